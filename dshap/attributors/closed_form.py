@@ -50,6 +50,10 @@ class ClosedForm(ABC):
         """Sums over these rows (n, columns) of the data."""
         return Moments()
 
+    def moments_of(self, block: RowBlock) -> Moments:
+        """Sums over the good rows of a block of the data."""
+        return self.moments(block.good)
+
     @abstractmethod
     def prepare(self, moments: Moments) -> State:
         """Make the state from the sums over all rows of the data."""
@@ -128,7 +132,7 @@ class StateOfRows:
     wants = ()
 
     def partial(self, block: RowBlock) -> Moments:
-        return self.form.moments(block.good)
+        return self.form.moments_of(block)
 
     def finish(self, total: Moments) -> State:
         return self.form.prepare(total)

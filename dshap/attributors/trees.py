@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.attributors.closed_form import Checked, PairedForm
+from dshap.core.blocks import RowBlock
 from dshap.core.records import Cost, FloatArray, Moments, State
 from dshap.trees.exact import ExactTrees
 from dshap.trees.patterns import Counts
@@ -50,7 +51,7 @@ class TreeForm(PairedForm):
             exact = ExactTrees.of(
                 self.value.model.trees,
                 self._player_of,
-                None if counts is None or state is None else Counts(counts, int(state["rows"])),
+                None if counts is None or state is None else Counts(counts, int(state["total"])),
                 pairs=pairs,
             )
             self.made[pairs] = counts, exact
@@ -64,11 +65,17 @@ class TreeForm(PairedForm):
         """Return this form, which has the interactions of all trees."""
         return self
 
-    def moments(self, rows: FloatArray) -> Moments:
-        """`counts` (patterns,) of the background rows, and the number of `rows`."""
+    def moments_of(self, block: RowBlock) -> Moments:
+        """`counts` (patterns,) of the background rows, each by its weight, and their sum `total`."""
         model = self.value.model
-        counts = ExactTrees.counted(model.trees, self._player_of, model.known(rows))
-        return Moments({"counts": counts, "rows": np.array(len(rows))})
+        weights = np.ones(block.stop - block.start, np.int64)
+        if self.value.data_weights is not None:
+            weights = self.value.data_weights[block.start : block.stop]
+        weights = weights[block.is_ok]
+        counts = ExactTrees.counted(
+            model.trees, self._player_of, model.known(block.good), weights
+        )
+        return Moments({"counts": counts, "total": np.array(weights.sum())})
 
     def prepare(self, moments: Moments) -> State:
         """`base` (k,), v(empty), beside the counts of the background."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,20 @@ Positions = NDArray[np.int64]
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
+
+
+@dataclass(frozen=True)
+class OfTable:
+    """Data of a value function that are the rows which are explained."""
+
+    n_rows: int | None = None
+    """A random sample of so many of them; None: all."""
+
+    def sample(self, reader: RowReader) -> FloatArray | None:
+        """The sample of a table, without rows that are skipped; None where all rows are taken."""
+        if self.n_rows is None or self.n_rows >= reader.n_rows:
+            return None
+        return read_sample(reader, self.n_rows, seed=0)["x"]
 
 
 def spans(start: int, stop: int, step: int = SPAN_ROWS) -> list[tuple[int, int]]:

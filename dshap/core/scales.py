@@ -20,6 +20,7 @@ EXPECTED_LOG = "expected log-probability"
 SIGNED_ROOT = "signed root"
 INVERSE_SOFTPLUS = "inverse softplus"
 TARGET = "unit of the target"
+PATH = "path length"
 UNSTATED = "unstated"
 MEANINGS: Mapping[str, str] = {
     PROBABILITY: "The probability of a class, between 0 and 1.",
@@ -35,6 +36,8 @@ MEANINGS: Mapping[str, str] = {
     "its probability among the present columns.",
     SIGNED_ROOT: "The square root of the prediction's size, with the sign of the prediction.",
     INVERSE_SOFTPLUS: "The logarithm of exp(prediction) − 1.",
+    PATH: "The mean number of decisions that set a row apart in an isolation forest: the fewer, the "
+    "more unusual the row.",
     TARGET: "The unit in which the model predicts, which is the unit of its target.",
     UNSTATED: "Nothing states the scale: the model is a function of the user, and its value function "
     "was given no `scale`.",

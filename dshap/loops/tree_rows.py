@@ -147,8 +147,8 @@ def add_tables(codes, nodes, sets, groups, entries, tables, out):
 
 
 @njit(nogil=True, cache=True)
-def count_patterns(codes, nodes, sets, groups, start, counts):
-    """counts += 1 for the pattern of every row in every group; start (groups,)."""
+def count_patterns(codes, weights, nodes, sets, groups, start, counts):
+    """counts += weights (lanes,) for the pattern of every row in every group; start (groups,)."""
     first, code, place, missing_left, set_of = nodes
     of_tree, first_bit, bits, literals = groups
     n_lanes = codes.shape[1]
@@ -164,7 +164,7 @@ def count_patterns(codes, nodes, sets, groups, start, counts):
             _number(decisions, bits, literals, first[tree], first_bit[group : group + 2], patterns)
             held = counts[start[group] :]
             for i in range(n_lanes):
-                held[patterns[i]] += 1
+                held[patterns[i]] += weights[i]
 
 
 @njit(nogil=True, cache=True)

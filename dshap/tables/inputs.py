@@ -13,7 +13,8 @@ from dshap.core.blocks import RowBlock
 from dshap.core.capabilities import is_of_texts, streams_data
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray
-from dshap.core.types import Explained, Predictor, RowReader
+from dshap.core.rows import OfTable
+from dshap.core.types import Explained, Predictor, RowReader, replaced
 from dshap.predictors.times import times_of
 from dshap.tables.categories import with_all_categories
 from dshap.tables.census import Census, take_census
@@ -83,7 +84,12 @@ class Inputs:
             raise not_together("missing", "learned", verb="explain")
         if not reads_data:
             return cls(value, reader, census, None, None)
-        if _is_same(value.data, rows):
+        if isinstance(value.data, OfTable):
+            value = replaced(value, data=value.data.sample(reader))
+            is_same = value.data is None
+        else:
+            is_same = _is_same(value.data, rows)
+        if is_same:
             same = (reader, census)
         else:
             same = None
@@ -149,7 +155,13 @@ def open_data(
     n_columns = value.model.n_columns
     try:
         data = open_rows(
-            value.data, site, features=features, n_columns=n_columns, missing=missing, times=times
+            value.data,
+            site,
+            features=features,
+            n_columns=n_columns,
+            missing=missing,
+            categories=value.model.categories if is_named else None,
+            times=times,
         )
         census = take_census(data, site, takes_nan=not learns)
     except InputError as error:

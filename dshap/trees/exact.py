@@ -71,8 +71,15 @@ class ExactTrees:
         )
 
     @staticmethod
-    def counted(ensemble: TreeEnsemble, player_of: Whole, rows: FloatArray) -> Whole:
-        """How many background rows (n, columns) have each pattern: integers that add up."""
+    def counted(
+        ensemble: TreeEnsemble, player_of: Whole, rows: FloatArray, weights: Whole | None = None
+    ) -> Whole:
+        """How many background rows (n, columns) have each pattern: integers that add up.
+
+        Rows count by their weights (n,), which are integers too, so that the order does not matter.
+        """
+        if weights is None:
+            weights = np.ones(len(rows), np.int64)
         shape = TreeShape.of(ensemble, player_of)
         is_top, costs = shape.cut(ensemble, pairs=False)
         if not np.isfinite(costs).all():
@@ -80,8 +87,9 @@ class ExactTrees:
         groups = LeafGroups.of(ensemble, shape, np.flatnonzero(is_top))
         counts = np.zeros(int(groups.sizes.sum()), np.int64)
         for start in range(0, len(rows), TILE):
-            codes = ensemble.decisions.columns.codes(rows[start : start + TILE])
-            counts += count_rows(ensemble, groups, codes)
+            tile = slice(start, start + TILE)
+            codes = ensemble.decisions.columns.codes(rows[tile])
+            count_rows(ensemble, groups, codes, weights[tile], counts)
         return counts
 
     def values(self, rows: FloatArray, n_threads: int = 1) -> FloatArray:

@@ -24,7 +24,7 @@ class Counts(NamedTuple):
     counts: Whole
     """(patterns of all groups,), one group after the other."""
     total: int
-    """The number of rows."""
+    """The number of rows, or the sum of their weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,9 +159,11 @@ def _entries(
     return first_entry, row, start[group] + place * sizes[group]
 
 
-def count_rows(ensemble: TreeEnsemble, groups: LeafGroups, codes: NDArray[Any]) -> Whole:
-    """How many coded rows (C, n) have each pattern of each group, one group after the other."""
-    counts = np.zeros(int(groups.sizes.sum()), np.int64)
+def count_rows(
+    ensemble: TreeEnsemble, groups: LeafGroups, codes: NDArray[Any], weights: Whole, counts: Whole
+) -> None:
+    """counts (patterns of all groups,) += the weights (n,) of coded rows (C, n) of each pattern."""
     start = np.cumsum(groups.sizes) - groups.sizes
-    count_patterns(codes, ensemble.arrays, ensemble.decisions.sets, groups.arrays, start, counts)
-    return counts
+    count_patterns(
+        codes, weights, ensemble.arrays, ensemble.decisions.sets, groups.arrays, start, counts
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,51 @@ def scikit_ensemble(
             _grown(tree, step, output) for of_round in grown for output, tree in enumerate(of_round)
         ]
         return _started(model, boosted, margins, is_single=True)
+    if any(of_estimator(tree, "tree_") is None for tree in grown):
+        raise InputError(
+            f"the estimators of {type(model).__name__} are not trees: use "
+            "Marginal(model.predict, background)"
+        )
     share = 1.0 / len(grown)
     trees = [_grown(tree, share) for tree in grown]
     return TreeEnsemble.of(trees, np.zeros(trees[0].values.shape[1]), is_single=True)
+
+
+def isolation_ensemble(model: Any) -> TreeEnsemble:
+    """The trees of a fitted isolation forest, whose leaves are path lengths.
+
+    A row that ends among n training rows at depth l has path length l + c(n), c(n) being the mean
+    depth of n rows in a random search tree.  Source: Liu, Ting and Zhou, Isolation forest (ICDM
+    2008).
+    """
+    share = 1.0 / len(model.estimators_)
+    trees = []
+    for tree, columns in zip(model.estimators_, model.estimators_features_, strict=True):
+        own = _grown(tree, share)
+        trees.append(
+            replace(
+                own,
+                column=np.where(own.left < 0, -1, np.asarray(columns)[own.column]),
+                values=share * _path_lengths(tree.tree_)[:, None],
+            )
+        )
+    return TreeEnsemble.of(trees, np.zeros(1), is_single=True)
+
+
+def mean_depth(n: FloatArray) -> FloatArray:
+    """c(n): the mean depth of n rows in a random search tree, 0 for one row."""
+    many = np.maximum(n, 3.0)
+    harmonic = np.log(many - 1.0) + np.euler_gamma
+    return np.where(n > 2, 2.0 * harmonic - 2.0 * (many - 1.0) / many, np.where(n == 2, 1.0, 0.0))
+
+
+def _path_lengths(tree: Any) -> FloatArray:
+    """(nodes,): the depth of a node, and the mean depth of its training rows below."""
+    depth = np.zeros(tree.node_count)
+    for node in range(tree.node_count):  # parents come first
+        if tree.children_left[node] >= 0:
+            depth[[tree.children_left[node], tree.children_right[node]]] = depth[node] + 1
+    return depth + mean_depth(tree.n_node_samples.astype(np.float64))
 
 
 def _started(

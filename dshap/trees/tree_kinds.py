@@ -8,7 +8,7 @@ from dshap.core.duck_typing import estimator_of, has_member, of_estimator
 from dshap.core.errors import InputError, shown
 from dshap.trees.tree_catboost import CatBoostTrees
 from dshap.trees.tree_libraries import LightGBMTrees, XGBoostTrees
-from dshap.trees.tree_scikit import ScikitTrees
+from dshap.trees.tree_scikit import IsolationTrees, ScikitTrees
 
 BOOSTERS = {"xgboost": XGBoostTrees, "lightgbm": LightGBMTrees, "catboost": CatBoostTrees}
 """Package -> the class that reads its models."""
@@ -50,6 +50,8 @@ def _kind_of(model: Any) -> Any:
     has_trees = package == "sklearn" and any(
         of_estimator(model, name) is not None for name in OF_SKLEARN
     )
+    if has_trees and of_estimator(model, "score_samples") is not None:
+        return IsolationTrees
     if has_trees:
         return ScikitTrees
     return None

@@ -11,11 +11,11 @@ import numpy as np
 from dshap.core.duck_typing import of_estimator
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
-from dshap.core.scales import TARGET
+from dshap.core.scales import PATH, TARGET
 from dshap.predictors.named import fitted_names_of
 from dshap.predictors.tree_rounds import BoostingRounds
 from dshap.trees.ensemble import TreeEnsemble
-from dshap.trees.scikit_trees import scikit_ensemble
+from dshap.trees.scikit_trees import isolation_ensemble, mean_depth, scikit_ensemble
 from dshap.trees.tree_libraries import Categories
 from dshap.trees.tree_scale import own_predictions
 
@@ -68,6 +68,23 @@ class ScikitTrees:
 
     def own(self, rows: FloatArray, categories: Categories) -> Any:
         return own_predictions(self.model, rows)
+
+
+class IsolationTrees(ScikitTrees):
+    """A fitted isolation forest, explained by mean path lengths."""
+
+    scale_of_margins = PATH
+
+    def parsed(self) -> TreeEnsemble:
+        return isolation_ensemble(self.model)
+
+    def predict(self, rows: FloatArray) -> Any:
+        """The path lengths that the model's own scores −2^(−length/c) tell."""
+        scores = self.model.score_samples(rows)
+        return -np.log2(-scores) * mean_depth(np.float64(self.model.max_samples_))
+
+    def own(self, rows: FloatArray, categories: Categories) -> Any:
+        return self.predict(rows)
 
 
 def _factor_of(model: Any) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.errors import InputError, unknown_name
+from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.records import FloatArray
 from dshap.predictors.frames import Frame
 from dshap.predictors.named import columns_by_name
@@ -86,6 +86,24 @@ class Background:
             f"{self.discrepancy:.3g} "
             f"(as many random rows: {self.discrepancy_of_random:.3g})"
         )
+
+
+def checked_weights(given: Any, n: int) -> FloatArray:
+    """Weights (n,) of the background rows; InputError unless finite and not negative."""
+    try:
+        weights = np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"weights are {shown(given)}: give one number for each background row"
+        ) from error
+    if weights.shape != (n,):
+        raise InputError(
+            f"weights have shape {weights.shape}: give one for each of the {n} background rows, as "
+            f"({n},)"
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:
+        raise InputError("weights must be finite, not negative, and not all zero")
+    return weights
 
 
 def herd(features: NDArray[Any], mean: NDArray[Any], size: int) -> NDArray[np.intp]:

@@ -20,7 +20,7 @@ from dshap.core.types import Link, RowReader
 from dshap.loops.masking import Calls, Masks, Parts, mixed_bytes, mixed_values
 from dshap.predictors.frames import frame_of
 from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
-from dshap.values.background import Background
+from dshap.values.background import Background, checked_weights
 from dshap.values.base import PredictedValue, check_predict
 
 STREAMED_ROWS = 65_536
@@ -167,7 +167,7 @@ class Marginal(PredictedValue):
                 raise InputError(
                     "weights are for a background in memory: give an array or a data frame"
                 )
-            self.data_weights = _checked_weights(weights, len(self.background))
+            self.data_weights = checked_weights(weights, len(self.background))
         if sample_of is not None:
             self.sample_of = _checked_population(sample_of, self.background)
 
@@ -281,24 +281,6 @@ def _rows_of(background: Any) -> FloatArray:
             f"background has shape {rows.shape}: give at least one row, as (rows, columns)"
         )
     return rows
-
-
-def _checked_weights(given: Any, n: int) -> FloatArray:
-    """Weights (n,) of the background rows; InputError unless finite and not negative."""
-    try:
-        weights = np.ascontiguousarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"weights are {shown(given)}: give one number for each background row"
-        ) from error
-    if weights.shape != (n,):
-        raise InputError(
-            f"weights have shape {weights.shape}: give one for each of the {n} background rows, as "
-            f"({n},)"
-        )
-    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.sum() > 0:
-        raise InputError("weights must be finite, not negative, and not all zero")
-    return weights
 
 
 def _checked_population(given: Any, background: FloatArray | None) -> int:

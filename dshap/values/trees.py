@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dshap.core.duck_typing import of_estimator
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.duck_typing import has_member, of_estimator
 from dshap.core.errors import InputError, shown
+from dshap.core.records import digest_of
+from dshap.core.rows import OfTable
+from dshap.core.rules import Whole
 from dshap.core.types import replaced
+from dshap.predictors.named import fitted_names_of, names_of
 from dshap.trees.tree_kinds import is_ensemble
 from dshap.trees.tree_model import TreeModel, model_of_trees
+from dshap.values.background import Background, checked_weights
 from dshap.values.base import TableValue
 
+ALL = "all"
+"""The background that is the table which is explained."""
+WEIGHT_BITS = 40
+"""Bits of the largest weight of a background row."""
 INTERVENTIONAL = "interventional"
 """Absent players are those of background rows."""
 
@@ -61,9 +73,15 @@ class Trees(TableValue):
         differences between classes have a meaning; the logarithm of Poisson, Gamma and Tweedie
         predictions ("log of the prediction"); the probabilities of scikit-learn's forests; and else
         the predictions themselves.
-    background : array (b, columns), data frame, or any source that `dshap.explain` takes, optional
-        Its rows are counted by the patterns of decisions that they meet, so that any number of rows
-        costs the same afterwards.
+    background : "all", int, Background, array (b, columns), data frame, or any source that
+        `dshap.explain` takes, optional
+        "all" are the rows that are explained, a number is a random sample of them.  Background rows
+        are counted by the patterns of decisions that they meet, so that any number of them costs
+        the same afterwards.
+    weights : array (b,), optional
+        Weights of the rows of a background in memory.  They are rounded to integers, to 2⁻⁴¹ of the
+        largest (for more than four million rows to as much as 64 bits allow), so that sums do not
+        depend on an order.
     players : mapping of a player's name to its columns; every other column is its own player
     feature_names : sequence of str, optional
         Names of the columns, where the library changed them (LightGBM turns blanks into "_").
@@ -123,6 +141,8 @@ class Trees(TableValue):
     """
 
     model: TreeModel
+    data_weights: NDArray[np.int64] | None = None
+    """(b,): weights of background rows as integers; None: equal weights."""
     how: str
     """The kind of the game: "path-dependent", or "interventional" with a background."""
 
@@ -131,18 +151,26 @@ class Trees(TableValue):
         model: Any,
         background: Any = None,
         *,
+        weights: Any = None,
         players: Mapping[str, Sequence[str | int]] | None = None,
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         categories: Mapping[str, Sequence[Any]] | None = None,
         classes: Sequence[Any] | None = None,
     ) -> None:
+        if isinstance(background, Background):
+            if weights is not None:
+                raise InputError("weights belong to rows; a Background has its own: leave them out")
+            weights = background.weights
+            background = background.table(names_of(feature_names, fitted_names_of(model), None))
         explained = model_of_trees(
             model, background, feature_names, output_names, categories, classes
         )
         if note := explained.library.rounds.note:
             self.notes = {"rounds": {"note": note}}
-        super().__init__(explained, background, players)
+        super().__init__(explained, _data_of(background), players)
+        if weights is not None:
+            self.data_weights = _whole_weights(weights, background)
         if background is None:
             self.how = "path-dependent"
         else:
@@ -184,5 +212,24 @@ class Trees(TableValue):
             "value": "trees",
             **self.model.fingerprint(),
             "kind": self.how,
+            "weights": None if self.data_weights is None else digest_of(self.data_weights.tolist()),
             "players": self.players.fingerprint(),
         }
+
+
+def _data_of(background: Any) -> Any:
+    """The background rows, or those of the explained table where it is a word or a number."""
+    if isinstance(background, str) and background == ALL:
+        return OfTable()
+    if isinstance(background, int | np.integer):
+        return OfTable(Whole(1)("background", background))
+    return background
+
+
+def _whole_weights(weights: Any, background: Any) -> NDArray[np.int64]:
+    """Weights (b,) as integers, in units of 2⁻⁴⁰ of the largest, or as their sum fits 63 bits."""
+    if not has_member(background, "__len__") or isinstance(background, str):
+        raise InputError("weights are for a background in memory: give an array or a data frame")
+    given = checked_weights(weights, len(background))
+    bits = min(WEIGHT_BITS, 62 - len(given).bit_length())
+    return np.rint(given * (2.0**bits / given.max())).astype(np.int64)

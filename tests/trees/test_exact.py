@@ -158,6 +158,8 @@ KINDS: dict[str, Callable[[], tuple[Any, Any]]] = {
         "RandomForestClassifier", target=lambda y: np.digitize(y, range(-2, 4)), **FEW
     ),
     "forest with holes": scikit_of("RandomForestRegressor", "holes", **FEW),
+    "isolation": scikit_of("IsolationForest", n_estimators=5),
+    "isolation of some": scikit_of("IsolationForest", n_estimators=5, max_features=0.5),
     "extra trees": scikit_of("ExtraTreesRegressor", **FEW),
     "boosting": scikit_of("GradientBoostingRegressor", **FEW),
     "boosting of two": scikit_of("GradientBoostingClassifier", target=shares, **FEW),
