@@ -115,6 +115,8 @@ ELSEWHERE = {
     "trees/groups.py": "trees/test_exact.py",
     "trees/patterns.py": "trees/test_exact.py",
     "trees/products.py": "trees/test_exact.py",
+    "trees/walks.py": "trees/test_exact.py",
+    "loops/tree_walks.py": "trees/test_exact.py",
     "trees/lightgbm_trees.py": "trees/test_exact.py",
     "trees/scikit_trees.py": "trees/test_exact.py",
     "trees/xgboost_trees.py": "trees/test_exact.py",

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from dshap.attributors.closed_form import Checked, PairedForm
 from dshap.core.blocks import RowBlock
 from dshap.core.records import Cost, FloatArray, Moments, State
-from dshap.trees.exact import ExactTrees
-from dshap.trees.patterns import Counts
+from dshap.trees.exact import Background, Division, ExactTrees
 from dshap.values.trees import INTERVENTIONAL, Trees
 
 
@@ -44,16 +43,13 @@ class TreeForm(PairedForm):
         """(columns,): the player that each column belongs to."""
         return self.value.players.members.argmax(axis=0).astype(np.int64)
 
-    def _exact(self, state: State | None, *, pairs: bool = False) -> ExactTrees:
-        counts = None if state is None or "counts" not in state.arrays else state["counts"]
+    def _exact(self, state: State, *, pairs: bool = False) -> ExactTrees:
+        """Tables of a state; they are made again only where the counts are others."""
+        background = _background_of(state)
+        counts = None if background is None else background.counts
         held, exact = self.made.get(pairs, (None, None))
         if exact is None or held is not counts:
-            exact = ExactTrees.of(
-                self.value.model.trees,
-                self._player_of,
-                None if counts is None or state is None else Counts(counts, int(state["total"])),
-                pairs=pairs,
-            )
+            exact = ExactTrees.of(self.value.model.trees, self._player_of, background, pairs=pairs)
             self.made[pairs] = counts, exact
         return exact
 
@@ -66,21 +62,19 @@ class TreeForm(PairedForm):
         return self
 
     def moments_of(self, block: RowBlock) -> Moments:
-        """`counts` (patterns,) of the background rows, each by its weight, and their sum `total`."""
+        """The arrays of a `trees.exact.Background`; weights are integers."""
         model = self.value.model
         weights = np.ones(block.stop - block.start, np.int64)
         if self.value.data_weights is not None:
             weights = self.value.data_weights[block.start : block.stop]
-        weights = weights[block.is_ok]
-        counts = ExactTrees.counted(
-            model.trees, self._player_of, model.known(block.good), weights
-        )
-        return Moments({"counts": counts, "total": np.array(weights.sum())})
+        division = Division.of(model.trees, self._player_of, is_counted=True)
+        found = division.counted(model.known(block.good), weights[block.is_ok], block.start)
+        return Moments({**vars(found), "total": np.array(found.total)})
 
     def prepare(self, moments: Moments) -> State:
         """`base` (k,), v(empty), beside the counts of the background."""
         state = State(dict(moments.arrays))
-        base = self._exact(state if moments.arrays else None).base
+        base = self._exact(state).base
         return State({**state.arrays, "base": self.value.model.chosen(base)})
 
     def _values(self, exact: ExactTrees, rows: FloatArray) -> FloatArray:
@@ -127,6 +121,13 @@ class TreeForm(PairedForm):
             moment_operations=n * OPERATIONS * len(trees.column),
             pair_bytes=16 * n * self.value.n_players**2 * trees.n_outputs,
         )
+
+
+def _background_of(state: State) -> Background | None:
+    """The background that a state holds; None without one."""
+    if "counts" not in state.arrays:
+        return None
+    return Background(state["counts"], int(state["total"]), state["coded"], state["weights"])
 
 
 OPERATIONS = 2.0

@@ -168,11 +168,11 @@ def count_patterns(codes, weights, nodes, sets, groups, start, counts):
 
 
 @njit(nogil=True, cache=True)
-def add_leaves(codes, nodes, sets, right, values, output, out):
-    """out (k, lanes) += the values of the leaf that every row reaches in every tree."""
+def add_leaves(codes, nodes, sets, right, values, output, trees, out):
+    """out (k, lanes) += the values of the leaf that every row reaches in each of some trees."""
     first, code, place, missing_left, set_of = nodes
     missing = codes.dtype.type(-1)
-    for tree in range(len(first) - 1):
+    for tree in trees:
         for i in range(codes.shape[1]):
             node = first[tree]
             while code[node] >= 0:

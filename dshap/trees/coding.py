@@ -50,12 +50,16 @@ class CodedColumns:
     missing: float
     """The number that means missing beside NaN; NaN where there is none."""
 
+    @property
+    def dtype(self) -> type[np.uint16] | type[np.uint32]:
+        """The type of codes, long enough for those of all columns."""
+        if max(np.diff(self.starts).max(initial=0), self.n_codes.max(initial=0)) <= SHORT:
+            return np.uint16
+        return np.uint32
+
     def codes(self, rows: FloatArray) -> NDArray[Any]:
         """Codes (C, n) of rows (n, columns)."""
-        is_short = (
-            np.diff(self.starts).max(initial=0) <= SHORT and self.n_codes.max(initial=0) <= SHORT
-        )
-        codes = np.empty((len(self.columns), len(rows)), np.uint16 if is_short else np.uint32)
+        codes = np.empty((len(self.columns), len(rows)), self.dtype)
         code_rows(
             rows,
             self.columns,

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,21 +156,27 @@ class TreeEnsemble:
     def margins(self, rows: FloatArray) -> FloatArray:
         """Margins (n, k) of rows (n, columns), summed in double precision."""
         out = np.empty((len(rows), self.n_outputs))
+        trees = np.arange(len(self.output))
         for start in range(0, len(rows), TILE):
             tile = slice(start, start + TILE)
-            total = np.repeat(self.base[:, None], len(rows[tile]), axis=1)
             codes = self.decisions.columns.codes(rows[tile])
-            add_leaves(
-                codes,
-                self.arrays,
-                self.decisions.sets,
-                self.right,
-                self.values,
-                self.output,
-                total,
-            )
-            out[tile] = total.T
+            out[tile] = self.base + self.sums(codes, trees).T
         return out
+
+    def sums(self, codes: NDArray[Any], trees: Whole) -> FloatArray:
+        """What some trees add to the margins (k, n) of coded rows (C, n)."""
+        total = np.zeros((self.n_outputs, codes.shape[1]))
+        add_leaves(
+            codes,
+            self.arrays,
+            self.decisions.sets,
+            self.right,
+            self.values,
+            self.output,
+            trees,
+            total,
+        )
+        return total
 
 
 @dataclass

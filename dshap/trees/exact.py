@@ -1,10 +1,11 @@
-"""Exact values of a tree ensemble: which trees are looked up, and which integrated."""
+"""Exact values of a tree ensemble: which trees are looked up, integrated, or walked through."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +16,100 @@ from dshap.loops.tree_cut import MAX_BITS
 from dshap.loops.tree_rows import TILE
 from dshap.trees.ensemble import TreeEnsemble
 from dshap.trees.groups import LeafGroups, TreeShape
-from dshap.trees.patterns import Counts, PatternTables, count_rows
+from dshap.trees.patterns import PatternTables, count_rows
 from dshap.trees.products import TreeProducts
+from dshap.trees.walks import MAX_WALKED, TreeWalks
 
 Whole = NDArray[np.int64]
 OF_POINT = 3.0
 """Cost of one quadrature node at a node of a tree, in look-ups."""
+
+
+class Part(Protocol):
+    """Some trees of an ensemble, and how their values are computed."""
+
+    def add(self, codes: NDArray[Any], out: FloatArray) -> None:
+        """out (k · rows of values, lanes) += the values of coded rows (C, lanes)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """Background rows as trees see them: integers, so that sums do not depend on an order."""
+
+    counts: Whole
+    """(patterns,): the weights of the rows of each pattern, one group of leaves after the other."""
+    total: int
+    """The weights of all rows."""
+    coded: NDArray[Any]
+    """(C, b): the coded rows themselves, for trees without patterns; else no row."""
+    weights: Whole
+    """(b,): their weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """The trees of an ensemble by how their values are computed."""
+
+    ensemble: TreeEnsemble
+    shape: TreeShape
+    player_of: Whole
+    """(columns,): the player that a column belongs to."""
+    groups: LeafGroups
+    """Of the trees that are looked up."""
+    others: Whole
+    """The trees that are integrated or, with a background, walked through."""
+
+    @classmethod
+    def of(
+        cls,
+        ensemble: TreeEnsemble,
+        player_of: Whole,
+        *,
+        is_counted: bool = False,
+        pairs: bool = False,
+    ) -> Self:
+        """The cheapest division; `is_counted` with a background, whose patterns serve pairs too."""
+        shape = TreeShape.of(ensemble, player_of)
+        is_top, costs = shape.cut(ensemble, pairs=pairs and not is_counted)
+        is_looked_up = np.isfinite(costs)
+        if not is_counted:
+            is_looked_up &= costs <= _costs_of_products(ensemble, shape)
+        tree_of = np.repeat(np.arange(len(costs)), np.diff(ensemble.first))
+        tops = np.flatnonzero(is_top & is_looked_up[tree_of])
+        groups = LeafGroups.of(ensemble, shape, tops)
+        return cls(ensemble, shape, player_of, groups, np.flatnonzero(~is_looked_up))
+
+    @property
+    def n_players(self) -> int:
+        return int(self.player_of.max(initial=-1)) + 1
+
+    def counted(self, rows: FloatArray, weights: Whole, start: int = 0) -> Background:
+        """Background rows (n, columns), of integer weights (n,), that are rows `start`, … of all.
+
+        Arrays of parts add up: coded rows stand at their place among `MAX_WALKED`.
+
+        Raises
+        ------
+        InputError
+            More rows than trees without patterns can be walked through with.
+        """
+        columns = self.ensemble.decisions.columns
+        counts = np.zeros(int(self.groups.sizes.sum()), np.int64)
+        capacity = MAX_WALKED if len(self.others) else 0
+        if capacity and start + len(rows) > capacity:
+            raise _too_many(self.shape)
+        held = np.zeros((len(columns.columns), capacity), columns.dtype)
+        kept = np.zeros(capacity, np.int64)
+        for first in range(0, len(rows), TILE):
+            tile = slice(first, first + TILE)
+            coded = columns.codes(rows[tile])
+            count_rows(self.ensemble, self.groups, coded, weights[tile], counts)
+            if capacity:
+                place = slice(start + first, start + first + coded.shape[1])
+                held[:, place] = coded
+                kept[place] = weights[tile]
+        return Background(counts, int(weights.sum()), held, kept)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +119,7 @@ class ExactTrees:
     ensemble: TreeEnsemble
     n_rows: int
     """Rows of values for each output: players, or pairs."""
-    tables: PatternTables
-    products: TreeProducts
+    parts: Sequence[Part]
     base: FloatArray
     """v(empty) (k,)."""
 
@@ -40,71 +128,55 @@ class ExactTrees:
         cls,
         ensemble: TreeEnsemble,
         player_of: Whole,
-        counts: Counts | None = None,
+        background: Background | None = None,
         *,
         pairs: bool = False,
     ) -> Self:
         """The values of players that the columns belong to, `player_of` (columns,).
 
-        With the counts of `counted` they are against a background, else path-dependent.
+        They are path-dependent without a background, which `Division.counted` makes.
         """
-        n_players = int(player_of.max(initial=-1)) + 1
-        shape = TreeShape.of(ensemble, player_of)
-        is_top, costs = shape.cut(ensemble, pairs=pairs and counts is None)
-        is_looked_up = np.isfinite(costs)
-        if counts is None:
-            is_looked_up &= costs <= _costs_of_products(ensemble, shape)
-        elif not is_looked_up.all():
-            raise _too_many(ensemble, shape)
-        tree_of = np.repeat(np.arange(len(costs)), np.diff(ensemble.first))
-        groups = LeafGroups.of(ensemble, shape, np.flatnonzero(is_top & is_looked_up[tree_of]))
-        tables = PatternTables.of(ensemble, groups, n_players, counts, pairs=pairs)
-        products = TreeProducts.of(
-            ensemble, shape, np.flatnonzero(~is_looked_up), n_players, pairs=pairs
-        )
-        return cls(
-            ensemble,
-            n_players * (n_players - 1) // 2 if pairs else n_players,
-            tables,
-            products,
-            ensemble.base + (_expected(ensemble) if counts is None else tables.base),
-        )
-
-    @staticmethod
-    def counted(
-        ensemble: TreeEnsemble, player_of: Whole, rows: FloatArray, weights: Whole | None = None
-    ) -> Whole:
-        """How many background rows (n, columns) have each pattern: integers that add up.
-
-        Rows count by their weights (n,), which are integers too, so that the order does not matter.
-        """
-        if weights is None:
-            weights = np.ones(len(rows), np.int64)
-        shape = TreeShape.of(ensemble, player_of)
-        is_top, costs = shape.cut(ensemble, pairs=False)
-        if not np.isfinite(costs).all():
-            raise _too_many(ensemble, shape)
-        groups = LeafGroups.of(ensemble, shape, np.flatnonzero(is_top))
-        counts = np.zeros(int(groups.sizes.sum()), np.int64)
-        for start in range(0, len(rows), TILE):
-            tile = slice(start, start + TILE)
-            codes = ensemble.decisions.columns.codes(rows[tile])
-            count_rows(ensemble, groups, codes, weights[tile], counts)
-        return counts
+        division = Division.of(ensemble, player_of, is_counted=background is not None, pairs=pairs)
+        n = division.n_players
+        counts = None if background is None else (background.counts, background.total)
+        tables = PatternTables.of(ensemble, division.groups, n, counts, pairs=pairs)
+        parts: list[Part] = [tables]
+        if background is None:
+            base = _expected(ensemble)
+            if len(division.others):
+                parts.append(
+                    TreeProducts.of(ensemble, division.shape, division.others, n, pairs=pairs)
+                )
+        else:
+            base = tables.base
+            if len(division.others):
+                walks = TreeWalks(
+                    ensemble,
+                    division.shape,
+                    division.others,
+                    background.coded[:, background.weights > 0],
+                    background.weights[background.weights > 0] / background.total,
+                    n,
+                    pairs,
+                )
+                base = base + walks.base
+                parts.append(walks)
+        n_rows = n * (n - 1) // 2 if pairs else n
+        return cls(ensemble, n_rows, parts, ensemble.base + base)
 
     def values(self, rows: FloatArray, n_threads: int = 1) -> FloatArray:
         """φ (n, d, k), or interaction indices (n, pairs, k), of rows (n, columns).
 
         Every row is added by itself, so that the numbers do not depend on its neighbours.
         """
-        out = np.empty((len(rows), self.n_rows, self.ensemble.n_outputs))
+        k = self.ensemble.n_outputs
+        out = np.empty((len(rows), self.n_rows, k))
 
         def add(tile: slice) -> None:
             codes = self.ensemble.decisions.columns.codes(rows[tile])
-            found = np.zeros((self.ensemble.n_outputs, self.n_rows, codes.shape[1]))
-            by_row = found.reshape(self.ensemble.n_outputs * self.n_rows, codes.shape[1])
-            self.tables.add(codes, by_row)
-            self.products.add(codes, by_row)
+            found = np.zeros((k, self.n_rows, codes.shape[1]))
+            for part in self.parts:
+                part.add(codes, found.reshape(k * self.n_rows, codes.shape[1]))
             out[tile] = found.transpose(2, 1, 0)
 
         tiles = [slice(start, start + TILE) for start in range(0, len(rows), TILE)]
@@ -117,13 +189,13 @@ class ExactTrees:
         return out
 
 
-def _too_many(ensemble: TreeEnsemble, shape: TreeShape) -> InputError:
-    """The error for a tree that has too many patterns for a background."""
+def _too_many(shape: TreeShape) -> InputError:
+    """The error for a background of many rows, where trees have too many patterns to be counted."""
     most = int(shape.on_path.max(initial=0))
     return InputError(
         f"a leaf of this model tests {most} players, and a background is counted by patterns of at "
-        f"most {MAX_BITS}: leave background out (path-dependent), or use "
-        "Marginal(predict, background)"
+        f"most {MAX_BITS}; with up to {MAX_WALKED:,} rows it is not counted: give so many, as "
+        "dshap.choose_background does, or leave background out (path-dependent)"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,6 @@ from dshap.trees.ensemble import TreeEnsemble
 from dshap.trees.groups import LeafGroups
 
 Whole = NDArray[np.int64]
-
-
-class Counts(NamedTuple):
-    """Background rows counted by pattern."""
-
-    counts: Whole
-    """(patterns of all groups,), one group after the other."""
-    total: int
-    """The number of rows, or the sum of their weights."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +81,11 @@ class PatternTables:
         ensemble: TreeEnsemble,
         groups: LeafGroups,
         n_players: int,
-        counts: Counts | None = None,
+        counts: tuple[Whole, int] | None = None,
         *,
         pairs: bool = False,
     ) -> Self:
-        """The tables, against counted background rows or by the ratios of training weights."""
+        """The tables, by counts of background rows and their sum, or by ratios of training weights."""
         columns = TableColumns.of(groups, n_players, pairs=pairs)
         n_values = ensemble.values.shape[1]
         sizes = groups.sizes
@@ -105,7 +96,7 @@ class PatternTables:
         if counts is None:
             shares = np.empty(0, np.int64), first_pattern, 1
         else:
-            shares = counts.counts, first_pattern, counts.total
+            shares = counts[0], first_pattern, counts[1]
         by_group = np.zeros((len(groups), n_values))
         fill_tables(
             groups.first_bit,

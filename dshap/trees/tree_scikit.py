@@ -81,7 +81,7 @@ class IsolationTrees(ScikitTrees):
     def predict(self, rows: FloatArray) -> Any:
         """The path lengths that the model's own scores −2^(−length/c) tell."""
         scores = self.model.score_samples(rows)
-        return -np.log2(-scores) * mean_depth(np.float64(self.model.max_samples_))
+        return -np.log2(-scores) * mean_depth(np.array(float(self.model.max_samples_)))
 
     def own(self, rows: FloatArray, categories: Categories) -> Any:
         return self.predict(rows)

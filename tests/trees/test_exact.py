@@ -16,8 +16,9 @@ import pytest
 from dshap.core.errors import InputError
 from dshap.loops.tree_cut import MAX_BITS
 from dshap.trees.ensemble import Tree, TreeEnsemble
-from dshap.trees.exact import ExactTrees
-from dshap.trees.patterns import Counts
+from dshap.trees.exact import Background, Division, ExactTrees
+from dshap.trees.products import TreeProducts
+from dshap.trees.walks import MAX_WALKED
 from dshap.values import Trees
 from tests.trees.brute import interventional, path_dependent, shapley, shapley_pairs
 
@@ -195,6 +196,14 @@ def checked_rows(model: Any, x: Any) -> Any:
     return rows
 
 
+def counted(trees: Any, player_of: Any, rows: Any, start: int = 0) -> Background | None:
+    """Background rows of equal weight; None without any."""
+    if rows is None:
+        return None
+    division = Division.of(trees, player_of, is_counted=True)
+    return division.counted(rows, np.ones(len(rows), np.int64), start)
+
+
 def differ(found: Any, wanted: Any, scale: float) -> float:
     return float(np.abs(found - wanted).max(initial=0.0)) / scale
 
@@ -208,10 +217,7 @@ def test_all_coalitions(fitted, grouping):
     n_players = int(player_of.max()) + 1
     rows = checked_rows(model, x)
     for background in (None, x[:1], x[:40]):
-        if background is None:
-            counts = None
-        else:
-            counts = Counts(ExactTrees.counted(trees, player_of, background), len(background))
+        counts = counted(trees, player_of, background)
         exact = ExactTrees.of(trees, player_of, counts)
         pairs = ExactTrees.of(trees, player_of, counts, pairs=True)
         found, of_pairs = exact.values(rows), pairs.values(rows)
@@ -274,12 +280,13 @@ def test_counts_of_parts_add_up(fitted):
     """Integers: the same whichever way rows are split; rows that are taken away again leave none."""
     model, x = fitted
     player_of = np.arange(D)
-    whole, first, rest = (
-        ExactTrees.counted(model.trees, player_of, rows) for rows in (x, x[:123], x[123:])
-    )
-    assert whole.dtype == np.int64
-    np.testing.assert_array_equal(first + rest, whole)
-    np.testing.assert_array_equal(whole - rest, first)
+    rows = x[:400]
+    whole, first = (counted(model.trees, player_of, own) for own in (rows, rows[:123]))
+    rest = counted(model.trees, player_of, rows[123:], start=123)
+    assert whole.counts.dtype == np.int64
+    for name, array in vars(whole).items():
+        np.testing.assert_array_equal(vars(first)[name] + vars(rest)[name], array)
+        np.testing.assert_array_equal(array - vars(rest)[name], vars(first)[name])
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
@@ -301,7 +308,7 @@ def test_columns_that_no_tree_reads_get_nothing():
     wide = np.concatenate([x, x[:, ::-1]], axis=1)
     trees = Trees(type(model)(max_leaf_nodes=3).fit(wide, x[:, 0])).model.trees
     unread = np.setdiff1d(np.arange(2 * D), trees.column)
-    for counts in (None, Counts(ExactTrees.counted(trees, np.arange(2 * D), wide), len(wide))):
+    for counts in (None, counted(trees, np.arange(2 * D), wide)):
         found = ExactTrees.of(trees, np.arange(2 * D), counts).values(wide[:9])
         assert (found[:, unread] == 0.0).all()
 
@@ -328,7 +335,7 @@ def test_more_players_than_tables_hold():
     rows = rng.normal(size=(5, k))
     exact = ExactTrees.of(ensemble, np.arange(k))
     assert k > MAX_BITS
-    assert len(exact.products.trees) == 1
+    assert isinstance(exact.parts[1], TreeProducts)
     found = exact.values(rows)[..., 0]
     np.testing.assert_allclose(found.sum(axis=1) + exact.base, ensemble.margins(rows)[:, 0])
     leaves = ensemble.values[ensemble.column < 0, 0]
@@ -336,10 +343,38 @@ def test_more_players_than_tables_hold():
     np.testing.assert_allclose(found, wanted, atol=1e-12)
 
 
-def test_a_background_of_more_players_than_tables_hold_is_refused():
+@pytest.mark.parametrize("k", [MAX_BITS, MAX_BITS + 1, 20])
+def test_few_background_rows_of_any_depth(k):
+    """Chains of decisions: each leaf a game of the players that both rows pass or fail."""
+    rng = np.random.default_rng(k)
+    ensemble, _ = chain(k, rng)
+    rows, background = rng.normal(size=(4, k)), rng.normal(size=(30, k))
+    player_of = np.arange(k) % 9
+    exact = ExactTrees.of(ensemble, player_of, counted(ensemble, player_of, background))
+    pairs = ExactTrees.of(ensemble, player_of, counted(ensemble, player_of, background), pairs=True)
+    for i, row in enumerate(rows):
+
+        def worth(present, row=row):
+            return interventional(ensemble, row, present, player_of, background)
+
+        np.testing.assert_allclose(exact.values(rows)[i], shapley(worth, 9), atol=1e-13)
+        np.testing.assert_allclose(pairs.values(rows)[i], shapley_pairs(worth, 9), atol=1e-13)
+    by_columns = np.arange(k)
+    exact = ExactTrees.of(ensemble, by_columns, counted(ensemble, by_columns, background))
+    assert len(exact.parts) == 1 + (k > MAX_BITS)
+    total = exact.base + exact.values(rows).sum(axis=1)
+    np.testing.assert_allclose(total, ensemble.margins(rows))
+    np.testing.assert_allclose(exact.base, ensemble.margins(background).mean(axis=0))
+
+
+def test_many_background_rows_of_more_players_than_tables_hold_are_refused():
     ensemble, _ = chain(MAX_BITS + 1, np.random.default_rng(0))
-    with pytest.raises(InputError, match="tests 13 players, and a background is counted"):
-        ExactTrees.counted(ensemble, np.arange(MAX_BITS + 1), np.zeros((1, MAX_BITS + 1)))
+    player_of = np.arange(MAX_BITS + 1)
+    rows = np.zeros((MAX_WALKED, MAX_BITS + 1))
+    assert counted(ensemble, player_of, rows).total == MAX_WALKED
+    for start in (1, 5_000):
+        with pytest.raises(InputError, match=r"tests 13 players, .* with up to 1,000 rows"):
+            counted(ensemble, player_of, rows, start)
 
 
 def chain_values(goes_left: Any, share: Any, leaves: Any) -> Any:

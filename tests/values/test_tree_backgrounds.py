@@ -29,7 +29,7 @@ def same(found, wanted):
 
 
 def test_the_table_itself(table):
-    """"all" is the rows that are explained, as an array, a frame or a file; a number is a sample."""
+    """ "all" is the rows that are explained, as an array, a frame or a file; a number is a sample."""
     x, model = table
     wanted = dshap.explain(Marginal(model.predict, x), x[:9])
     whole = dshap.explain(Trees(model, "all"), x)
@@ -159,7 +159,9 @@ def test_categories_of_a_background_go_by_value():
     same(
         dshap.explain(Trees(model, strange), x[:9]),
         dshap.explain(
-            Marginal(model.predict, strange.assign(k=pd.Categorical(strange.k, x.k.cat.categories))),
+            Marginal(
+                model.predict, strange.assign(k=pd.Categorical(strange.k, x.k.cat.categories))
+            ),
             x[:9],
             missing="pass",
         ),

@@ -1,0 +1,55 @@
+"""Exact values of deep trees against few background rows, which are kept and walked with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.records import FloatArray
+from dshap.loops.tree_walks import add_walks
+from dshap.trees.ensemble import TreeEnsemble
+from dshap.trees.groups import TreeShape
+
+Whole = NDArray[np.int64]
+MAX_WALKED = 1_000
+"""The most background rows: every tree is walked once for each pair of row and background row."""
+
+
+@dataclass(frozen=True, eq=False)
+class TreeWalks:
+    """The trees of an ensemble that rows walk through together with each background row."""
+
+    ensemble: TreeEnsemble
+    shape: TreeShape
+    trees: Whole
+    background: NDArray[Any]
+    """(C, b): coded rows."""
+    shares: FloatArray
+    """(b,): their weights, which sum to 1."""
+    n_players: int
+    pairs: bool
+
+    @property
+    def base(self) -> FloatArray:
+        """(k,): the mean of what these trees add to the margins of the background rows."""
+        mean: FloatArray = self.ensemble.sums(self.background, self.trees) @ self.shares
+        return mean
+
+    def add(self, codes: NDArray[Any], out: FloatArray) -> None:
+        """out (k · rows of values, lanes) += the values of coded rows (C, lanes)."""
+        add_walks(
+            codes,
+            self.background,
+            self.shares,
+            self.ensemble.arrays,
+            self.ensemble.decisions.sets,
+            (self.ensemble.right, self.shape.player, self.shape.depth),
+            (self.ensemble.values, self.ensemble.output),
+            self.trees,
+            self.pairs,
+            self.n_players,
+            out,
+        )
