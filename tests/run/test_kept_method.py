@@ -447,7 +447,9 @@ def test_what_is_damaged_is_learned_again(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["with_pilots", "learn_states", "mark_prepared"])
+@pytest.mark.parametrize(
+    "step", ["learning.with_pilots", "learned_method.probe_of", "learned_method.mark_prepared"]
+)
 def test_learning_that_was_killed_is_resumed(step, tmp_path, monkeypatch):
     case = CASES["regression, kriging"]
     wanted = fix(case, tmp_path / "at once")
@@ -459,7 +461,7 @@ def test_learning_that_was_killed_is_resumed(step, tmp_path, monkeypatch):
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"dshap.run.kept_method.{step}", dying)
+        patch.setattr(f"dshap.run.{step}", dying)
         with pytest.raises(Killed):
             fix(case, tmp_path / "killed")
     with pytest.raises(InputError, match="holds no method that is fixed"):
