@@ -18,7 +18,7 @@ from tests.house import circles, importers_of_designs, measured, members
 # Nodes were raised by a hundredth, and classes by 32, when a run became one list of steps: sources, cubes, scopes and
 # models of a job are objects, and 100 conditions on modes went.
 BOUNDS = {
-    "syntax nodes": 373_930,
+    "syntax nodes": 373_830,
     "syntax nodes in a hundred statements": 716,
     "assignments of several things at once": 4,
     "ternaries": 369,
