@@ -85,6 +85,8 @@ class Explanation:
     path: Place
     layout: CubeLayout
     work: Run
+    prepared: LearnedMethod | None = None
+    """The learned method whose states the rows are explained by; None where they are in the cube."""
     carried: Carried | None = None
     """Rows that are copied from an earlier cube, and not explained."""
     probes: Probes | None = None
@@ -161,7 +163,7 @@ class Explanation:
         layout = cube_layout(inputs, settled, plan, run)
         work = _run(inputs, settled, plan, path, layout, prepared, carried)
         probes = _probes(inputs, predictions, work.states)
-        explanation = cls(path, layout, work, carried, probes)
+        explanation = cls(path, layout, work, prepared, carried, probes)
         # a finished explanation needs no workers and no memory of theirs
         if not explanation.is_complete:
             explanation.refuse_other_numerics()

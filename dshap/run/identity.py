@@ -29,7 +29,8 @@ from dshap.engine import Plan, make_plan, naming
 from dshap.engine.plan import OPERATIONS_PER_SECOND, PREDICTION_SECONDS
 from dshap.run.carrying import Carried
 from dshap.run.determinism import PROBE_ROWS
-from dshap.run.learned_method import DataSummary, LearnedMethod, names_that_differ
+from dshap.run.difference import names_that_differ
+from dshap.run.learned_method import DataSummary, LearnedMethod
 from dshap.run.versions import numerics
 from dshap.tables import Inputs
 from dshap.tables.lake_files import version_of

@@ -29,11 +29,11 @@ from dshap.core.records import digest_of
 from dshap.core.types import Design, Explained, RowReader
 from dshap.cube import read_prepared
 from dshap.engine.planner import tiling_of
+from dshap.run.difference import names_that_differ
 from dshap.run.identity import method_identity, settle
 from dshap.run.learned_method import (
     DataSummary,
     LearnedMethod,
-    names_that_differ,
     plan_to_learn,
     refuse_other_content,
 )

@@ -6,7 +6,7 @@ holds the states of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
@@ -172,14 +172,6 @@ def refuse_other_content(path: Place) -> None:
     """Raise a StoreMismatchError where a folder holds something else than a learned method."""
     if not may_prepare(path):
         raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
-
-
-def names_that_differ(
-    was: Mapping[str, Any], now: Mapping[str, Any], but: Set[str] = frozenset()
-) -> list[str]:
-    """The names of plain values that were others, or are new or gone, without some names."""
-    names = (was.keys() | now.keys()) - but
-    return sorted(name for name in names if was.get(name) != now.get(name))
 
 
 def states_follow_from(fingerprint: Mapping[str, Any], tiling: Tiling) -> dict[str, Any]:

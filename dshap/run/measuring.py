@@ -44,17 +44,14 @@ def measure(
     explanation: Explanation,
     rows: Any,
     session: Session,
-    prepared: LearnedMethod | None = None,
     facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> Note:
-    """Measure MSE_v of a finished explanation on these rows, from its states or `prepared` ones.
+    """Measure MSE_v of a finished explanation on these rows, from the states that explained it.
 
     Gives the note that the cube keeps: `Quality.to_dict` and these facts about the rows.
     """
     plain = replace(session, options=RunOptions())
-    found = measured_quality(
-        prepared or _prepared_of(explanation), rows, session.folder("quality"), plain
-    )
+    found = measured_quality(_learned_for(explanation), rows, session.folder("quality"), plain)
     note = {**found.to_dict(), **facts}
     explanation.work.cube.write_note("mse_v", note)
     mark_finished(explanation.path)
@@ -94,8 +91,11 @@ def measured_quality(prepared: LearnedMethod, rows: Any, path: Place, session: S
     return Quality(mean_by_sizes(mse, masks), mse, masks, variance, int(n), link)
 
 
-def _prepared_of(explanation: Explanation) -> LearnedMethod:
-    """Describe the states of a finished explanation as those of a learned method."""
+def _learned_for(explanation: Explanation) -> LearnedMethod:
+    """The learned method of a finished explanation; its states are in the cube if none was given."""
+    prepared = explanation.prepared
+    if prepared is not None:
+        return replace(prepared, method=prepared.chosen or prepared.method)
     work = explanation.work
     run = explanation.layout.run["fingerprint"]
     data = run["data"]

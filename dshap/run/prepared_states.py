@@ -31,8 +31,8 @@ from dshap.engine import LoopExecutor
 from dshap.engine.learn import run_pass
 from dshap.engine.plan import PILOT_ROWS
 from dshap.engine.planner import tiling_of
-from dshap.run.difference import data_said
-from dshap.run.learned_method import PROBE, LearnedMethod, names_that_differ
+from dshap.run.difference import data_said, names_that_differ
+from dshap.run.learned_method import PROBE, LearnedMethod
 from dshap.run.session import Session
 from dshap.run.versions import Writer
 from dshap.storage.workspace import Rooms

@@ -21,6 +21,7 @@ from dshap.models import KernelRidge
 from dshap.run.carrying import Carried
 from dshap.run.explanation import Explanation
 from dshap.run.kept_method import fixed_method
+from dshap.run.measuring import measure
 from dshap.run.session import open_session
 from dshap.tables import ArraySource
 from dshap.values import (
@@ -260,6 +261,17 @@ LATE_RULES = {
     "sparse": lambda x: x[:, 1:4].prod(axis=1) + x[:, 4:7].prod(axis=1) + x[:, 7:10].prod(axis=1),
 }
 """What a model adds where the first column is 1, which no row of the first night has."""
+
+
+def test_its_mse_v_is_measured_from_the_states_that_are_kept(tmp_path):
+    case = Case(regression, designs.kernelshap(D, 120))
+    fixed = fix(case, tmp_path / "prepared")
+    night = explain(case, fixed, X[:9], tmp_path / "cube")
+    held_out = frame_of(X[200:])
+    with open_session(tmp_path / "cube", None, False, {}) as (_, session):
+        note = measure(night, held_out, session)
+    expected = dshap.mse_v(case.make(), held_out, design=case.design, progress=False)
+    assert note == expected.to_dict()
 
 
 def rows_of_kind(flag, n, seed):
