@@ -208,7 +208,7 @@ def explain(
         else:
             explanation.create()
         if compute and held_out is not None:
-            measure(explanation, held_out, session, prepared)
+            measure(explanation, held_out, session)
         cube = open_cube(path) if store is not None else loaded(path)
         if keeps_columns:
             cube = with_columns(cube, read_columns(explanation.work.rows), category_orders(rows))

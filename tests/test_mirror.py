@@ -135,6 +135,7 @@ ELSEWHERE = {
     "report/notes.py": "analysis/test_accuracy.py",
     "report/store_summaries.py": "test_cli.py",
     "run/table_drift.py": "analysis/drift/test_table_comparison.py",
+    "run/learned_method.py": "run/test_prepared_states.py",
     "run/measuring.py": "run/test_quality.py",
     "run/preparation.py": "run/test_prepared_states.py",
     "steps/facts_of_job.py": "jobs/test_store_runs.py",

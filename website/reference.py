@@ -135,7 +135,7 @@ def name_page(module: str, name: str, each: Any) -> str:
     return f"{head}.. py:data:: {name}\n{value}\n   {constant_text(module, name)}\n"
 
 
-NOT_SHOWN = "object, tuple, BaseException, Exception, int, str, Enum, IntEnum, Protocol, Generic"
+NOT_SHOWN = "object, tuple, BaseException, Exception, int, str, Enum, IntEnum, Protocol, Generic, LearnedMethod"
 """Classes whose members are not listed where a public class inherits them."""
 
 

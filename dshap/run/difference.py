@@ -228,7 +228,15 @@ def _changed(stored: Mapping[str, Any], run: Mapping[str, Any]) -> Set[str]:
     """The entries of two fingerprints that differ."""
     was = _flat(stored)
     now = _flat(json.loads(json.dumps(run)))
-    return {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
+    return set(names_that_differ(was, now))
+
+
+def names_that_differ(
+    was: Mapping[str, Any], now: Mapping[str, Any], but: Set[str] = frozenset()
+) -> list[str]:
+    """The names of plain values that were others, or are new or gone, without some names."""
+    names = (was.keys() | now.keys()) - but
+    return sorted(name for name in names if was.get(name) != now.get(name))
 
 
 def _said(

@@ -61,11 +61,10 @@ from dshap.run.identity import (
     first_predictions,
     settle,
     settle_fixed,
-    states_follow_from,
     stored_plan,
 )
-from dshap.run.learning import Run, facts_of, learned, opened_attributor, with_landmarks
-from dshap.run.prepared_states import Prepared
+from dshap.run.learned_method import LearnedMethod, states_follow_from
+from dshap.run.learning import Run, facts_of, learned, opened_attributor
 from dshap.run.probes import Probes
 from dshap.run.session import Session
 from dshap.run.versions import Writer
@@ -77,8 +76,6 @@ SHOWN_RUNS = 6
 """The most runs of neighbouring blocks that a message names."""
 UNFINISHED_S = 600.0
 """Seconds after which an unfinished file has no writer any more, while shards may be running."""
-IDLE_WORKER_BYTES = 320 << 20
-"""Bytes that a worker occupies before its first task."""
 
 
 @dataclass
@@ -88,6 +85,8 @@ class Explanation:
     path: Place
     layout: CubeLayout
     work: Run
+    prepared: LearnedMethod | None = None
+    """The learned method whose states the rows are explained by; None where they are in the cube."""
     carried: Carried | None = None
     """Rows that are copied from an earlier cube, and not explained."""
     probes: Probes | None = None
@@ -110,7 +109,7 @@ class Explanation:
         key: Any = None,
         seed: int = 0,
         census: Census | None = None,
-        prepared: Prepared | None = None,
+        prepared: LearnedMethod | None = None,
         carried: Carried | None = None,
         checks_rows: bool = True,
     ) -> Explanation:
@@ -164,11 +163,11 @@ class Explanation:
         layout = cube_layout(inputs, settled, plan, run)
         work = _run(inputs, settled, plan, path, layout, prepared, carried)
         probes = _probes(inputs, predictions, work.states)
-        explanation = cls(path, layout, work, carried, probes)
+        explanation = cls(path, layout, work, prepared, carried, probes)
         # a finished explanation needs no workers and no memory of theirs
         if not explanation.is_complete:
             explanation.refuse_other_numerics()
-            plan.check(session.memory_limit, session.executor.n_threads, IDLE_WORKER_BYTES)
+            session.check(plan)
         elif writer := explanation.finished_by:
             session.progress.say(f"{path} was finished by {writer}: it stays as it is")
         return explanation
@@ -218,9 +217,9 @@ class Explanation:
         if self.is_complete:
             return self
         with self._begun(session):
-            work = with_landmarks(session, self.work)
-            attributor, facts = learned(session, work)
-            failures = evaluate(session.executor, work.evaluation(attributor), session.progress)
+            attributor, facts = learned(session, self.work)
+            evaluation = self.work.evaluation(attributor)
+            failures = evaluate(session.executor, evaluation, session.progress)
         return self._ended(facts, failures)
 
     def learn(self, session: Session) -> None:
@@ -229,7 +228,7 @@ class Explanation:
             return
         with self._begun(session):
             if not self._has_states(session):
-                learned(session, with_landmarks(session, self.work))
+                learned(session, self.work)
         mark_learned(self.path, self.layout.run["digest"])
 
     def explain(
@@ -452,7 +451,7 @@ def _run(
     plan: Plan,
     path: Place,
     layout: CubeLayout,
-    prepared: Prepared | None,
+    prepared: LearnedMethod | None,
     carried: Carried | None,
 ) -> Run:
     """Build the `Run` of a planned explanation."""

@@ -16,7 +16,7 @@ from dshap.attributors.compatibility import not_together
 from dshap.attributors.failing import answered, answers
 from dshap.attributors.method import Method
 from dshap.core.capabilities import tuned
-from dshap.core.errors import StoreMismatchError
+from dshap.core.errors import InputError, StoreMismatchError
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
 from dshap.core.processors import processor
@@ -29,7 +29,8 @@ from dshap.engine import Plan, make_plan, naming
 from dshap.engine.plan import OPERATIONS_PER_SECOND, PREDICTION_SECONDS
 from dshap.run.carrying import Carried
 from dshap.run.determinism import PROBE_ROWS
-from dshap.run.prepared_states import DataSummary, Prepared
+from dshap.run.difference import names_that_differ
+from dshap.run.learned_method import DataSummary, LearnedMethod
 from dshap.run.versions import numerics
 from dshap.tables import Inputs
 from dshap.tables.lake_files import version_of
@@ -52,7 +53,7 @@ class Settled:
     reasons: tuple[tuple[str, str], ...]
     planned_by: Method | None = None
     """The method before the choices of its design, by which tiles are cut, where these choices are
-    made already: then no row changes the method (`fixed.fixed_method`).  None where the rows of
+    made already: then no row changes the method (`kept_method.fixed_method`).  None where the rows of
     the run make them."""
 
     @property
@@ -99,7 +100,7 @@ def settle(
     seed: int,
     n_rows: int,
     is_active: BoolArray | None = None,
-    prepared: Prepared | None = None,
+    prepared: LearnedMethod | None = None,
 ) -> Settled:
     """Settle the method for `n_rows` rows; an `InputError` where there is no such method."""
     check_options(value, options)
@@ -141,7 +142,7 @@ def settle(
 
 
 def settle_fixed(
-    prepared: Prepared, value: Explained, options: RunOptions, design: Design | str
+    prepared: LearnedMethod, value: Explained, options: RunOptions, design: Design | str
 ) -> Settled:
     """Take the method of prepared states as it is, with the value function given now.
 
@@ -155,24 +156,16 @@ def settle_fixed(
     method = (prepared.chosen or prepared.method).with_value(value)
     options = method.limited(prepared.tiled(options))
     if design != "auto":
-        raise not_together(
-            "design",
-            "prepared",
-            path=prepared.path,
-            n_coalitions=method.info.n_coalitions,
-            n_players=method.info.n_players,
-        )
+        raise _other_design(prepared, method)
     if options.interactions:
         method = method.with_interactions()
     if options.tol is not None:
         method, tol, _ = method.in_rounds(options.tol, method.info.n_coalitions, False)
         options = replace(options, tol=tol)
-    kept = _kept_options(options)
-    was = prepared.identity["options"]
-    other = [name for name in kept.keys() | was.keys() if kept.get(name) != was.get(name)]
+    other = names_that_differ(prepared.identity["options"], _kept_options(options))
     if other:
         raise StoreMismatchError(
-            f"the method in {prepared.path} was fixed with another {', '.join(sorted(other))}: "
+            f"the method in {prepared.path} was fixed with another {', '.join(other)}: "
             "give the options of then, or fix another method"
         )
     reasons = [("design", method.why), ("rows", "the method is that of every night")]
@@ -194,7 +187,7 @@ def _about_model(value: Explained) -> list[tuple[str, str]]:
     return found
 
 
-def _asked_again(method: Method, prepared: Prepared | None) -> Method:
+def _asked_again(method: Method, prepared: LearnedMethod | None) -> Method:
     """The method for a stochastic model; prepared states are those of answers given once."""
     noisy = method.of_noisy_model()
     if prepared is not None:
@@ -222,8 +215,20 @@ def alike_where_quicker(method: Method, n_rows: int) -> tuple[Method, str]:
     return method.linear(), f"{why} (kriging(sparse=True) leaves that to the pilot)"
 
 
+def _other_design(prepared: LearnedMethod, method: Method) -> InputError:
+    """The refusal of a design beside the one that was learned with."""
+    info = method.info
+    return not_together(
+        "design",
+        "prepared",
+        path=prepared.path,
+        n_coalitions=info.n_coalitions,
+        n_players=info.n_players,
+    )
+
+
 def _as_prepared(
-    prepared: Prepared, value: Explained, design: Design | str, options: RunOptions
+    prepared: LearnedMethod, value: Explained, design: Design | str, options: RunOptions
 ) -> tuple[Method, RunOptions]:
     """Take the design and the tiles of prepared states, with the value function given now.
 
@@ -236,14 +241,7 @@ def _as_prepared(
     if design != "auto" and (
         isinstance(design, str) or tuned(design, Record()).fingerprint() != method.fingerprint()
     ):
-        info = method.info
-        raise not_together(
-            "design",
-            "prepared",
-            path=prepared.path,
-            n_coalitions=info.n_coalitions,
-            n_players=info.n_players,
-        )
+        raise _other_design(prepared, method)
     if options.tol is not None:
         raise not_together("tol", "prepared", path=prepared.path)
     return method.with_value(value), prepared.tiled(options)
@@ -301,11 +299,6 @@ def method_digest(run: Mapping[str, Any]) -> str:
     return digest_of({name: part for name, part in run.items() if name not in ROWS_PART})
 
 
-def states_follow_from(run: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
-    """The entries of a fingerprint that decide the states of a run, the coalitions excepted."""
-    return {name: run[name] for name in ("numerics", "value", "data")} | {"row_span": plan.row_span}
-
-
 def stored_plan(path: Place) -> Plan | None:
     """The plan that a store was created with; None where it, or its copy, is missing."""
     content = read_plan(path)
@@ -318,7 +311,7 @@ def fingerprint_of(
     inputs: Inputs,
     settled: Settled,
     predictions: FloatArray | None,
-    prepared: Prepared | None,
+    prepared: LearnedMethod | None,
     carried: Carried | None = None,
 ) -> dict[str, Any]:
     """Everything that changes a number of the cube: the method, and in `ROWS_PART` the rows.
@@ -337,7 +330,7 @@ def fingerprint_of(
     return run
 
 
-def _method_of(inputs: Inputs, settled: Settled, prepared: Prepared | None) -> dict[str, Any]:
+def _method_of(inputs: Inputs, settled: Settled, prepared: LearnedMethod | None) -> dict[str, Any]:
     """The method's part of the fingerprint of a run."""
     if prepared is not None and prepared.is_fixed:
         return dict(prepared.identity)

@@ -9,17 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from dshap import __version__
 from dshap.attributors.choice import (
-    MAX_COALITIONS,
     check_kinds,
     check_options,
-    choose,
     design_of,
     needs_numbers,
     only_kind,
@@ -27,22 +22,24 @@ from dshap.attributors.choice import (
 )
 from dshap.attributors.compatibility import not_together
 from dshap.attributors.method import Method
-from dshap.attributors.states import States
 from dshap.core.errors import InputError, StoreMismatchError
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
-from dshap.core.records import Record, digest_of
+from dshap.core.records import digest_of
 from dshap.core.types import Design, Explained, RowReader
-from dshap.cube import is_left, mark_prepared, may_prepare, read_prepared, repair, states_of
-from dshap.engine import Plan, make_plan
+from dshap.cube import read_prepared
 from dshap.engine.planner import tiling_of
-from dshap.run.explanation import IDLE_WORKER_BYTES
-from dshap.run.identity import alike_where_quicker, method_identity
-from dshap.run.learning import Run, learn_base, learn_states, with_landmarks, with_pilots
-from dshap.run.prepared_states import PROBE, DataSummary, Prepared, is_of_model, probe_of
+from dshap.run.difference import names_that_differ
+from dshap.run.identity import method_identity, settle
+from dshap.run.learned_method import (
+    DataSummary,
+    LearnedMethod,
+    plan_to_learn,
+    refuse_other_content,
+)
+from dshap.run.learning import with_stored_choices
 from dshap.run.session import Session
-from dshap.run.versions import Writer, numerics
-from dshap.storage.folder import Folder
+from dshap.run.versions import Writer
 from dshap.tables import open_data
 
 NO_DATA = DataSummary(0, (), "refuse", "")
@@ -64,27 +61,24 @@ class Wanted:
 
     def method(self, n_rows: int) -> tuple[Method, RunOptions]:
         """The method before anything is learned, and the options that it leaves."""
-        options = self.session.options
-        method = choose(self.design, self.value, options.max_coalitions, self.seed)
-        options = method.limited(options)
+        asked = self.session.options
+        without_pairs = replace(asked, interactions=False)  # they follow from the same states
+        settled = settle(self.value, without_pairs, self.design, self.seed, n_rows)
+        method = settled.method.with_value(self.value)
+        options = replace(settled.options, interactions=asked.interactions)
         if options.interactions:
             method.with_interactions()  # refuses where there are none
-        if options.tol is not None:
-            most = options.max_coalitions or MAX_COALITIONS
-            method, tol, _ = method.in_rounds(options.tol, most, isinstance(self.design, str))
-            options = replace(options, tol=tol)
-        method = alike_where_quicker(method, n_rows)[0]
         if options.tol is None:  # with tol a row takes as many coalitions as its own error asks for
             method = method.checking()
         return method, options
 
-    def value_fingerprint(self, method: Method) -> dict[str, Any]:
-        """Plain values that say what changes a value; a file of a model counts as its digest."""
-        known = method.value_fingerprint()
-        if not self.model_sha256:
-            return known
-        by_file = {name: part for name, part in known.items() if name != "predictions"}
-        return by_file | {"model_file": self.model_sha256}
+    def identity(self, method: Method, options: RunOptions, data: DataSummary) -> dict[str, Any]:
+        """Plain values that identify the method; a file of a model counts as its digest."""
+        of_value = method.value_fingerprint()
+        if self.model_sha256:
+            of_value.pop("predictions", None)
+            of_value["model_file"] = self.model_sha256
+        return method_identity(method, self.value, options, of_value, data)
 
 
 def fixed_method(
@@ -97,7 +91,7 @@ def fixed_method(
     n_rows: int,
     method: str | None = None,
     model_sha256: str = "",
-) -> Prepared:
+) -> LearnedMethod:
     """Fix the method of a value function for every table to come, or open one that is fixed.
 
     Parameters
@@ -115,7 +109,7 @@ def fixed_method(
 
     Returns
     -------
-    Prepared
+    LearnedMethod
         Its `digest` is METHOD.  Give it to `Explanation.of` with any rows, under the same options.
 
     Raises
@@ -130,9 +124,7 @@ def fixed_method(
     _refuse_by_rows(value, session.options)
     if method is not None:
         return _opened(wanted, folder / method)
-    data = _data_of(wanted)
-    plan, fixed = _planned(wanted, folder, n_rows, data)
-    return _learned(wanted, fixed, plan, n_rows, data)
+    return _learned(wanted, folder, n_rows)
 
 
 def _refuse_by_rows(value: Explained, options: RunOptions) -> None:
@@ -149,123 +141,54 @@ def _refuse_by_rows(value: Explained, options: RunOptions) -> None:
         raise not_together("missing", "learned", verb="explain")
 
 
-@dataclass(frozen=True)
-class DataToLearn:
-    """The rows that are learned from; no reader where nothing is."""
-
-    reader: RowReader | None = None
-    summary: DataSummary = NO_DATA
-
-
-def _data_of(wanted: Wanted) -> DataToLearn:
-    """Open the data of the value function, and take their census."""
+def _data_of(wanted: Wanted) -> tuple[RowReader | None, DataSummary]:
+    """Open the data of the value function, and take their census; no reader where it needs none."""
     value = wanted.value
     if not reads_data(value):
-        return DataToLearn()
+        return None, NO_DATA
+    missing = wanted.session.options.missing
     reader, census = open_data(
-        value,
-        wanted.session,
-        missing=wanted.session.options.missing,
-        names=None,
-        learns=needs_numbers(value),
+        value, wanted.session, missing=missing, names=None, learns=needs_numbers(value)
     )
-    return DataToLearn(reader, DataSummary.of(reader, census))
-
-
-def _planned(
-    wanted: Wanted, folder: Place, n_rows: int, data: DataToLearn
-) -> tuple[Plan | None, Prepared]:
-    """The plan of learning, if there is data to learn from, and the method with its identity."""
-    method, options = wanted.method(n_rows)
-    work = method.work()
-    tiling = tiling_of(work, max(n_rows, 1), data.summary.n_rows, options)
-    options = replace(options, coalition_tile=tiling.coalition_tile, row_span=tiling.row_span)
-    plan = None
-    if data.reader is not None:
-        plan = make_plan(work, data.reader, data.reader, options, (("design", method.why),))
-        plan = replace(
-            plan, stages=tuple(each for each in plan.stages if each.name != "evaluation")
-        )
-    of_value = wanted.value_fingerprint(method)
-    identity = method_identity(method, wanted.value, options, of_value, data.summary)
-    follows_from = {
-        "numerics": numerics(),
-        "value": of_value,
-        "data": data.summary.fingerprint(),
-        "row_span": tiling.row_span,
-    }
-    fixed = Prepared(
-        method,
-        folder / digest_of(identity),
-        follows_from,
-        data.summary,
-        tiling.coalition_tile,
-        tiling.row_span,
-        identity,
-    )
-    return plan, fixed
+    return reader, DataSummary.of(reader, census)
 
 
 def _learned(
-    wanted: Wanted, fixed: Prepared, plan: Plan | None, n_rows: int, data: DataToLearn
-) -> Prepared:
-    """Learn all that the method needs, as far as it is not there; gives it with its choices."""
-    if not may_prepare(fixed.path):
+    wanted: Wanted, folder: Place, n_rows: int, damaged: Place | None = None
+) -> LearnedMethod:
+    """Learn all that the method needs, as far as it is not there; gives it with its choices.
+
+    `damaged` is the place of a method that is learned again.
+    """
+    reader, data = _data_of(wanted)
+    method, options = wanted.method(n_rows)
+    tiling = tiling_of(method.work(), max(n_rows, 1), data.n_rows, options)
+    options = replace(options, coalition_tile=tiling.coalition_tile, row_span=tiling.row_span)
+    identity = wanted.identity(method, options, data)
+    path = folder / digest_of(identity)
+    fixed = replace(LearnedMethod.of(method, path, identity, data, tiling), identity=identity)
+    if damaged not in (None, path):
         raise StoreMismatchError(
-            f"{fixed.path} exists and holds something else: choose another store"
+            f"{damaged} is damaged, and its value function was given other data than it was "
+            "learned from: fix another method"
         )
-    if _is_whole(wanted, fixed.path):
-        return _with_choices(fixed)
-    names: tuple[str, ...] = ()
-    if plan is not None and data.reader is not None:
-        plan.check(
-            wanted.session.memory_limit, wanted.session.executor.n_threads, IDLE_WORKER_BYTES
-        )
-        run = Run(fixed.method.without_data(), plan, data.reader, _states(fixed, data.reader))
-        run = with_landmarks(wanted.session, run)
-        learn_base(wanted.session, run)
-        run, _ = with_pilots(wanted.session, run)
-        learn_states(wanted.session, run)
-        names = run.tile_names
-        fixed.states.put(PROBE, probe_of(wanted.value, data.reader))
-    content = {
-        "version": __version__,
-        "learnt": dict(fixed.follows_from),
-        "design": fixed.method.fingerprint(),
-        "data": asdict(fixed.data),
-        "coalition_tile": fixed.coalition_tile,
-        "row_span": fixed.row_span,
-        "tiles": list(names),
-        "identity": dict(fixed.identity),
-        "n_rows": n_rows,
-    }
-    mark_prepared(fixed.path, content)
+    refuse_other_content(path)
+    if not _is_whole(wanted, fixed):
+        names: tuple[str, ...] = ()
+        if reader is not None:
+            plan = plan_to_learn(method, reader, options)
+            names = fixed.learn(wanted.session, plan, reader)
+        fixed.keep(names, identity=identity, n_rows=n_rows)
     return _with_choices(fixed)
 
 
-def _is_whole(wanted: Wanted, path: Place) -> bool:
+def _is_whole(wanted: Wanted, fixed: LearnedMethod) -> bool:
     """Whether everything is there; what is damaged is removed, and said."""
-    if not Folder(path).is_there():
-        return False
-    damaged = repair(path)
-    for damage in damaged:
-        wanted.session.progress.say(f"{path.name}: {damage}; it is computed again")
-    return not is_left(damaged) and read_prepared(path) is not None
+    say = wanted.session.progress.say
+    return fixed.is_whole(lambda text: say(f"{fixed.path.name}: {text}"))
 
 
-def _states(fixed: Prepared, reader: RowReader | None = None) -> States:
-    is_active = np.ones(len(fixed.value.players), dtype=bool)
-    return States(
-        states_of(fixed.path),
-        fixed.follows_from,
-        is_active,
-        reader,
-        run_digest=fixed.digest,
-        has_range=False,
-    )
-
-
-def _with_choices(fixed: Prepared) -> Prepared:
+def _with_choices(fixed: LearnedMethod) -> LearnedMethod:
     """The method with the choices that its design has made from pilots.
 
     Raises
@@ -273,55 +196,39 @@ def _with_choices(fixed: Prepared) -> Prepared:
     InputError
         It could not choose, as the model explains none of the rows of the data that it asked for.
     """
-    states = _states(fixed)
-    method = fixed.method
-    while method.pilot_coalitions:
-        choice = Record()
-        if states.store.has(name := states.pilot_name(method.pilot_coalitions)):
-            choice = states.store.get(name, Record)
-        if not choice.arrays:
-            raise InputError(
-                "the design chooses by rows of the data, and the model explains none of those "
-                'that it asked for: mend the data, or give a design that chooses nothing ("kernelshap")'
-            )
-        method = method.tuned(choice)
-    return replace(fixed, chosen=method)
+    chosen, is_settled = with_stored_choices(fixed.method, fixed.states_in(fixed.states))
+    if not is_settled:
+        raise InputError(
+            "the design chooses by rows of the data, and the model explains none of those "
+            'that it asked for: mend the data, or give a design that chooses nothing ("kernelshap")'
+        )
+    return replace(fixed, chosen=chosen)
 
 
-def _opened(wanted: Wanted, path: Place) -> Prepared:
+def _opened(wanted: Wanted, path: Place) -> LearnedMethod:
     """Open the method that an earlier night has fixed."""
     refuse_other_numerics(path)
+    content = _described(path)
+    if content is None:
+        raise InputError(f"{path} holds no method that is fixed: leave method out to fix one")
+    method, options = wanted.method(content["n_rows"])
+    identity = content["identity"]
+    fixed = replace(LearnedMethod.read(method, path, content), identity=identity)
+    now = wanted.identity(method, fixed.tiled(options), fixed.data)
+    _refuse_other_method(path, identity, json.loads(json.dumps(now)))
+    if not _is_whole(wanted, fixed):
+        return _learned(wanted, path.parent, content["n_rows"], path)
+    if fixed.data.n_rows:
+        fixed.refuse_other_model("learned", "fix another method")
+    return _with_choices(fixed)
+
+
+def _described(path: Place) -> dict[str, Any] | None:
+    """The description of the method at `path`; None where no method is fixed there."""
     content = read_prepared(path)
     if content is None or "identity" not in content:
-        raise InputError(f"{path} holds no method that is fixed: leave method out to fix one")
-    summary = content["data"]
-    data = DataSummary(**{**summary, "feature_names": tuple(summary["feature_names"])})
-    method, options = wanted.method(content["n_rows"])
-    options = replace(
-        options, coalition_tile=content["coalition_tile"], row_span=content["row_span"]
-    )
-    now = method_identity(method, wanted.value, options, wanted.value_fingerprint(method), data)
-    _refuse_other_method(path, content["identity"], json.loads(json.dumps(now)))
-    fixed = Prepared(
-        method,
-        path,
-        content["learnt"],
-        data,
-        content["coalition_tile"],
-        content["row_span"],
-        content["identity"],
-    )
-    if not _is_whole(wanted, path):
-        found = _data_of(wanted)
-        plan, again = _planned(wanted, path.parent, content["n_rows"], found)
-        if again.path != path:
-            raise StoreMismatchError(
-                f"{path} is damaged, and its value function was given other data than it was "
-                "learned from: fix another method"
-            )
-        return _learned(wanted, again, plan, content["n_rows"], found)
-    _refuse_other_predictions(wanted, fixed)
-    return _with_choices(fixed)
+        return None
+    return content
 
 
 def refuse_other_numerics(path: Place) -> None:
@@ -329,38 +236,18 @@ def refuse_other_numerics(path: Place) -> None:
 
     No row is read.  Nothing is raised where no method is there.
     """
-    content = read_prepared(path)
-    if content is None or "identity" not in content:
-        return
-    writer = Writer.of(content, content["identity"])
-    if writer.is_other:
-        raise StoreMismatchError(
-            f"the method in {path} was learned by {writer}, and this is {Writer.here()}; "
-            f"{writer.changes}"
-        )
+    content = _described(path)
+    if content is not None:
+        writer = Writer.of(content, content["identity"])
+        writer.refuse_other(f"the method in {path} was learned")
 
 
 def _refuse_other_method(path: Place, was: dict[str, Any], now: dict[str, Any]) -> None:
     """Raise unless two identities are the same, the predictions of a black box excepted."""
-    pairs = {name: (was.get(name), now[name]) for name in now if name != "value"}
-    pairs |= {
-        f"value {name}": (was["value"].get(name), now["value"].get(name))
-        for name in was["value"].keys() | now["value"].keys()
-        if name != "predictions"
-    }
-    other = sorted(name for name, (before, after) in pairs.items() if before != after)
+    of_value = names_that_differ(was["value"], now["value"], {"predictions"})
+    of_others = names_that_differ(was, now, {"value"})
+    other = sorted([*of_others, *(f"value {name}" for name in of_value)])
     if other:
         raise StoreMismatchError(
             f"{path} holds another method (it differs in {', '.join(other)}): fix another one"
-        )
-
-
-def _refuse_other_predictions(wanted: Wanted, fixed: Prepared) -> None:
-    """Raise where the model predicts other values for the first rows of the data than then."""
-    if not fixed.states.has(PROBE):
-        return
-    if not is_of_model(fixed.states.get(PROBE, Record), wanted.value):
-        raise StoreMismatchError(
-            f"{fixed.path} was learned with another model: its predictions for the first rows of "
-            "the data differ; fix another method"
         )

@@ -138,14 +138,18 @@ def opened_attributor(session: Session, run: Run, place: Place) -> Attributor:
         A state is missing.
     """
     nothing = replace(session, executor=NothingLearned(session.executor, place))
-    run, _ = _with_states(nothing, with_landmarks(nothing, run))
+    run, _ = learn_states(nothing, run)
     return run.method.attributor(run.states, run.plan)
 
 
-def _with_states(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any]]]:
-    """Learn all states; gives the run with its choices from pilots, and these by their names."""
+def learn_states(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any]]]:
+    """Learn all states; gives the run with its choices from pilots, and these by their names.
+
+    States that exist are not computed again.
+    """
+    run = with_landmarks(session, run)
     _learn_range(session, run)
-    learn_base(session, run)
+    _learn_base(session, run)
     run, chosen = with_pilots(session, run)
     _learn_tiles(session, run, range(len(run.tile_names)))
     return run, chosen
@@ -154,7 +158,7 @@ def _with_states(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any
 def learned(session: Session, run: Run) -> tuple[Attributor, Facts]:
     """Learn all that a run needs; gives its attributor, and what the cube keeps about it."""
     run.write_notes(run.value.notes)
-    run, chosen = _with_states(session, run)
+    run, chosen = learn_states(session, run)
     if chosen:
         run.cube.write_note("pilot", {name: array.tolist() for name, array in chosen.items()})
     attributor = run.method.attributor(run.states, run.plan)
@@ -169,15 +173,6 @@ def facts_of(session: Session, run: Run, attributor: Attributor) -> Facts:
     """Find the facts that the cube keeps about the attributor of a run, near its states."""
     facts: Facts = on_a_worker(session.executor, run.method.facts, attributor)
     return facts
-
-
-def learn_states(session: Session, run: Run) -> None:
-    """Learn the states that no instance changes: base value and coalition tiles.
-
-    States that exist are not computed again.
-    """
-    learn_base(session, run)
-    _learn_tiles(session, run, range(len(run.tile_names)))
 
 
 def with_landmarks(session: Session, run: Run) -> Run:
@@ -207,7 +202,7 @@ def coalition_errors(session: Session, run: Run) -> Moments:
     return total
 
 
-def learn_base(session: Session, run: Run) -> None:
+def _learn_base(session: Session, run: Run) -> None:
     """Learn the sums for the base value, where the method has one that is learned."""
     one = run.method.base_pass(run.plan)
     if one is None:
@@ -307,14 +302,17 @@ def with_pilots(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any]
     return run, chosen
 
 
-def settled_method(run: Run) -> Method:
-    """The method of a finished run, with the stored choices of its pilots."""
-    while run.states.store.has(run.pilot_name):
-        tuned = run.method.tuned(run.states.store.get(run.pilot_name, Record))
-        if tuned.pilot_coalitions in (0, run.method.pilot_coalitions):
-            return tuned
-        run = replace(run, method=tuned)
-    return run.method
+def with_stored_choices(method: Method, states: States) -> tuple[Method, bool]:
+    """The method with the stored choices of its pilots, and whether it has made all of them."""
+    while method.pilot_coalitions:
+        name = states.pilot_name(method.pilot_coalitions)
+        if not states.store.has(name):
+            return method, False
+        choice = states.store.get(name, Record)
+        method = method.tuned(choice)
+        if not choice.arrays:
+            return method, False
+    return method, True
 
 
 def _forecast_line(plan: Plan, forecast: float, seconds: float | None) -> str:

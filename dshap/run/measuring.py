@@ -17,10 +17,8 @@ from dshap.core.types import RowReader
 from dshap.cube import mark_finished, states_of
 from dshap.engine import make_plan
 from dshap.run.explanation import Explanation
-from dshap.run.identity import states_follow_from
-from dshap.run.learning import coalition_errors, settled_method
-from dshap.run.preparation import work_of_states
-from dshap.run.prepared_states import DataSummary, Prepared
+from dshap.run.learned_method import DataSummary, LearnedMethod
+from dshap.run.learning import Run, coalition_errors, with_landmarks, with_stored_choices
 from dshap.run.quality import Note, Quality, mean_by_sizes
 from dshap.run.session import Session
 from dshap.tables import Inputs, kind_of, open_for
@@ -46,32 +44,24 @@ def measure(
     explanation: Explanation,
     rows: Any,
     session: Session,
-    prepared: Prepared | None = None,
     facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> Note:
-    """Measure MSE_v of a finished explanation on these rows, from its states or `prepared` ones.
+    """Measure MSE_v of a finished explanation on these rows, from the states that explained it.
 
     Gives the note that the cube keeps: `Quality.to_dict` and these facts about the rows.
     """
     plain = replace(session, options=RunOptions())
-    found = measured_quality(
-        prepared or _prepared_of(explanation), rows, session.folder("quality"), plain
-    )
+    found = measured_quality(_learned_for(explanation), rows, session.folder("quality"), plain)
     note = {**found.to_dict(), **facts}
     explanation.work.cube.write_note("mse_v", note)
     mark_finished(explanation.path)
     return note
 
 
-def measured_quality(prepared: Prepared, rows: Any, path: Place, session: Session) -> Quality:
+def measured_quality(prepared: LearnedMethod, rows: Any, path: Place, session: Session) -> Quality:
     """Measure MSE_v of a prepared value function on these rows."""
     method = prepared.method.measurable()
-    options = replace(
-        session.options,
-        coalition_tile=prepared.coalition_tile,
-        row_span=prepared.row_span,
-        coalition_groups=1,
-    )
+    options = replace(prepared.tiled(session.options), coalition_groups=1)
     inputs = Inputs.open(
         prepared.value,
         rows,
@@ -84,10 +74,8 @@ def measured_quality(prepared: Prepared, rows: Any, path: Place, session: Sessio
     method = method.with_value(value)
     plan = make_plan(method.work(), inputs.rows, None, options, data_rows=prepared.data.n_rows)
     states = states_of(path, prepared.path)
-    work = work_of_states(
-        replace(prepared, method=method), plan, inputs.rows, None, states, session
-    )
-    total = coalition_errors(session, work)
+    run = Run(method.without_data(), plan, inputs.rows, prepared.states_in(states))
+    total = coalition_errors(session, with_landmarks(session, run))
     n = float(total["n"])
     if not n:
         raise InputError(
@@ -103,18 +91,14 @@ def measured_quality(prepared: Prepared, rows: Any, path: Place, session: Sessio
     return Quality(mean_by_sizes(mse, masks), mse, masks, variance, int(n), link)
 
 
-def _prepared_of(explanation: Explanation) -> Prepared:
-    """Describe the states of a finished explanation as those of a prepared value function."""
+def _learned_for(explanation: Explanation) -> LearnedMethod:
+    """The learned method of a finished explanation; its states are in the cube if none was given."""
+    prepared = explanation.prepared
+    if prepared is not None:
+        return replace(prepared, method=prepared.chosen or prepared.method)
     work = explanation.work
-    plan = explanation.plan
     run = explanation.layout.run["fingerprint"]
     data = run["data"]
     kept = DataSummary(data["n"], tuple(run["features"]), data["missing"], data["digest"])
-    return Prepared(
-        settled_method(work),
-        explanation.path,
-        states_follow_from(run, plan),
-        kept,
-        plan.coalition_tile,
-        plan.row_span,
-    )
+    method, _ = with_stored_choices(work.method, work.states)
+    return LearnedMethod.of(method, explanation.path, run, kept, explanation.plan)

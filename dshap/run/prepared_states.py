@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dshap import __version__
 from dshap.attributors.choice import restored_method
 from dshap.attributors.failing import not_all_failed, sparing, with_bad_rows
 from dshap.attributors.method import Method
@@ -23,94 +21,37 @@ from dshap.core.html import table_html
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
 from dshap.core.printing import label
-from dshap.core.records import FloatArray, Record, digest_of
+from dshap.core.records import FloatArray, Record
 from dshap.core.rows import spans
 from dshap.core.rules import as_place
 from dshap.core.threads import process_threads
-from dshap.core.types import Attributor, Explained, RowReader
-from dshap.cube import mark_prepared, read_prepared, states_of
+from dshap.core.types import Attributor, Explained
+from dshap.cube import read_prepared
 from dshap.engine import LoopExecutor
 from dshap.engine.learn import run_pass
 from dshap.engine.plan import PILOT_ROWS
 from dshap.engine.planner import tiling_of
-from dshap.run.determinism import check_steady, first_rows
-from dshap.run.difference import data_said
-from dshap.run.probes import Probes
+from dshap.run.difference import data_said, names_that_differ
+from dshap.run.learned_method import PROBE, LearnedMethod
 from dshap.run.session import Session
 from dshap.run.versions import Writer
-from dshap.storage.sealed_files import StateFolder
 from dshap.storage.workspace import Rooms
-from dshap.tables import ArraySource, Census, kind_of, open_for, refuse_unknown_categories
+from dshap.tables import ArraySource, kind_of, open_for, refuse_unknown_categories
 
 ROWS_IN_MEMORY = ("array", "data frame")
 """Kinds of rows that are explained at once, without a plan."""
 SHOWN_PLAYERS = 6
 """The most players that a prepared value function names of itself."""
-PROBE = "probe"
-"""Name of the state with the first rows of the data and the model's predictions for them."""
+ANOTHER_STORE = "prepare into another store"
+"""The remedy for a folder that keeps something else than what is asked for."""
 
 
 @dataclass(frozen=True)
-class DataSummary:
-    """A summary of the table that was learned from: a run on prepared states reads no row of it."""
-
-    n_rows: int
-    feature_names: tuple[str, ...]
-    missing: str
-    digest: str
-
-    @classmethod
-    def of(cls, reader: RowReader, census: Census) -> DataSummary:
-        return cls(reader.n_rows, tuple(reader.feature_names), reader.missing, census.fingerprint)
-
-    def fingerprint(self) -> dict[str, Any]:
-        return {"digest": self.digest, "n": self.n_rows, "missing": self.missing}
-
-
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(LearnedMethod):
     """A value function with prepared states in a folder.
 
     Give it to `dshap.explain` as the value function.
     """
-
-    method: Method
-    """The value function, and the design or closed form of the states."""
-    path: Place
-    follows_from: Mapping[str, Any]
-    """Plain values that decide the states, the coalitions excepted."""
-    data: DataSummary
-    coalition_tile: int
-    row_span: int
-    identity: Mapping[str, Any] = field(default_factory=dict)
-    """Plain values that identify a method which no row changes (`fixed.fixed_method`); empty where
-    the rows of a run may still settle something."""
-    chosen: Method | None = None
-    """The method with the choices that its design has made from the data; None where the rows of a
-    run make them."""
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether the method is the same for any rows."""
-        return bool(self.identity)
-
-    @property
-    def digest(self) -> str:
-        """METHOD: the digest of a method that is fixed."""
-        return digest_of(dict(self.identity))
-
-    def tiled(self, options: RunOptions) -> RunOptions:
-        """The options with the tiles of the states."""
-        return replace(options, coalition_tile=self.coalition_tile, row_span=self.row_span)
-
-    @property
-    def value(self) -> Any:
-        """The value function."""
-        return self.method.value
-
-    @property
-    def states(self) -> StateFolder:
-        return states_of(self.path)
 
     def attributor(self) -> PreparedAttributor:
         """An object that explains rows at once, as many calls as wanted, and writes nothing.
@@ -135,8 +76,7 @@ class Prepared:
         >>> attributor.attribute(X[:1]).phi.shape  # (1, players, outputs)
         (1, 3, 1)
         """
-        is_active = np.ones(len(self.value.players), dtype=bool)
-        states = States(self.states, self.follows_from, is_active, loaded={})
+        states = self.states_in(self.states, loaded={})
         method = self.method.without_data().with_landmarks(states)
         session = Session(LoopExecutor(), Rooms(Path()), self.tiled(RunOptions()))
         settled = PreparedAttributor(
@@ -258,37 +198,6 @@ def _of_block(attributor: Attributor, block: RowBlock) -> Attribution:
     return found.placed(len(block.x), at, bad)
 
 
-def probe_of(value: Explained, data: RowReader) -> Record:
-    """Record the first good rows of the data and the model's predictions for them."""
-    rows = first_rows(data)
-    noise = check_steady(value.model, rows)
-    return Record({"x": rows, "prediction": value.model(rows), "noise": noise})
-
-
-def is_of_model(probe: Record, value: Explained) -> bool:
-    """Whether the model predicts what `probe_of` has recorded, but for rounding."""
-    noise = probe.arrays.get("noise", np.zeros(1))  # earlier versions have recorded none
-    then = Probes(probe["prediction"], probe["prediction"][:0], noise)
-    now = replace(then, rows=value.model(probe["x"]))
-    gap, bound = then.difference(now)
-    return gap <= bound
-
-
-def save_prepared(prepared: Prepared, tile_names: tuple[str, ...], probe: Record) -> None:
-    """Write the description beside the states, last, so that it vouches for all of them."""
-    prepared.states.put(PROBE, probe)
-    content = {
-        "version": __version__,
-        "learnt": dict(prepared.follows_from),
-        "design": prepared.method.fingerprint(),
-        "data": asdict(prepared.data),
-        "coalition_tile": prepared.coalition_tile,
-        "row_span": prepared.row_span,
-        "tiles": list(tile_names),
-    }
-    mark_prepared(prepared.path, content)
-
-
 def open_prepared(store: str | Place, value: Explained) -> Prepared:
     """Open the states that `dshap.prepare` left in `store`, for the same value function.
 
@@ -313,38 +222,18 @@ def open_prepared(store: str | Place, value: Explained) -> Prepared:
             f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)"
         )
     writer = Writer.of(content, content["learnt"])
-    if writer.is_other:
-        raise StoreMismatchError(
-            f"{path} was prepared by {writer}, and this is {Writer.here()}; {writer.changes}: "
-            "prepare into another store"
-        )
+    writer.refuse_other(f"{path} was prepared", f": {ANOTHER_STORE}")
     method = restored_method(value, content["design"])
     was = content["learnt"]["value"]
     now = json.loads(json.dumps(method.value_fingerprint()))
-    names = sorted(
-        n for n in was.keys() | now.keys() if was.get(n) != now.get(n) and n != "predictions"
-    )
+    names = names_that_differ(was, now, {"predictions"})
     if names:  # predictions are compared below, on the stored first rows
         raise StoreMismatchError(
             f"{path} was prepared for another value function (it differs in {', '.join(names)}): "
-            "make the value "
-            "function as it was then, or prepare into another store"
+            f"make the value function as it was then, or {ANOTHER_STORE}"
         )
-    data = content["data"]
-    prepared = Prepared(
-        method,
-        path,
-        content["learnt"],
-        DataSummary(**{**data, "feature_names": tuple(data["feature_names"])}),
-        content["coalition_tile"],
-        content["row_span"],
-    )
-    if not is_of_model(prepared.states.get(PROBE, Record), value):
-        raise StoreMismatchError(
-            f"{path} was prepared with another model: its predictions for the first rows of the "
-            "data differ; prepare "
-            "into another store"
-        )
+    prepared = Prepared.read(method, path, content)
+    prepared.refuse_other_model("prepared", ANOTHER_STORE)
     return prepared
 
 
@@ -352,9 +241,7 @@ def refuse_other(stored: Prepared, wanted: Prepared) -> Prepared:
     """Give the stored states where they are those asked for; else raise an `InputError`."""
     if stored.data.digest != wanted.data.digest:
         said = data_said("data", stored.data.n_rows, wanted.data.n_rows)
-        raise InputError(
-            f"{stored.path} was prepared with another table ({said}): prepare into another store"
-        )
+        raise InputError(f"{stored.path} was prepared with another table ({said}): {ANOTHER_STORE}")
     pairs = [
         ("design", stored.method.fingerprint(), wanted.method.fingerprint()),
         ("coalition_tile", stored.coalition_tile, wanted.coalition_tile),
@@ -363,8 +250,7 @@ def refuse_other(stored: Prepared, wanted: Prepared) -> Prepared:
     for name, was, now in pairs:
         if was != now:
             raise InputError(
-                f"{stored.path} was prepared with another {name} ({was}, now {now}): prepare into "
-                "another store, or "
-                "open it with dshap.open_prepared"
+                f"{stored.path} was prepared with another {name} ({was}, now {now}): "
+                f"{ANOTHER_STORE}, or open it with dshap.open_prepared"
             )
     return stored

@@ -1,8 +1,8 @@
 """Compare the rows of a table with those of a store by their keys, in bounded memory.
 
-Files hold, for the store and for the table, a hash of each row's key and a mark of its content;
-they are joined by parts of the hashes.  Rows whose hashes of 128 bits are equal have one key.  The
-mark is a hash of the columns that the cube keeps, else the model's predictions.
+Files hold, for the store and for the table, a hash of each row's key and marks of its content; they
+are joined on disk (`tables/keys/joining.py`).  The mark is a hash of the columns that the cube
+keeps, else the model's predictions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,8 @@ from dshap.core.types import Explained, RowReader
 from dshap.cube import FinishedBlock, cube_paths, finished_blocks, row_key
 from dshap.cube.datasets import key_text, key_words
 from dshap.run.probes import differ
-from dshap.storage.disk import whole_file
-from dshap.tables import WideHashes, hash_columns, number_keys, wide_hashes
+from dshap.tables import WideHashes, hash_columns, wide_hashes
+from dshap.tables.keys.joining import HashedRows, joined_parts, leave_hashed
 from dshap.tables.site import Site
 
 SHOWN = 3
@@ -37,10 +36,8 @@ cube keeps its rows."""
 PREDICTED_OUTPUTS = 4
 """The number of outputs by which predictions of a row are compared."""
 
-Marks = NDArray[Any]
-"""(n, w): hashes or predictions that identify the content of rows; w = 0 where there are none."""
-Part = tuple[WideHashes, Marks, NDArray[np.int64]]
-"""The hashes, marks and positions of rows."""
+Marks = NDArray[np.uint64]
+"""(n, w): hashes, or the bits of predictions, that identify the content of rows; w = 0 for none."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ class RowsOfStore:
                 content = Content("nothing")
                 folder = self.site.folder("keys")
                 self.site.learn(_MarksPass(folder, content), self.reader)
-            new = Side(folder, self.reader.n_rows)
+            new = HashedRows(folder, self.reader.n_rows)
             return _joined(old, new, content.kind, path, self.reader)
         return None
 
@@ -107,25 +104,27 @@ class Content:
 
     def of_block(self, block: FinishedBlock) -> tuple[int, WideHashes, Marks]:
         """(first row, hashes of keys (n, 2), marks (n, w)) of a finished block of the store."""
-        marks: Marks = np.empty((len(block.prediction), 0))
-        if self.kind == "columns":
-            marks = hash_columns(dict(sorted(block.columns.items())))[:, None]
-        elif self.kind == "predictions":
-            marks = block.prediction[:, :PREDICTED_OUTPUTS]
-        return block.start, wide_hashes(block.keys), marks
+        return self._of(block, lambda: block.prediction[:, :PREDICTED_OUTPUTS])
 
     def of_rows(self, block: RowBlock) -> tuple[int, WideHashes, Marks]:
         """(first row, hashes of keys (n, 2), marks (n, w)) of rows of the table."""
-        marks: Marks = np.empty((len(block.x), 0))
+        return self._of(block, lambda: self._predicted(block))
+
+    def _of(
+        self, block: FinishedBlock | RowBlock, predicted: Callable[[], FloatArray]
+    ) -> tuple[int, WideHashes, Marks]:
+        hashes = wide_hashes(block.keys)
+        marks = hashes[:, :0]
         if self.kind == "columns":
             marks = hash_columns(dict(sorted(block.columns.items())))[:, None]
-        elif self.value is not None:
-            marks = self._predicted(self.value, block)
-        return block.start, wide_hashes(block.keys), marks
+        elif self.kind == "predictions":
+            marks = np.ascontiguousarray(predicted(), np.float64).view(np.uint64)
+        return block.start, hashes, marks
 
-    @staticmethod
-    def _predicted(value: Explained, block: RowBlock) -> FloatArray:
+    def _predicted(self, block: RowBlock) -> FloatArray:
         """Predictions (n, w) after the link; NaN for rows that are skipped."""
+        value = self.value
+        assert value is not None, "predictions are those of a value function"
         predictions = value.model(block.good)
         linked = value.link(predictions[:, None], predictions)[:, 0, :PREDICTED_OUTPUTS]
         marks = np.full((len(block.x), linked.shape[1]), np.nan)
@@ -147,46 +146,19 @@ class _MarksPass:
         return ("keys",)
 
     def partial(self, block: RowBlock) -> tuple[()]:
-        _leave(self.folder, *self.content.of_rows(block))
+        leave_hashed(self.folder, *self.content.of_rows(block))
         return ()
 
     def finish(self, total: tuple[()]) -> None: ...
 
 
-@dataclass(frozen=True)
-class Side:
-    """Hashes and marks of the rows of the store or of the table, in files of a folder."""
-
-    folder: Path
-    n_rows: int
-
-    def part(self, index: int, n_parts: int) -> Part:
-        """(hashes, marks, positions) of rows whose first halves are `index` modulo `n_parts`."""
-        hashes = []
-        marks = []
-        positions = []
-        for path in sorted(self.folder.glob("*.npz")):
-            with np.load(path) as held:
-                found = held["hashes"]
-                is_inside = found[:, 0] % np.uint64(n_parts) == index
-                hashes.append(found[is_inside])
-                marks.append(held["marks"][is_inside])
-            positions.append(int(path.stem) + np.flatnonzero(is_inside))
-        return np.concatenate(hashes), np.concatenate(marks), np.concatenate(positions)
-
-
-def _left(folder: Path, blocks: Iterator[tuple[int, WideHashes, Marks]]) -> Side:
+def _left(folder: Path, blocks: Iterator[tuple[int, WideHashes, Marks]]) -> HashedRows:
     """Write hashes and marks of the blocks of a store into a folder."""
     n_rows = 0
     for start, hashes, marks in blocks:
-        _leave(folder, start, hashes, marks)
+        leave_hashed(folder, start, hashes, marks)
         n_rows += len(hashes)
-    return Side(folder, n_rows)
-
-
-def _leave(folder: Path, start: int, hashes: WideHashes, marks: Marks) -> None:
-    with whole_file(folder / f"{start:015d}.npz") as private, private.open("wb") as file:
-        np.savez(file, hashes=hashes, marks=marks)
+    return HashedRows(folder, n_rows)
 
 
 @dataclass(frozen=True)
@@ -293,34 +265,22 @@ def _listed(first: str, count: int) -> str:
     return f"first {first}"
 
 
-def _join_part(old: Part, new: Part) -> tuple[dict[str, NDArray[np.int64]], int]:
-    """Join the rows of a part of both sides by their keys.
-
-    Gives the positions of rows that are new, gone or changed, and the number of keys whose rows
-    stand at another position.
-    """
-    hashes_before, marks_before, before = old
-    hashes_now, marks_now, now = new
-    keys = number_keys(hashes_before, hashes_now)
-    i, j = keys.pairs
-    is_changed = _differ(marks_before[i], marks_now[j])
-    positions = {
-        "new": now[keys.first_old[keys.new] < 0],
-        "gone": before[keys.first_new[keys.old] < 0],
-        "changed": now[j][is_changed],
-    }
-    return positions, int(np.count_nonzero(before[i] != now[j]))
-
-
-def _joined(old: Side, new: Side, content: str, path: Place, reader: RowReader) -> KeyDifference:
+def _joined(
+    old: HashedRows, new: HashedRows, content: str, path: Place, reader: RowReader
+) -> KeyDifference:
     """Join the keys of both sides, part by part."""
-    n_parts = -(-(old.n_rows + new.n_rows) // JOINED_ROWS)
     found = {kind: Some() for kind in ("new", "gone", "changed")}
     n_moved = 0
-    for index in range(n_parts):
-        positions, n_here = _join_part(old.part(index, n_parts), new.part(index, n_parts))
+    for part in joined_parts(old, new, JOINED_ROWS):
+        before, now = part.pairs
+        keys = part.keys
+        positions = {
+            "new": part.new[-1][keys.first_old[keys.new] < 0],
+            "gone": part.old[-1][keys.first_new[keys.old] < 0],
+            "changed": now[-1][_differ(before[:-1], now[:-1], content)],
+        }
         found = {kind: some.with_rows(positions[kind]) for kind, some in found.items()}
-        n_moved += n_here
+        n_moved += int(np.count_nonzero(before[-1] != now[-1]))
     return KeyDifference(
         n_before=old.n_rows,
         n_now=new.n_rows,
@@ -332,13 +292,13 @@ def _joined(old: Side, new: Side, content: str, path: Place, reader: RowReader) 
     )
 
 
-def _differ(before: Marks, now: Marks) -> NDArray[np.bool_]:
-    """(n,): True where hashes differ, or predictions by more than rounding."""
+def _differ(before: Marks, now: Marks, content: str) -> NDArray[np.bool_]:
+    """(n,): True where hashes (w, n) differ, or predictions by more than rounding."""
     if not before.size or before.shape != now.shape:
-        return np.zeros(len(before), dtype=bool)
-    if before.dtype.kind != "f":
-        return np.asarray((before != now).any(axis=1))
-    return differ(before, now)
+        return np.zeros(before.shape[1], dtype=bool)
+    if content == "predictions":
+        return differ(*(np.ascontiguousarray(each.view(np.float64).T) for each in (before, now)))
+    return np.asarray((before != now).any(axis=0))
 
 
 def _key_of(reader: RowReader, position: int) -> dict[str, str]:

@@ -21,6 +21,7 @@ from dshap.engine import (
     LineProgress,
     LoopExecutor,
     NotebookProgress,
+    Plan,
     Progress,
     SilentProgress,
     ToldProgress,
@@ -34,6 +35,8 @@ from dshap.storage.full_disk import naming_full_disk
 from dshap.storage.running import alone
 from dshap.storage.workspace import Rooms
 
+IDLE_WORKER_BYTES = 320 << 20
+"""Bytes that a worker occupies before its first task."""
 ROOM_FOR_STORE = "make room there, or choose another store; the same call then goes on"
 """The remedy for a full disk of a call with a store."""
 ROOM_FOR_FILES = "make room there, or let TMPDIR name a folder on another disk"
@@ -90,6 +93,10 @@ class Session:
             limit for limit in (self.executor.memory_limit, self.options.memory_limit) if limit
         ]
         return min(limits, default=None)
+
+    def check(self, plan: Plan) -> None:
+        """Raise a `DoesNotFitError` where a task of the plan needs more memory than a worker has."""
+        plan.check(self.memory_limit, self.executor.n_threads, IDLE_WORKER_BYTES)
 
     @property
     def is_local(self) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dshap import __version__
+from dshap.core.errors import StoreMismatchError
 
 NUMERICS_VERSION = 21
 """The version of the numerics: raised when the same options give other numbers, with a line in
@@ -85,6 +86,16 @@ class Writer:
             return "its numerics are those of a later version"
         told = [f"{CHANGES[n]} ({n})" for n in range(self.numerics + 1, now + 1) if n in CHANGES]
         return f"changed since: {'; '.join(told)}"
+
+    def refuse_other(self, made: str, remedy: str = "") -> None:
+        """Raise a StoreMismatchError where its numbers are not those of this process.
+
+        `made` are the words for what it wrote, such as "PATH was prepared".
+        """
+        if self.is_other:
+            raise StoreMismatchError(
+                f"{made} by {self}, and this is {Writer.here()}; {self.changes}{remedy}"
+            )
 
     @property
     def unknown_entries(self) -> frozenset[str]:

@@ -23,7 +23,7 @@ from dshap.jobinput.job_model import model_of_job
 from dshap.jobinput.job_rows import JobRows
 from dshap.jobinput.job_source import job_of_parts
 from dshap.run.kept_method import fixed_method, refuse_other_numerics
-from dshap.run.prepared_states import Prepared
+from dshap.run.learned_method import LearnedMethod
 from dshap.steps.opened import OpenedJob
 from dshap.steps.outlook import ROOM, LearnedAbout, keep_learned, read_learned
 from dshap.steps.plans import value_of
@@ -43,14 +43,11 @@ from dshap.warehouse.snapshot import (
 class NightMethod:
     """The method of an explanation for one night."""
 
-    value: Any
-    """The value function, made from the rows that the method was learned from."""
-    prepared: Prepared
+    learned: LearnedMethod
+    """Its value function is made from the rows that it was learned from."""
     about: LearnedAbout
-    is_reused: bool
-    """Whether an earlier night learned it."""
-    reason: str
-    """Why it was learned anew; empty where it is reused."""
+    reason: str = ""
+    """Why it was learned anew; empty where it is that of an earlier night."""
 
 
 class LearnedMethods:
@@ -85,9 +82,7 @@ class LearnedMethods:
         if about is not None and not reason:
             try:
                 refuse_other_numerics(self.room / about.method)  # before its old rows are opened
-                value = self._value(explain, about.run_id)
-                prepared = self._fixed(explain, value, n_rows, about.method)
-                return NightMethod(value, prepared, about, True, "")
+                return self.settled(explain, n_rows)
             # another model, option or column, or numbers of another version of dshap
             except (StoreMismatchError, InputError) as error:
                 reason = f"{error}"
@@ -97,11 +92,10 @@ class LearnedMethods:
                 f"--backfill: explanation {explain.name} cannot be explained by the method of the "
                 f"runs before: {reason or 'none was learned'}: run the job without --backfill first"
             )
-        value = self._value(explain, self._keep_rows())
-        prepared = self._fixed(explain, value, n_rows, None)
-        about = LearnedAbout(prepared.digest, self.run.run_id)
+        learned = self._fixed(explain, n_rows, self._keep_rows())
+        about = LearnedAbout(learned.digest, self.run.run_id)
         keep_learned(self.room, explain.name, about)
-        return NightMethod(value, prepared, about, False, reason)
+        return NightMethod(learned, about, reason)
 
     def refuse_damaged(self, explain: ExplainTable) -> None:
         """Raise a `DamagedError` where the description of the method is not what was written."""
@@ -120,9 +114,8 @@ class LearnedMethods:
         """The method that the night has settled before; nothing is learned."""
         about = self.about(explain)
         assert about is not None, "the night has settled it"
-        value = self._value(explain, about.run_id)
-        prepared = self._fixed(explain, value, n_rows, about.method)
-        return NightMethod(value, prepared, about, True, "")
+        learned = self._fixed(explain, n_rows, about.run_id, about.method)
+        return NightMethod(learned, about)
 
     @property
     def _is_backfill(self) -> bool:
@@ -182,9 +175,10 @@ class LearnedMethods:
         return ""
 
     def _fixed(
-        self, explain: ExplainTable, value: Any, n_rows: int, method: str | None
-    ) -> Prepared:
-        """Open a method by its digest, or learn it."""
+        self, explain: ExplainTable, n_rows: int, run_id: str, method: str | None = None
+    ) -> LearnedMethod:
+        """Open a method by its digest, or learn it, from the rows of a run."""
+        value = self._value(explain, run_id)
         with self.progress.stage(f"{explain.name}: method"):
             return fixed_method(
                 value,

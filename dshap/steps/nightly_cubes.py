@@ -330,7 +330,7 @@ class Night:
         age = started_at(self.run.run_id) - started_at(method.about.run_id)
         prepared = {
             "method": method.about.method,
-            "reused": method.is_reused,
+            "reused": not method.reason,
             "age": age.total_seconds(),
             "reason": reason or None,
             "learned_in": method.about.run_id,
@@ -360,14 +360,15 @@ class Night:
                 f"explain, {history.n_carried:,} carried from run {history.previous}"
             )
         path = self.cube(explain)
+        value = method.learned.value
         yield BeginCube(self, explain, method, carried)
         explanation = Explanation.of(
-            method.value,
-            opened.table.reader_of(method.value),
+            value,
+            opened.table.reader_of(value),
             path,
             run.session,
             census=opened.census(),
-            prepared=method.prepared,
+            prepared=method.learned,
             carried=carried,
             checks_rows=run.scope.does(Phase.LEARN),
         )

@@ -22,8 +22,8 @@ from dshap.jobinput.job_model import model_of_job
 from dshap.jobinput.job_rows import JobRows
 from dshap.jobinput.quality_of_job import check_quality
 from dshap.jobinput.table_versions import at_version_of_store
-from dshap.run.explanation import IDLE_WORKER_BYTES
 from dshap.run.identity import explained_classes, settle
+from dshap.run.session import IDLE_WORKER_BYTES
 from dshap.sinks import CubeFacts, check_sink
 from dshap.steps.outlook import night_lines, sink_lines
 from dshap.steps.shard_work import ShardsPlan

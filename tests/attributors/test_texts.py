@@ -13,7 +13,7 @@ from dshap import designs
 from dshap.core.errors import DoesNotFitError, FailedBlocksError, InputError
 from dshap.cube import CubeWriter, feature_ranking, is_finished, verify_cube
 from dshap.engine import Plan
-from dshap.run.explanation import IDLE_WORKER_BYTES
+from dshap.run.session import IDLE_WORKER_BYTES
 from dshap.values import Tokens
 from tests.attributors.texts import N_TOKENS, brute_force, chances, padded, texts_of, two_outputs
 

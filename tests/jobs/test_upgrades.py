@@ -67,8 +67,7 @@ def earlier(monkeypatch):
             for module in (
                 "run.versions",
                 "run.identity",
-                "run.kept_method",
-                "run.prepared_states",
+                "run.learned_method",
                 "history.job_store",
             ):
                 patch.setattr(f"dshap.{module}.__version__", "0.2.0")

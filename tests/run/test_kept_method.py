@@ -21,6 +21,7 @@ from dshap.models import KernelRidge
 from dshap.run.carrying import Carried
 from dshap.run.explanation import Explanation
 from dshap.run.kept_method import fixed_method
+from dshap.run.measuring import measure
 from dshap.run.session import open_session
 from dshap.tables import ArraySource
 from dshap.values import (
@@ -262,6 +263,17 @@ LATE_RULES = {
 """What a model adds where the first column is 1, which no row of the first night has."""
 
 
+def test_its_mse_v_is_measured_from_the_states_that_are_kept(tmp_path):
+    case = Case(regression, designs.kernelshap(D, 120))
+    fixed = fix(case, tmp_path / "prepared")
+    night = explain(case, fixed, X[:9], tmp_path / "cube")
+    held_out = frame_of(X[200:])
+    with open_session(tmp_path / "cube", None, False, {}) as (_, session):
+        note = measure(night, held_out, session)
+    expected = dshap.mse_v(case.make(), held_out, design=case.design, progress=False)
+    assert note == expected.to_dict()
+
+
 def rows_of_kind(flag, n, seed):
     rows = np.random.default_rng(seed).normal(size=(n, WIDE))
     rows[:, 0] = flag
@@ -447,7 +459,9 @@ def test_what_is_damaged_is_learned_again(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["with_pilots", "learn_states", "mark_prepared"])
+@pytest.mark.parametrize(
+    "step", ["learning.with_pilots", "learned_method.probe_of", "learned_method.mark_prepared"]
+)
 def test_learning_that_was_killed_is_resumed(step, tmp_path, monkeypatch):
     case = CASES["regression, kriging"]
     wanted = fix(case, tmp_path / "at once")
@@ -459,7 +473,7 @@ def test_learning_that_was_killed_is_resumed(step, tmp_path, monkeypatch):
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(f"dshap.run.kept_method.{step}", dying)
+        patch.setattr(f"dshap.run.{step}", dying)
         with pytest.raises(Killed):
             fix(case, tmp_path / "killed")
     with pytest.raises(InputError, match="holds no method that is fixed"):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dshap.core.records import BoolArray
 from dshap.core.rows import spans
 from dshap.tables.keys.digests import RowDigests
-from dshap.tables.keys.hashes import number_keys, wide_hashes
+from dshap.tables.keys.hashes import NumberedKeys, WideHashes, number_keys, wide_hashes
 from dshap.tables.keys.sorted_runs import (
     Columns,
     leave_sorted,
@@ -30,7 +30,7 @@ from dshap.tables.keys.sorted_runs import (
 ROWS_TOGETHER = 1 << 17
 """Rows that are sorted, compared or given at once: 40 bytes each, and as much again to compare them."""
 N_COLUMNS = 5
-"""Columns of the files of `HashedRows`."""
+"""Columns of the files of `HashedRows` of digests."""
 NO_ROW = -1
 """The position that stands for a row whose key the earlier table does not have."""
 
@@ -39,7 +39,8 @@ NO_ROW = -1
 class HashedRows:
     """The rows of a table by the hashes of their keys, in files of a folder of their own.
 
-    A file has five columns: the two halves of the hash, those of the digest, and the position.
+    The columns of a file are the two halves of the hash, the marks that tell whether a row of this
+    key is unchanged, and the position.  The marks of a row of digests are the halves of its digest.
     """
 
     folder: Path
@@ -83,8 +84,47 @@ class HashedRows:
 def _columns_of(rows: RowDigests) -> Iterator[Columns]:
     """Yield the columns of `HashedRows` (5, n) of consecutive rows."""
     for batch in rows.batches():
-        positions = np.arange(batch.start, batch.start + batch.n_rows, dtype=np.uint64)
-        yield np.concatenate([wide_hashes(batch.keys).T, batch.digests.T, positions[None]])
+        yield _columns(batch.start, wide_hashes(batch.keys), batch.digests)
+
+
+def _columns(start: int, hashes: WideHashes, marks: NDArray[np.uint64]) -> Columns:
+    """The columns of `HashedRows` (3 + w, n) of consecutive rows, from marks (n, w)."""
+    positions = np.arange(start, start + len(hashes), dtype=np.uint64)
+    return np.concatenate([hashes.T, marks.T, positions[None]])
+
+
+def leave_hashed(folder: Path, start: int, hashes: WideHashes, marks: NDArray[np.uint64]) -> None:
+    """Write a file of `HashedRows` of consecutive rows, the first at `start`, with marks (n, w)."""
+    leave_sorted(folder / f"{start:015d}.npy", _columns(start, hashes, marks))
+
+
+@dataclass(frozen=True)
+class JoinedPart:
+    """The rows of two tables in a range of hashes, and the numbers of their keys."""
+
+    low: int
+    """The least hash of the range."""
+    old: Columns
+    """(columns, n): the columns of `HashedRows` of the earlier table."""
+    new: Columns
+    keys: NumberedKeys
+
+    @property
+    def pairs(self) -> tuple[Columns, Columns]:
+        """Marks and positions of the rows that have one key, of the earlier table and of this one."""
+        old, new = self.keys.pairs
+        return self.old[2:, old], self.new[2:, new]
+
+
+def joined_parts(before: HashedRows, rows: HashedRows, together: int) -> Iterator[JoinedPart]:
+    """Yield the rows of two tables range by range of the hashes, at most `together` at once."""
+    files = rows.files
+    files_before = before.files
+    for part in ranges([*files, *files_before], together):
+        if part.n_rows:
+            old = _rows_in(files_before, part.low, part.high, N_COLUMNS)
+            new = _rows_in(files, part.low, part.high, N_COLUMNS)
+            yield JoinedPart(part.low, old, new, number_keys(old[:2].T, new[:2].T))
 
 
 @dataclass(frozen=True)
@@ -107,25 +147,14 @@ class KeyJoin:
     @classmethod
     def of(cls, rows: HashedRows, before: HashedRows, folder: Path) -> KeyJoin:
         """Join two tables by their keys, each of which is in one row of a table."""
-        files = rows.files
-        files_before = before.files
         n_known = 0
         n_unchanged = 0
-        for part in ranges([*files, *files_before], ROWS_TOGETHER):
-            if not part.n_rows:
-                continue
-            *hashes, low, high, positions = _rows_in(files, part.low, part.high, N_COLUMNS)
-            *hashes_before, low_before, high_before, positions_before = _rows_in(
-                files_before, part.low, part.high, N_COLUMNS
-            )
-            numbered = number_keys(np.stack(hashes_before, axis=1), np.stack(hashes, axis=1))
-            old, new = numbered.pairs
-            is_unchanged = (low[new] == low_before[old]) & (high[new] == high_before[old])
-            n_known += len(new)
+        for part in joined_parts(before, rows, ROWS_TOGETHER):
+            old, new = part.pairs
+            is_unchanged = (old[:-1] == new[:-1]).all(axis=0)
+            n_known += len(is_unchanged)
             n_unchanged += int(np.count_nonzero(is_unchanged))
-            found = np.stack(
-                [positions[new], positions_before[old], is_unchanged.astype(np.uint64)]
-            )
+            found = np.stack([new[-1], old[-1], is_unchanged.astype(np.uint64)])
             leave_sorted(folder / f"{part.low:020d}.npy", found)
         return cls(folder, rows.n_rows, before.n_rows, n_known, n_unchanged)
 
