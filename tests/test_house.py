@@ -18,10 +18,10 @@ from tests.house import circles, importers_of_designs, measured, members
 # Nodes were raised by a hundredth, and classes by 32, when a run became one list of steps: sources, cubes, scopes and
 # models of a job are objects, and 100 conditions on modes went.
 BOUNDS = {
-    "syntax nodes": 374_000,
+    "syntax nodes": 373_950,
     "syntax nodes in a hundred statements": 717,
     "assignments of several things at once": 4,
-    "ternaries": 368,
+    "ternaries": 365,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
     "classes": 737,
