@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from dshap.core.capabilities import is_of_texts
 from dshap.core.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
-from dshap.core.options import MISSING_POLICIES
+from dshap.core.options import RULES
 from dshap.core.printing import format_bytes
 from dshap.core.rows import column_bytes, read_columns
-from dshap.core.rules import Choice, Flag, checked
+from dshap.core.rules import checked
 from dshap.core.scales import scale_of
 from dshap.core.types import Design, Explained, RowReader
 from dshap.cube import empty_cube, open_cube, read_job
@@ -184,7 +184,7 @@ def explain(
     # without a store the columns stand in the Dataset; a cube of texts has their tokens
     keeps_columns = store is None and not is_of_texts(game)
     if keeps_columns:
-        keeps_columns = Flag()("keep_rows", options.pop("keep_rows", True))
+        keeps_columns = RULES["keep_rows"]("keep_rows", options.pop("keep_rows", True))
     with open_session(store, client, progress, options) as (path, session):
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
@@ -408,7 +408,7 @@ def _fitting(
         raise InputError(
             f"model is {shown(model)}: give dshap.models.KernelRidge(...) or KernelLogistic(...)"
         )
-    if Choice(MISSING_POLICIES)("missing", missing) == "pass":
+    if RULES["missing"]("missing", missing) == "pass":
         raise InputError(
             'missing = "pass" is for black boxes: a kernel model is fitted with "refuse" or "skip"'
         )
@@ -477,7 +477,7 @@ def choose_background(
     >>> "std_error" in dshap.explain(value, X[:5])
     True
     """
-    if Choice(MISSING_POLICIES)("missing", missing) == "pass":
+    if RULES["missing"]("missing", missing) == "pass":
         raise InputError(
             'missing = "pass" leaves NaN in the rows, and distances need numbers: use "refuse" or '
             '"skip"'

@@ -339,6 +339,13 @@ def _progress(quiet: bool, log: str = "text") -> Progress:
     return LOGS[log].progress()
 
 
+def _say(quiet: bool) -> Callable[..., None]:
+    """The function that shows a line of a command that is no run."""
+    from dshap.engine import Events
+
+    return Events(_progress(quiet)).say
+
+
 def _print(lines: list[str], content: Any, as_json: bool) -> None:
     """Print lines, or content as JSON, with null for NaN and infinity."""
     if not as_json:
@@ -419,8 +426,7 @@ def plan(
     from dshap.jobs import load_job, plan_from_source
 
     job = load_job(job_file, settings, cluster)
-    progress = _progress(quiet)
-    planned = plan_from_source(job, as_of, progress.say, shards)
+    planned = plan_from_source(job, as_of, _say(quiet), shards)
     memory = planned.memory_lines(job.memory_limit, job.n_threads)
     lines = [*str(planned).splitlines(), *memory]
     _print(lines, planned.to_dict(), as_json)
@@ -448,7 +454,7 @@ def check_of_job(
     """
     from dshap.jobs import check_job, load_job
 
-    found = check_job(load_job(job_file, settings, cluster), as_of, _progress(quiet).say)
+    found = check_job(load_job(job_file, settings, cluster), as_of, _say(quiet))
     if as_json or not quiet:
         _print(str(found).splitlines(), found.to_dict(), as_json)
     found.refuse_faults()
@@ -1059,8 +1065,7 @@ def copy(source: str, target: str, as_json: bool, quiet: bool) -> None:
     from dshap.jobs import refuse_damage, verify_job_store
 
     to = as_place("TO", target)
-    progress = _progress(quiet)
-    done = copy_store(as_place("FROM", source), to, progress.say)
+    done = copy_store(as_place("FROM", source), to, _say(quiet))
     found = verify_job_store(to)
     line = (
         f"{done.n_files:,} files, {done.n_bytes:,} bytes at {to}, {done.n_copied:,} copied now: each "
@@ -1116,7 +1121,7 @@ def check(
     """
     from dshap.jobs import check_cluster
 
-    found = check_cluster(profile, job_file, wait_s, _progress(quiet).say)
+    found = check_cluster(profile, job_file, wait_s, _say(quiet))
     if as_json or not quiet:
         _print(str(found).splitlines(), found.to_dict(), as_json)
     found.refuse_faults()

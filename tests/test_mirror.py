@@ -59,7 +59,7 @@ ELSEWHERE = {
     "engine/clusters/python_file.py": "test_cli.py",
     "engine/explain.py": "engine/test_executors.py",
     "engine/graph.py": "engine/test_executors.py",
-    "engine/progress.py": "history/test_stages.py",
+    "engine/progress.py": "engine/test_events.py",
     "engine/late_cluster.py": "test_cli.py",
     "jobfile/fields.py": "jobfile/test_schema.py",
     "jobinput/quality_of_job.py": "jobfile/test_arguments.py",

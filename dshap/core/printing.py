@@ -60,13 +60,6 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}s"
 
 
-def rate_in_words(rate: float) -> str:
-    """A number of things a second, with two digits below 10."""
-    if rate >= 10:
-        return f"{rate:,.0f}"
-    return f"{rate:.2g}"
-
-
 def _now() -> str:
     """The time, to the second and with its zone."""
     return datetime.now().astimezone().isoformat(timespec="seconds")

@@ -117,6 +117,10 @@ class Whole:
         return number
 
 
+COMPARED = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
+"""Comparison with a bound -> its words."""
+
+
 @dataclass(frozen=True)
 class Number:
     """A rule: a finite number from `low` to `high`, or one of some words.
@@ -139,23 +143,22 @@ class Number:
             value = math.nan
         else:
             value = float(number)
-        if self.open_low:
-            is_in = self.low < value
-        else:
-            is_in = self.low <= value
-        is_in &= value < self.high if self.open_high else value <= self.high
+        is_in = all(getattr(operator, how)(value, end) for how, end in self.ends.items())
         if not (is_in and math.isfinite(value)):
             raise refused(name, given, self.asked)
         return value
 
     @property
+    def ends(self) -> dict[str, Any]:
+        """The comparison with each finite bound, by its name in `operator`, and the bound."""
+        low = "gt" if self.open_low else "ge"
+        high = "lt" if self.open_high else "le"
+        return {how: end for how, end in ((low, self.low), (high, self.high)) if math.isfinite(end)}
+
+    @property
     def asked(self) -> str:
         """The description of allowed values, for messages."""
-        ends = [
-            ("above" if self.open_low else "of at least", self.low),
-            ("below" if self.open_high else "at most", self.high),
-        ]
-        limits = " and ".join(f"{word} {end:g}" for word, end in ends if math.isfinite(end))
+        limits = " and ".join(f"{COMPARED[how]} {end:g}" for how, end in self.ends.items())
         words = "".join(f", or {word!r}" for word in self.words)
         return f"a number {limits}".rstrip() + words + self.hint
 
@@ -448,6 +451,7 @@ RULES: Mapping[str, Rule] = {
     "seed": Whole(0),
     "snapshot": Whole(0),
     "standardize": Flag(),
+    "strength": Number(0.0),
     "tol": Number(0.0),
     "tolerance": Number(0.0, open_low=True, hint=" (1e-6 is a good start)"),
     "variation": Number(0.0),

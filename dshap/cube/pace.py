@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dshap.core.places import Place
+from dshap.core.rates import seconds_left
 from dshap.core.rows import runs_of_neighbours
 from dshap.cube.layout import reading, refuse_foreign
 from dshap.cube.reference_copy import failures_of, receipts_of
@@ -116,12 +117,6 @@ class BlockTimes:
         else:
             stretch = now - since
         rate = self._rate([block for _, block in recent], stretch)
-        if not left:
-            seconds_left: float | None = 0.0
-        elif rate is None:
-            seconds_left = None
-        else:
-            seconds_left = left / rate
         return Pace(
             n_blocks=len(blocks),
             n_ended=len(blocks) - len(missing),
@@ -131,7 +126,7 @@ class BlockTimes:
             recent_blocks=len(recent),
             recent_seconds=max(stretch, 0.0),
             n_again=len(again),
-            seconds_left=seconds_left,
+            seconds_left=seconds_left(left, rate),
         )
 
     def _rate(self, blocks: Sequence[int], seconds: float) -> float | None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
-from dshap.core.rules import Whole
+from dshap.core.rules import checked
 from dshap.designs.coalitions import stream
 from dshap.designs.sampling import DEALING, Sample
 
@@ -24,7 +24,7 @@ MAX_REPLICATES = 100
 
 def checked_replicates(given: object) -> int:
     """`given` as a number of groups, or InputError."""
-    number = Whole(0)("n_replicates", given)
+    (number,) = checked(n_replicates=given)
     if number == 1 or number > MAX_REPLICATES:
         raise InputError(
             f"n_replicates is {number}: give 0 (no standard errors), or 2 to {MAX_REPLICATES}"

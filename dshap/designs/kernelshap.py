@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dshap.core.blocks import FULL, N_ENDS, CoalitionBlock, DesignInfo, Groups
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
-from dshap.core.rules import Choice, Whole, check_fields
+from dshap.core.rules import Choice, check_fields, checked
 from dshap.core.threads import one_blas_thread
 from dshap.designs.coalitions import BaseDesign, checked_span, coalition_spans, pack, unpack
 from dshap.designs.jackknife import N_REPLICATES, Dealt, checked_replicates, deal, deleted
@@ -209,7 +209,7 @@ class KernelShapDesign(BaseDesign):
         """The number of coalitions that a request gives: at most all, even where paired."""
         d = self.n_players
         least = 2 * d if self.paired else d + 1
-        budget = min(Whole(1)("n_coalitions", n_coalitions), 1 << d)
+        budget = min(*checked(n_coalitions=n_coalitions), 1 << d)
         if not least <= budget <= MAX_COALITIONS:
             raise InputError(
                 f"n_coalitions={n_coalitions} for {d} players: with paired={self.paired} give at "

@@ -4,6 +4,7 @@ from dshap.core.printing import format_bytes
 from dshap.engine.certificates import Certificates, make_certificates
 from dshap.engine.clients import checked_client, connect, current_client, local_client, shut_down
 from dshap.engine.cluster import DaskExecutor, collect_partitions
+from dshap.engine.events import Events, Progress
 from dshap.engine.explain import Failure, naming
 from dshap.engine.graph import Executor, LoopExecutor
 from dshap.engine.learn import learn_from
@@ -13,7 +14,6 @@ from dshap.engine.planner import make_plan
 from dshap.engine.progress import (
     JsonProgress,
     LineProgress,
-    Progress,
     SilentProgress,
     ToldProgress,
 )
@@ -21,6 +21,7 @@ from dshap.engine.progress import (
 __all__ = [
     "Certificates",
     "DaskExecutor",
+    "Events",
     "Executor",
     "Failure",
     "JsonProgress",

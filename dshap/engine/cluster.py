@@ -136,7 +136,7 @@ class DaskExecutor:
     client : distributed.Client
     wait_s : seconds that the cluster may be without a worker, before the first and after the last
     say : called with each line about workers that are waited for or lost, and with the facts of a
-        worker that is lost, as `Progress.say` takes them
+        worker that is lost, as `Events.say` takes them
     lifetime_s : seconds after which a worker ends itself; None where it has no walltime
     seen : noun -> place of what every worker must see
     grows : whether the cluster grows with its backlog.  It also counts as one that does where its
@@ -159,7 +159,7 @@ class DaskExecutor:
                 f"the Dask client is {client.status}: connect a new one, or give client=None"
             )
         self.client = client
-        self._listeners = [say or say_nothing]
+        self._say = say or say_nothing
         self._wait_s = wait_s
         self._grows = grows or not client.nthreads() or is_adaptive(client)
         await_workers(client, wait_s, self._say)
@@ -169,14 +169,6 @@ class DaskExecutor:
         self._workers = set[str](client.nthreads())
         self._n_lost = 0
         self._strangers = set[str]()
-
-    def listen(self, say: Callable[..., None]) -> None:
-        """Call one more function with each line about workers that come and go."""
-        self._listeners.append(say)
-
-    def _say(self, text: str, **facts: Any) -> None:
-        for say in self._listeners:
-            say(text, **facts)
 
     def run(
         self,

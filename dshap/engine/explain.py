@@ -14,8 +14,8 @@ from dshap.core.capabilities import check_unchanged
 from dshap.core.errors import FailedBlocksError, PredictError
 from dshap.core.records import BoolArray, FloatArray, Moments
 from dshap.core.types import Attributor, Divided, RecordStore, RowReader
+from dshap.engine.events import Events
 from dshap.engine.graph import Call, Executor, Reduction
-from dshap.engine.progress import Progress
 
 ALIKE = 8
 """Number of failures for one reason, with no success before them, after which a run stops."""
@@ -135,7 +135,7 @@ class Evaluation:
 def evaluate(
     executor: Executor,
     evaluation: Evaluation,
-    progress: Progress,
+    progress: Events,
     chosen: Sequence[int] | None = None,
 ) -> list[Failure]:
     """Attribute and write all tiles that are not done; return the failed rows, tile by tile.

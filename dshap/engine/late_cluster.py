@@ -23,7 +23,6 @@ class ThisProcess(LoopExecutor):
 
     def start(self) -> None: ...
     def close(self) -> None: ...
-    def listen(self, say: Callable[..., None]) -> None: ...
 
 
 class ClusterExecutor:
@@ -59,7 +58,6 @@ class ClusterExecutor:
     ) -> None:
         self._report = report
         self._grows = grows
-        self._listeners: list[Callable[..., None]] = []
         self._lifetime_s = lifetime_s
         self._seen = seen or {}
         self._connected = connected
@@ -89,18 +87,12 @@ class ClusterExecutor:
                 seen=self._seen,
                 grows=self._grows,
             )
-            for say in self._listeners:
-                executor.listen(say)
             if self._report is not None:
                 self._report.begin(client)
             return executor
         except InputError:
             shut_down(client)
             raise
-
-    def listen(self, say: Callable[..., None]) -> None:
-        """Call one more function with each line about workers, from the start of the cluster."""
-        self._listeners.append(say)
 
     def start(self) -> None:
         """Start the cluster now."""

@@ -33,7 +33,7 @@ class Patience:
     wait_s: float = WAIT_S
     """The seconds that the cluster may be without a worker."""
     say: Callable[..., None] = say_nothing
-    """Function that shows a line, with facts for machines, as `Progress.say` takes them."""
+    """Function that shows a line, with facts for machines, as `Events.say` takes them."""
     waited_s: float = 0.0
     """The seconds since the last task ended."""
     alone_since: float | None = None

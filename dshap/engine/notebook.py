@@ -32,7 +32,7 @@ class NotebookProgress(LineProgress):
         self._ended: list[str] = []
         self._output: Any = None
 
-    def say(self, text: str, **facts: Any) -> None:
+    def _say(self, text: str) -> None:
         self._said += [*self._ended, printable(text)]
         self._ended = []
         self._show(self._said)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from dshap.engine import JsonProgress, Progress, ToldProgress
-from dshap.engine.late_cluster import JobExecutor
-from dshap.engine.progress import PeakMeter
+from dshap.engine import Events, Progress, ToldProgress
+from dshap.engine.events import Count, Event, while_held
+from dshap.engine.late_cluster import JobExecutor, ThisProcess
+from dshap.engine.peaks import PeakMeter
+from dshap.engine.progress import STEPS
+from dshap.storage.workspace import Rooms
 
 ALL_KEPT = "done by an earlier run"
-STEPS = {"base value": "base value", "moments": "learn", "evaluation": "evaluation"}
-"""Stage of the engine -> step of an explanation; the choice of landmarks counts as learning."""
-
 SINK = "sink "
 """The beginning of the names of stages that load a sink, which is named behind it."""
 
@@ -75,36 +75,19 @@ class _Taken:
     ended: datetime | None = None
 
 
-class StageRecorder:
-    """A `Progress` that forwards everything, and records what each stage took.
+class StageRecorder(Events):
+    """The events of a run of a job, which records what each of its stages took.
 
     Parameters
     ----------
-    progress : Progress
-    executor : JobExecutor
-        The executor whose workers' peaks are read; a cluster that has not started (`running` is
-        None) has none yet.
-    check : function
-        Called before and after each step; it raises a `LockedError` where the store is no longer
-        held by this process.
-    tell : function
-        Called with how far the run is, for who looks at it from another process; see
-        `dshap.engine.ToldProgress`.
+    shown : Progress
+        The display of the run.
     """
 
-    def __init__(
-        self,
-        progress: Progress,
-        executor: JobExecutor,
-        check: Callable[[], None] = lambda: None,
-        tell: Callable[[Mapping[str, Any], bool], None] = lambda facts, at_once: None,
-    ) -> None:
-        self.progress = progress
-        self.executor = executor
-        self.check = check
-        self._told = ToldProgress(tell, lambda: self.executor.running)
-        self._explanation = ""
-        """The name of the explanation that is going on; empty for none."""
+    def __init__(self, shown: Progress) -> None:
+        super().__init__(shown, self._follow)
+        self.executor: JobExecutor = ThisProcess()
+        """The executor whose workers' peaks are read; none while `running` is None."""
         self.stages: list[StageUse] = []
         self._meter = PeakMeter()
         self._started = 0.0
@@ -112,22 +95,28 @@ class StageRecorder:
         self._step = ""
         """The current step of the explanation; "" where none runs."""
         self._taken: dict[str, _Taken] = {}
-        self._begun: dict[str, tuple[int, str, int]] = {}
-        """Step -> (total, unit, done before)."""
+        self._begun: dict[str, Count] = {}
+        """Step -> how far it was when it began."""
+
+    def hold(self, executor: JobExecutor, workspace: Rooms) -> None:
+        """Go on with the executor of a job, while the lease of its store is held.
+
+        Its signs of life tell other processes how far the run is.
+        """
+        self.executor = executor
+        told = ToldProgress(workspace.tell, lambda: executor.running)
+        self.listeners = [while_held(workspace.check), told, *self.listeners]
 
     @contextlib.contextmanager
     def stage(self, name: str, rows: int | None = None) -> Iterator[Counted]:
         """Record one stage, from here to the end of the block, which may count its rows."""
         counted = Counted(rows)
-        self.check()
-        self._told.begin(name, rows or 0, "rows")
         about = _parts_of(name)
-        self.tell("stage_started", **about, total=rows, unit="rows", done=0)
+        self.begin(name, rows, "rows", **about)
         self._explanation = about["explanation"]
         self._begin_clock()
         yield counted
         self._explanation = ""
-        self.check()
         taken = self._read_clock()
         self._record(StageUse(name, counted.rows, **vars(taken)))
 
@@ -136,7 +125,7 @@ class StageRecorder:
         self._record(StageUse(name, kept=ALL_KEPT))
 
     def _record(self, use: StageUse) -> None:
-        """Record a stage, and write its line in a log for machines."""
+        """Record a stage, and tell that it is over."""
         self.stages.append(use)
         self.tell("stage", **{**use.to_dict(), **_parts_of(use.name)})
 
@@ -167,58 +156,29 @@ class StageRecorder:
 
     def has_blocks(self, name: str, blocks: range) -> None:
         """Say which blocks of an explanation this process has, where others have others."""
-        self._told.has_blocks(name, blocks)
+        self.tell("blocks", blocks={name: [blocks.start, blocks.stop]})
 
-    def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None:
-        self.check()
-        match self.progress:
-            case JsonProgress():
-                self.progress.begin(STEPS.get(stage, stage), total, unit, done)
-            case _:
-                self.progress.begin(stage, total, unit, done)
-        self._told.begin(stage, total, unit, done, self._explanation)
-        about = {"stage": STEPS.get(stage, stage), "explanation": self._explanation}
-        self.tell("stage_started", **about, total=total, unit=unit, done=done)
-        if self._step and stage in STEPS:
-            self._begun[STEPS[stage]] = (total, unit, done)
-            self._go_to(STEPS[stage])
-
-    def advance(self, amount: int = 1) -> None:
-        self.check()
-        self.progress.advance(amount)
-        self._told.advance(amount)
-
-    def end(self) -> None:
-        self.check()
-        self.progress.end()
-        self._told.end()
-        if self._step == "base value":
-            self._go_to("learn")
-
-    def say(self, text: str, **facts: Any) -> None:
-        self.progress.say(text, **facts)
-
-    def heard(self, text: str, **facts: Any) -> None:
-        """Pass on to other processes what a line about workers changes; it is shown already."""
-        self._told.say(text, **facts)
-
-    def tell(self, event: str, **facts: Any) -> None:
-        """Write the line of an event, in a log for machines alone."""
-        match self.progress:
-            case JsonProgress():
-                self.progress.tell(event, **facts)
+    def _follow(self, event: Event) -> None:
+        """Go to the step of the explanation that a stage of the engine belongs to."""
+        step = STEPS.get(event.count.stage, "")
+        match event.name:
+            case "stage_started" if self._step and step:
+                self._begun[step] = event.count
+                self._go_to(step)
+            case "ended" if self._step == "base value":
+                self._go_to("learn")
 
     def _use(self, name: str, step: str, data_rows: int) -> StageUse:
         if step not in self._begun:
             return StageUse(name, kept=ALL_KEPT)
-        total, unit, done = self._begun[step]
+        begun = self._begun[step]
         if step == "evaluation":
-            rows = total - done
+            rows = (begun.total or 0) - begun.kept
         else:
             rows = data_rows
         taken = self._taken.get(step, _Taken())
-        if done:
-            kept = f"{done:,} of {total:,} {unit} kept from before"
+        if begun.kept:
+            kept = f"{begun.kept:,} of {begun.total:,} {begun.unit} kept from before"
         else:
             kept = ""
         return StageUse(name, rows, kept=kept, **vars(taken))

@@ -36,6 +36,7 @@ from dshap.jobfile.fields import (
     PlayerGraph,
     Seed,
     one_of,
+    type_of,
 )
 from dshap.jobfile.kinds import ConstructedArgument, Table
 from dshap.kernels.nystrom import SELECTIONS
@@ -48,11 +49,13 @@ from dshap.models import (
     from_sklearn,
 )
 from dshap.models.adapters.model_files import LoadedModel
+from dshap.models.shapley_penalty import COALITIONS
 from dshap.models.shapley_penalty import VALUES as SHAPLEY_VALUES
 from dshap.predictors.frames import Frame
 from dshap.predictors.predict_function import wants_frames
 from dshap.tables.background import METHODS
 from dshap.tables.synthetic import MAX_ROWS
+from dshap.values.links import CLIP
 
 MAX_BACKGROUND_BYTES = 1 << 30
 """The largest background that every worker may hold."""
@@ -209,7 +212,7 @@ class LinkKeys(Table):
     """The function that expectations of probabilities are transformed by."""
     link_class: NotEmpty | None = None
     """The output of "log_odds" and "log_probability"; left out, each row's predicted class."""
-    clip: float = Field(default=0.0, ge=0.0, le=0.1)
+    clip: type_of(CLIP) = 0.0  # type: ignore[valid-type]
     """The clipping of a link: expectations are moved into [clip, 1 − clip]; with 0, those of 0 or 1
     are refused."""
 
@@ -294,7 +297,7 @@ class ShapleyTable(Table):
     """The landmarks of value = "observational": those of the model, or a number."""
     penalty: Penalty = "validate"
     """The penalty of the regressions of value = "observational"."""
-    n_coalitions: Annotated[int, Field(ge=4)] | None = None
+    n_coalitions: type_of(COALITIONS) | None = None  # type: ignore[valid-type]
 
     @model_validator(mode="after")
     def _check_value(self) -> ShapleyTable:

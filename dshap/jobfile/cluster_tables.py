@@ -11,14 +11,23 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from dshap.core.addresses import masked
-from dshap.core.options import WAIT_S
+from dshap.core.options import RULES, WAIT_S
 from dshap.engine.clusters.installed import is_installed
 from dshap.engine.clusters.jobqueue import CLASSES as QUEUES
 from dshap.engine.clusters.jobqueue import check_queue_options
 from dshap.engine.clusters.kubernetes import TLS_FOLDER, Pods, service_address
 from dshap.engine.clusters.ssh import check_connect_options
 from dshap.engine.clusters.worker import WorkerOptions, seconds_of_walltime
-from dshap.jobfile.fields import Count, Memory, NotEmpty, Unfilled, options_of, table_like
+from dshap.jobfile.fields import (
+    Count,
+    Memory,
+    NotEmpty,
+    Unfilled,
+    options_of,
+    table_like,
+    type_of,
+    unchanged,
+)
 from dshap.jobfile.kinds import ConstructedArgument, Kinds, KindTable, Table, record_of
 from dshap.jobfile.paths import Address, FilePath, FolderPath, ProfilePath
 from dshap.jobfile.pod_fields import (
@@ -39,11 +48,6 @@ IN_SCRIPTS = (
 HostNames = Annotated[tuple[NotEmpty, ...], Field(min_length=1, strict=False)]
 
 
-def _walltime(text: str) -> str:
-    seconds_of_walltime(text)
-    return text
-
-
 class _Worker(Table):
     """The checks of [worker] that need several keys."""
 
@@ -57,7 +61,7 @@ _TYPES: Mapping[str, Any] = {
     "cores": Count,
     "memory": Memory,
     "threads": Count,
-    "walltime": Annotated[str, AfterValidator(_walltime)],
+    "walltime": Annotated[str, AfterValidator(unchanged(seconds_of_walltime))],
     "scratch": NotEmpty,
     "environment": Annotated[dict[str, str], table_like('{ LC_ALL = "C" }'), Unfilled(IN_SCRIPTS)],
     "python": NotEmpty,
@@ -113,7 +117,7 @@ class ClusterTable(NoCluster):
 
     worker_keys: ClassVar[Collection[str]] = SIZE
     has_workers: ClassVar[bool] = True
-    wait: Annotated[float, Field(ge=0.0)] = WAIT_S
+    wait: type_of(RULES["wait"]) = WAIT_S  # type: ignore[valid-type]
     """The seconds that the cluster may be without a worker; `dshap run --wait` comes first."""
 
     def of_one_worker(self) -> ClusterTable:

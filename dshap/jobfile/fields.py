@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -23,10 +22,21 @@ from pydantic.fields import FieldInfo
 
 from dshap.core.errors import InputError
 from dshap.core.options import MISSING_POLICIES, parse_bytes
-from dshap.core.rules import RULES, Choice, Flag, Number, Rule, Text, Whole, name_fault
+from dshap.core.rules import (
+    POSITIVE,
+    RULES,
+    Choice,
+    Flag,
+    Number,
+    PerColumn,
+    Rule,
+    Text,
+    Whole,
+    name_fault,
+)
 from dshap.core.scales import STATED
 from dshap.designs.sampling import SAMPLERS
-from dshap.jobfile.paths import FolderPath, TablePath
+from dshap.jobfile.paths import FolderPath, TablePath, marks_of
 from dshap.values.regression import PRECISIONS
 
 
@@ -44,16 +54,11 @@ class Unfilled:
 
 def unfilled(field: FieldInfo | None) -> Unfilled | None:
     """The mark in the type of a field; None where it has none."""
-    if field is None:
-        return None
-    return next(_marks((field.annotation, *field.metadata)), None)
-
-
-def _marks(parts: Iterable[Any]) -> Iterator[Unfilled]:
-    for part in parts:
-        if isinstance(part, Unfilled):
-            yield part
-        yield from _marks(get_args(part))
+    for mark in marks_of(field):
+        match mark:
+            case Unfilled():
+                return mark
+    return None
 
 
 def or_say(message: str) -> WrapValidator:
@@ -79,6 +84,16 @@ def table_like(example: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def unchanged[Given](check: Callable[[Given], object]) -> Callable[[Given], Given]:
+    """A validator that gives back what `check` does not refuse."""
+
+    def validate(given: Given) -> Given:
+        check(given)
+        return given
+
+    return validate
+
+
 def one_of(words: Collection[str]) -> Any:
     """The type of an option that takes one of these words."""
     return Literal[tuple(words)]
@@ -86,13 +101,7 @@ def one_of(words: Collection[str]) -> Any:
 
 def _within(rule: Number) -> Any:
     """The type of a number between the bounds of a rule."""
-    ends: dict[str, Any] = {
-        "gt" if rule.open_low else "ge": rule.low,
-        "lt" if rule.open_high else "le": rule.high,
-    }
-    return Annotated[
-        float, Field(**{name: end for name, end in ends.items() if math.isfinite(end)})
-    ]
+    return Annotated[float, Field(**rule.ends)]
 
 
 def _number_or_word(rule: Number, or_list: bool = False) -> Any:
@@ -101,11 +110,11 @@ def _number_or_word(rule: Number, or_list: bool = False) -> Any:
     With `or_list`, a list of one number per column is allowed too.
     """
     number: Any = _within(rule)
-    is_positive = rule == Number(0.0, open_low=True, words=rule.words)
-    if is_positive:
+    plain = replace(rule, words=())
+    if plain == POSITIVE:
         bounds = "a positive number"
     else:
-        bounds = replace(rule, words=()).asked
+        bounds = plain.asked
     allowed = ", ".join(f'"{word}"' for word in rule.words) + f" or {bounds}"
     if not or_list:
         return Annotated[one_of(rule.words) | number, or_say(f"give {allowed}")]
@@ -122,16 +131,17 @@ def _count_or(word: str, noun: str) -> Any:
     ]
 
 
-def _positive(*words: str) -> Number:
-    """The rule of a positive number, or of one of these words."""
-    return Number(0.0, open_low=True, words=words)
-
-
 def _listed(given: Any) -> Any:
     """Put a single value into a tuple; lists and tuples stay."""
     if isinstance(given, list | tuple):
         return given
     return (given,)
+
+
+def _one_or_list(kind: str | list[str]) -> WithJsonSchema:
+    """The schema of a value of this type of JSON, or of a list of them."""
+    one = {"type": kind}
+    return WithJsonSchema({"anyOf": [one, {"type": "array", "items": one}]}, mode="validation")
 
 
 def _folder_name(name: str) -> str:
@@ -145,11 +155,6 @@ def _folder_name(name: str) -> str:
     return name
 
 
-def _memory(given: Any) -> Any:
-    parse_bytes(given)
-    return given
-
-
 def _different(names: tuple[str, ...]) -> tuple[str, ...]:
     for name, count in Counter(names).items():
         if count > 1:
@@ -157,23 +162,48 @@ def _different(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-Count = Annotated[int, Field(ge=1)]
-EvenCount = Annotated[int, Field(ge=2, multiple_of=2), or_say("give an even number of at least 2")]
-Seed = Annotated[int, Field(ge=0)]
 NotEmpty = Annotated[str, Field(min_length=1)]
+
+
+def type_of(rule: Rule) -> Any:
+    """The type of the values that a rule allows; None where TOML has no such type."""
+    match rule:
+        case Whole(least=least, is_even=True):
+            return Annotated[
+                int,
+                Field(ge=least, multiple_of=2),
+                or_say(f"give an even number of at least {least}"),
+            ]
+        case Whole(least=least):
+            return Annotated[int, Field(ge=least)]
+        case Number(words=(_, *_)):
+            return _number_or_word(rule)
+        case Number():
+            return _within(rule)
+        case PerColumn(each=each, words=words):
+            return _number_or_word(replace(each, words=words), or_list=True)
+        case Flag():
+            return bool
+        case Choice(allowed=allowed):
+            return one_of(allowed)
+        case Text():
+            return NotEmpty
+    return None
+
+
+Count = Annotated[int, Field(ge=1)]
+EvenCount = type_of(RULES["n_features"])
+Seed = type_of(RULES["seed"])
 QueryText = Annotated[str, Field(min_length=1), Unfilled()]
 FolderName = Annotated[str, AfterValidator(_folder_name)]
-Memory = Annotated[str | int, BeforeValidator(_memory)]
+Memory = Annotated[str | int, BeforeValidator(unchanged(parse_bytes))]
 _SAY_NAMES = or_say('give a column name, or a list of names like ["hr", "temp"]')
 _Several = Annotated[tuple[NotEmpty, ...], Field(min_length=1, strict=False)]
 Names = Annotated[
     _Several,
     BeforeValidator(_listed),
     _SAY_NAMES,
-    WithJsonSchema(
-        {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
-        mode="validation",
-    ),
+    _one_or_list("string"),
 ]
 """The type of one name, or of a list of names, as a tuple."""
 Target = Annotated[_Several | NotEmpty, _SAY_NAMES]
@@ -185,19 +215,12 @@ InstanceKey = Annotated[
     or_say(
         'give the key of a row: a number, a text like "2011-01-01", or a list of one a key column'
     ),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": ["string", "integer"]},
-                {"type": "array", "items": {"type": ["string", "integer"]}},
-            ]
-        },
-        mode="validation",
-    ),
+    _one_or_list(["string", "integer"]),
 ]
-Lengthscale = _number_or_word(_positive("validate", "median"), or_list=True)
-GivenLengthscale = _number_or_word(_positive("median"), or_list=True)
-Penalty = _number_or_word(_positive("validate"))
+Lengthscale = type_of(PerColumn(POSITIVE, ("validate", "median")))
+GivenLengthscale = type_of(PerColumn(POSITIVE, ("median",)))
+Penalty = type_of(RULES["penalty"])
+Holdout = type_of(RULES["holdout"])
 Background = _count_or("all", "rows")
 _Grid = dict[Literal["grid"], Annotated[tuple[Count, Count], Field(strict=False)]]
 PlayerGraph = Annotated[
@@ -205,26 +228,6 @@ PlayerGraph = Annotated[
     or_say('give "chain", or { grid = [height, width] } of the players in their order, row by row'),
 ]
 Landmarks = _count_or("model", "landmarks")
-
-
-def _of_rule(rule: Rule) -> Any:
-    """The type of the values that a rule allows; None where TOML has no such type."""
-    match rule:
-        case Whole(is_even=True):
-            return EvenCount
-        case Whole(least=least):
-            return Annotated[int, Field(ge=least)]
-        case Number(words=(_, *_)):
-            return _number_or_word(rule)
-        case Number():
-            return _within(rule)
-        case Flag():
-            return bool
-        case Choice(allowed=allowed):
-            return one_of(allowed)
-        case Text():
-            return NotEmpty
-    return None
 
 
 WORDS: Mapping[str, Any] = {
@@ -264,7 +267,7 @@ def options_of(
         known = rules
     else:
         known = {}
-    named = {**{name: _of_rule(rule) for name, rule in known.items()}, **(types if known else {})}
+    named = {**{name: type_of(rule) for name, rule in known.items()}, **(types if known else {})}
     types_of_bases = {}  # the annotations of a dataclass stand in the modules of its bases
     if is_dataclass(make):
         types_of_bases = get_type_hints(make, include_extras=True)

@@ -147,14 +147,20 @@ def query_of(query: str | None, table: str | None) -> Query:
 
 def path_key(field: FieldInfo | None) -> PathKey | None:
     """The `PathKey` of a field; None where the field holds no path."""
-    if field is None:
-        return None
-    return next(_path_keys((field.annotation, *field.metadata)), None)
-
-
-def _path_keys(parts: Iterable[Any]) -> Iterator[PathKey]:
-    for part in parts:
-        match part:
+    for mark in marks_of(field):
+        match mark:
             case AfterValidator(func=PathKey() as key):
-                yield key
-        yield from _path_keys(get_args(part))
+                return key
+    return None
+
+
+def marks_of(field: FieldInfo | None) -> Iterator[Any]:
+    """The parts of the type of a field, with the marks in `Annotated` ones; none without a field."""
+    if field is not None:
+        yield from _parts_within((field.annotation, *field.metadata))
+
+
+def _parts_within(parts: Iterable[Any]) -> Iterator[Any]:
+    for part in parts:
+        yield part
+        yield from _parts_within(get_args(part))

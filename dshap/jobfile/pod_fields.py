@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from dshap.jobfile.fields import or_say, table_like
+from dshap.jobfile.fields import or_say, table_like, unchanged
 from dshap.jobfile.kinds import Table
 
 PodName = Annotated[
@@ -147,12 +147,7 @@ def _as_text(given: Any) -> Any:
     return given
 
 
-def _check_quantity(quantity: str) -> str:
-    amount_of(quantity)
-    return quantity
-
-
-Quantity = Annotated[str, BeforeValidator(_as_text), AfterValidator(_check_quantity)]
+Quantity = Annotated[str, BeforeValidator(_as_text), AfterValidator(unchanged(amount_of))]
 """The type of a quantity of Kubernetes, such as "500m", "2" or "4Gi"."""
 Quantities = Annotated[
     dict[str, Quantity],

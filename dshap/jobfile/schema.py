@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -36,12 +36,14 @@ from dshap.jobfile.cluster_tables import CLUSTERS, NoCluster, WorkerTable, refus
 from dshap.jobfile.fields import (
     Count,
     FolderName,
+    Holdout,
     InstanceKey,
     Names,
     NotEmpty,
     Penalty,
     Seed,
     options_of,
+    type_of,
 )
 from dshap.jobfile.kinds import Kinds, KindTable, Made, Table, one_kind, record_of
 from dshap.jobfile.model_tables import (
@@ -73,7 +75,7 @@ class JobSection(Table):
     seed: Seed = 0
     """The seed of landmarks, held-out rows, sampled backgrounds and coalitions; a design may have
     its own."""
-    dtype: Literal["float64", "float32"] = "float64"
+    dtype: type_of(RULES["dtype"]) = "float64"  # type: ignore[valid-type]
     """The stored type of the attributions; sums are always float64."""
     keep_runs: Count = 7
     """The number of runs whose cubes and rows are kept, with [incremental]; records always are."""
@@ -102,7 +104,7 @@ class FittedModel(KindTable):
     """
 
     penalty: Penalty = "validate"
-    holdout: float = Field(default=0.1, ge=0.0, lt=1.0)
+    holdout: Holdout = 0.1
 
 
 MODELS = Kinds(
@@ -193,7 +195,7 @@ class DesignTable(KindTable):
 
     max_coalitions: Count | None = None
     """The most coalitions of kind "auto"; with `tol`, the number at which rounds end."""
-    tol: Annotated[float, Field(gt=0, lt=1)] | None = None
+    tol: type_of(RULES["tol"]) | None = None  # type: ignore[valid-type]
     """The largest std_error over the range of a row's attributions at which the row takes no more
     coalitions."""
     seed: Seed | None = None

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, model_validator
 
 from dshap.core.errors import InputError
-from dshap.jobfile.fields import Names, NotEmpty, QueryText, options_of
+from dshap.jobfile.fields import Names, NotEmpty, QueryText, options_of, unchanged
 from dshap.jobfile.kinds import KindTable, Table, record_of
 from dshap.jobfile.night_tables import duration_of
 from dshap.jobfile.paths import (
@@ -29,13 +29,7 @@ from dshap.warehouse.freshness import Freshness
 from dshap.warehouse.queries import Query
 from dshap.warehouse.reading_once import RowsReadOnce
 
-
-def _period(text: str) -> str:
-    duration_of(text)
-    return text
-
-
-Period = Annotated[str, AfterValidator(_period)]
+Period = Annotated[str, AfterValidator(unchanged(duration_of))]
 """The type of a period that is shown as it is written, like "24h"."""
 
 

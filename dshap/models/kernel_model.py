@@ -24,7 +24,7 @@ from dshap.core.duck_typing import column_names
 from dshap.core.errors import InputError, NotFittedError, shown, unknown_name
 from dshap.core.records import FloatArray, Moments, Record, tree_sum
 from dshap.core.rows import sample_positions
-from dshap.core.rules import MODEL_PENALTY, Number, checked, of_kind
+from dshap.core.rules import MODEL_PENALTY, checked, of_kind
 from dshap.core.threads import one_blas_thread
 from dshap.core.types import Pass
 from dshap.kernels import (
@@ -186,7 +186,7 @@ class KernelModel(ABC):
             raise InputError(
                 f"strengths is {shown(strengths)}: give a list of numbers of at least 0"
             )
-        return tuple(float(Number(0.0)("strength", each)) for each in given)
+        return tuple(checked(strength=each)[0] for each in given)
 
     def _fits(
         self, X: Any, y: Any, missing: str, strengths: tuple[float, ...] | None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dshap.core.errors import InputError, unknown_name
-from dshap.core.rules import Choice, Number, Whole, check_fields, of_kind, refused
+from dshap.core.rules import Choice, Whole, check_fields, of_kind, refused
 from dshap.kernels import Embedding, checked_embedding
 
 VALUES = ("interventional", "observational")
@@ -20,6 +20,8 @@ Each costs r operations a row for interventional values, r² for observational o
 """
 MOST = 1 << 20
 """The most coalitions."""
+COALITIONS = Whole(4)
+"""The rule of a number of coalitions, which is at most `MOST` too."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,9 @@ class ShapleyPenalty:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "player", self._plain_player())
-        check_fields(self, "penalty", "seed", "rank_tolerance")
-        object.__setattr__(self, "strength", Number(0.0)("strength", self.strength))
+        check_fields(self, "penalty", "seed", "rank_tolerance", "strength")
         Choice(VALUES)("value", self.value)
-        if self.n_coalitions is not None and Whole(4)("n_coalitions", self.n_coalitions) > MOST:
+        if self.n_coalitions is not None and COALITIONS("n_coalitions", self.n_coalitions) > MOST:
             raise refused("n_coalitions", self.n_coalitions, f"a whole number of at most {MOST}")
         if self.embedding is not None:
             checked_embedding(self.embedding)

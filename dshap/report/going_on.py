@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dshap.core.places import Place
-from dshap.core.printing import rate_in_words
+from dshap.core.rates import rate_in_words
 from dshap.core.rows import runs_of_neighbours
 from dshap.cube import BlockTimes, Pace
 from dshap.storage.lease import SEEN, Holder, time_of

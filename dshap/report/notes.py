@@ -7,6 +7,7 @@ from typing import Any
 
 from dshap.core.blocks import NOT_SERVED
 from dshap.core.printing import format_bytes
+from dshap.core.rates import rate_in_words
 from dshap.run.quality import note_text
 
 ABSENT = "-"
@@ -98,15 +99,9 @@ def _cells(stage: Mapping[str, Any], peaks: Sequence[tuple[str, str, int]]) -> s
         kept = ""
     if kept and rows is None:
         return kept
-    shown = ABSENT if rows is None else f"{rows:,}", ABSENT if rate is None else _rate(rate)
+    shown = ABSENT if rows is None else f"{rows:,}", ABSENT if rate is None else rate_in_words(rate)
     held = "".join(f"{_bytes(stage[key]):>{room}}" for key, _, room in peaks)
     return f"{shown[0]:>12}{stage['seconds']:>10.1f}{shown[1]:>12}{held}{kept}"
-
-
-def _rate(rate: float) -> str:
-    if rate >= 10:
-        return f"{rate:,.0f}"
-    return f"{rate:.2g}"
 
 
 def _bytes(size: int | None) -> str:

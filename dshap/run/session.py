@@ -17,13 +17,13 @@ from dshap.core.rules import Flag, as_place
 from dshap.core.types import Pass, RowReader
 from dshap.engine import (
     DaskExecutor,
+    Events,
     Executor,
     LineProgress,
     LoopExecutor,
     NotebookProgress,
     Plan,
     Progress,
-    SilentProgress,
     ToldProgress,
     checked_client,
     collect_partitions,
@@ -31,6 +31,7 @@ from dshap.engine import (
     is_notebook,
     learn_from,
 )
+from dshap.engine.events import while_held
 from dshap.storage.full_disk import naming_full_disk
 from dshap.storage.running import alone
 from dshap.storage.workspace import Rooms
@@ -44,37 +45,6 @@ ROOM_FOR_FILES = "make room there, or let TMPDIR name a folder on another disk"
 
 
 @dataclass(frozen=True)
-class HeldProgress:
-    """A `Progress` that forwards everything, as long as the store is still held by this process.
-
-    A `LockedError` ends the run otherwise, before it writes what another one may be writing.
-    """
-
-    shown: Progress
-    check: Callable[[], None]
-    told: Progress = field(default_factory=SilentProgress)
-    """A display for who looks at the run from another process."""
-
-    def begin(self, stage: str, total: int, unit: str, done: int = 0) -> None:
-        self.check()
-        self.shown.begin(stage, total, unit, done)
-        self.told.begin(stage, total, unit, done)
-
-    def advance(self, amount: int = 1) -> None:
-        self.check()
-        self.shown.advance(amount)
-        self.told.advance(amount)
-
-    def end(self) -> None:
-        self.check()
-        self.shown.end()
-        self.told.end()
-
-    def say(self, text: str, **facts: Any) -> None:
-        self.shown.say(text, **facts)
-
-
-@dataclass(frozen=True)
 class Session:
     """Everything all steps of one call share: executor, workspace, options, progress.
 
@@ -84,7 +54,9 @@ class Session:
     executor: Executor
     workspace: Rooms
     options: RunOptions = field(default_factory=RunOptions)
-    progress: Progress = field(default_factory=SilentProgress)
+    progress: Events = field(default_factory=Events)
+    shows_progress: bool = False
+    """Whether anybody sees how the call goes."""
 
     @property
     def memory_limit(self) -> int | None:
@@ -102,14 +74,6 @@ class Session:
     def is_local(self) -> bool:
         """Whether tasks run in this process and can see its arrays."""
         return self.executor.is_local
-
-    @property
-    def shows_progress(self) -> bool:
-        """Whether anybody sees how the call goes."""
-        match self.progress:
-            case SilentProgress() | HeldProgress(shown=SilentProgress()):
-                return False
-        return True
 
     def folder(self, name: str) -> Path:
         """An empty folder that is removed at the end of the run."""
@@ -144,18 +108,20 @@ def open_session(
         Unknown options, or a client that is not one of Dask.
     """
     record = RunOptions.of(options)
-    executor = _executor_for(client, progress, record.wait)
-    shown = _progress_for(progress)
-    with _held(store, shown.say, record.scratch or "") as (path, workspace):
+    of_workers = Events()
+    if progress is not False:
+        of_workers.listeners.append(LineProgress())
+    executor = _executor_for(client, record.wait, of_workers.say)
+    displays = _displays_for(progress)
+    events = Events(*displays)
+    with _held(store, events.say, record.scratch or "") as (path, workspace):
         try:
             told = ToldProgress(workspace.tell, lambda: executor)
-            held = HeldProgress(shown, workspace.check, told)
-            match executor:
-                case DaskExecutor():
-                    executor.listen(told.say)
-            yield path, Session(executor, workspace, record, held)
+            of_workers.listeners.append(told)
+            events.listeners = [while_held(workspace.check), told, *displays]
+            yield path, Session(executor, workspace, record, events, bool(displays))
         except KeyboardInterrupt:
-            shown.say(f"interrupted; {_kept(store)}")
+            events.say(f"interrupted; {_kept(store)}")
             raise
 
 
@@ -166,7 +132,7 @@ def _kept(store: str | Place | None) -> str:
     return f"what is finished is kept in {store}: the same call goes on"
 
 
-def _executor_for(client: Any, progress: bool | None, wait_s: float) -> Executor:
+def _executor_for(client: Any, wait_s: float, say: Callable[..., None]) -> Executor:
     """The Dask executor of this client or address, or of the current client.
 
     It is the plain loop where there is none.
@@ -177,22 +143,20 @@ def _executor_for(client: Any, progress: bool | None, wait_s: float) -> Executor
         client = checked_client(client)
     if client is None:
         return LoopExecutor()
-    return DaskExecutor(
-        client, wait_s, (SilentProgress() if progress is False else LineProgress()).say
-    )
+    return DaskExecutor(client, wait_s, say)
 
 
-def _progress_for(given: bool | None) -> Progress:
-    """Choose how progress is shown: on request, or by itself in a terminal or a notebook."""
+def _displays_for(given: bool | None) -> list[Progress]:
+    """The displays of a call: on request, or by itself in a terminal or a notebook."""
     if given is not None:
         given = Flag()("progress", given)
     if given is False:
-        return SilentProgress()
+        return []
     if is_notebook():
-        return NotebookProgress()
+        return [NotebookProgress()]
     if given or sys.stderr.isatty():
-        return LineProgress()
-    return SilentProgress()
+        return [LineProgress()]
+    return []
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dshap.core.errors import InputError
 from dshap.core.places import Place
-from dshap.engine import Progress
+from dshap.engine import Events, Progress
 from dshap.engine.clusters.installed import require_kind
 from dshap.engine.late_cluster import ClusterExecutor, JobExecutor, ThisProcess
 from dshap.engine.performance import OPTION as REPORT_OPTION
@@ -36,12 +36,13 @@ def held(
 
     `report` is the performance report of the cluster; None for none.
     """
+    recorder = StageRecorder(progress)
     with (
-        scope.hold(store, progress.say, job.options().scratch or "") as workspace,
+        scope.hold(store, recorder.say, job.options().scratch or "") as workspace,
         contextlib.closing(
             executor_of(
                 job,
-                progress,
+                recorder,
                 wait_s,
                 workspace,
                 places_of_workers(job, store, workspace.path),
@@ -49,14 +50,13 @@ def held(
             )
         ) as executor,
     ):
-        recorder = StageRecorder(progress, executor, workspace.check, workspace.tell)
-        executor.listen(recorder.heard)
+        recorder.hold(executor, workspace)
         yield Session(executor, workspace, job.options(), recorder), recorder
 
 
 def executor_of(
     job: Job,
-    progress: Progress,
+    progress: Events,
     wait_s: float | None,
     workspace: Rooms,
     seen: Mapping[str, Place],

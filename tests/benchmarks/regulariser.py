@@ -23,7 +23,7 @@ import pandas as pd
 
 import dshap
 from dshap.engine import DaskExecutor, local_client, shut_down
-from dshap.engine.progress import PeakMeter
+from dshap.engine.peaks import PeakMeter
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge, ShapleyPenalty
 from dshap.tables import ParquetSource, SyntheticTable

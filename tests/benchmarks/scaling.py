@@ -30,7 +30,7 @@ import dshap
 from dshap.core.blocks import RowBlock
 from dshap.core.types import RowReader
 from dshap.engine import DaskExecutor, local_client, shut_down
-from dshap.engine.progress import PeakMeter
+from dshap.engine.peaks import PeakMeter
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
 from dshap.tables import ParquetSource, SyntheticTable

@@ -11,9 +11,10 @@ import pytest
 from distributed import Client, LocalCluster, as_completed
 
 from dshap.core.errors import InputError, InterruptedRunError
-from dshap.engine import DaskExecutor, ToldProgress, shut_down
+from dshap.engine import DaskExecutor, Events, ToldProgress, shut_down
 from dshap.engine.graph import Call, Reduction
 from dshap.engine.lifetimes import Patience
+from tests.said import Said
 
 pytestmark = pytest.mark.cluster
 
@@ -73,15 +74,10 @@ def small():
 
 def test_a_run_that_loses_all_its_workers_ends(small):
     """It says so within seconds, to other processes too, and ends after `wait` (130)."""
-    said = []
+    said = Said()
     told = []
-
-    def say(text, **facts):
-        said.append(text)
-
-    executor = DaskExecutor(small, wait_s=2, say=say)
     progress = ToldProgress(lambda facts, at_once: told.append((facts, at_once)), lambda: executor)
-    executor.listen(progress.say)
+    executor = DaskExecutor(small, wait_s=2, say=Events(said, progress).say)
     leaving = threading.Timer(0.5, small.cluster.scale, [0])
     leaving.start()
     began = time.monotonic()

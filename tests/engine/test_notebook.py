@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dshap.engine import NotebookProgress, is_notebook
+from dshap.engine import Events, NotebookProgress, is_notebook
 
 SLOW_RUN = """
 import time
@@ -49,13 +49,14 @@ def shown(monkeypatch) -> list[str]:
 
 
 def test_a_stage_takes_the_place_of_the_last_one(shown):
-    progress = NotebookProgress()
-    progress.interval = 0.0
+    display = NotebookProgress()
+    display.interval = 0.0
+    progress = Events(display)
     progress.begin("moments", 2, "coalition tiles")
     progress.advance()
     progress.end()
     progress.say("constant: a\x1b; the attribution is 0")
-    progress.begin("evaluation", 10, "rows", done=4)
+    progress.begin("evaluation", 10, "rows", 4)
     progress.advance(6)
     progress.end()
     assert [state.count("\n") for state in shown] == [0, 0, 1, 2, 2]

@@ -17,6 +17,7 @@ from dshap.warehouse.snapshot import faults_of_rows
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_night
 from tests.processes import forked
+from tests.said import Said
 from tests.steps.test_nightly_cubes import Shop, rows_of
 from tests.steps.test_nightly_cubes import model as model  # the fixture
 
@@ -93,10 +94,8 @@ def test_the_next_night_removes_what_a_killed_one_left(tmp_path, model, place, n
         process.join()
     assert process.exitcode == -signal.SIGKILL
     assert unfinished_in(shop.folder / "store")
-    said = []
-    progress = SilentProgress()
-    progress.say = said.append
-    run_recorded(shop.job(), progress, Command("job.toml"))
+    said = Said()
+    run_recorded(shop.job(), said, Command("job.toml"))
     assert not unfinished_in(shop.folder / "store")
     assert any("was left unfinished by a killed run: it is removed" in line for line in said)
     shop.check()

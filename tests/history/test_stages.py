@@ -1,4 +1,4 @@
-"""What the stages of a job took: peaks of processes, the steps of an explanation, and a table that
+"""What the stages of a job took: the steps of an explanation, lines for machines, and a table that
 adds up."""
 
 from __future__ import annotations
@@ -6,117 +6,43 @@ from __future__ import annotations
 import io
 import json
 import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import Any
 
-import numpy as np
 import pytest
 
-from dshap.engine import DaskExecutor, JsonProgress, LoopExecutor, SilentProgress, progress
+from dshap.engine import JsonProgress, SilentProgress
+from dshap.engine.events import Event
 from dshap.engine.late_cluster import ThisProcess
-from dshap.engine.progress import PeakMeter, on_workers, peak_bytes, reset_peak
 from dshap.history.stages import ALL_KEPT, StageRecorder, StageUse
 from dshap.report import stage_table
 
 MiB = 1 << 20
-HELD = 64 * MiB
 
 
-def hold() -> None:
-    np.ones(HELD // 8)
+class Heard(list[tuple]):
+    """Keeps what it hears, as far as displays show it."""
+
+    def __call__(self, event: Event) -> None:
+        count = event.count
+        match event.name:
+            case "stage_started":
+                self.append(("begin", count.stage, count.total, count.unit, count.done))
+            case "progress":
+                self.append(("advance", count.done))
+            case "message":
+                self.append(("say", event.text))
 
 
-@pytest.fixture
-def has_peaks() -> None:
-    if not reset_peak():
-        pytest.skip("this system has no /proc/self/clear_refs to write")
-
-
-def peaks() -> list[int | None]:
-    """Before, while and after an array is held."""
-    assert reset_peak()
-    found = [peak_bytes()]
-    hold()
-    found.append(peak_bytes())
-    assert reset_peak()
-    return [*found, peak_bytes()]
-
-
-@pytest.mark.slow
-def test_a_peak_is_that_of_its_stage(has_peaks):
-    """In a process of its own: threads of earlier tests may let go of as much as is held."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        before, during, after = pool.submit(peaks).result(timeout=60)
-    assert during - before > 0.9 * HELD  # the pages of the array, less what the process had free
-    assert after < during - 0.9 * HELD
-
-
-def test_without_proc_nothing_is_known(monkeypatch, tmp_path):
-    monkeypatch.setattr(progress, "STATUS", tmp_path / "none")
-    monkeypatch.setattr(progress, "CLEAR", tmp_path / "none" / "none")
-    meter = PeakMeter()
-    meter.reset(LoopExecutor())
-    assert (meter.client(), meter.worker(LoopExecutor()), peak_bytes(), reset_peak()) == (
-        None,
-        None,
-        None,
-        False,
-    )
-    (tmp_path / "none").write_text("VmRSS:\t 5 kB\n")
-    assert peak_bytes() is None
-
-
-def test_a_peak_that_was_not_reset_is_not_told(has_peaks, monkeypatch, tmp_path):
-    """It would be that of an earlier stage."""
-    monkeypatch.setattr(progress, "CLEAR", tmp_path / "none" / "none")
-    meter = PeakMeter()
-    meter.reset(LoopExecutor())
-    assert meter.client() is None
-    assert meter.worker(LoopExecutor()) is None
-    assert peak_bytes() is not None
-
-
-def test_who_the_workers_are(has_peaks):
-    assert on_workers(LoopExecutor(), lambda: 3) == [3]
-    assert on_workers(None, lambda: 3) == []  # a cluster that has not started
-    meter = PeakMeter()
-    meter.reset(None)
-    assert meter.worker(None) is None
-    assert meter.worker(LoopExecutor()) == meter.client() > 10 * MiB
-
-
-@pytest.mark.cluster
-def test_peaks_of_the_workers_of_a_cluster(client, has_peaks):
-    executor, meter = DaskExecutor(client), PeakMeter()
-    assert len(on_workers(executor, peak_bytes)) == len(client.nthreads())
-    client.run(hold)  # whatever the function's module imports is there now
-    meter.reset(executor)
-    at_rest = meter.worker(executor)
-    client.run(hold)
-    during = meter.worker(executor)
-    meter.reset(executor)
-    assert during - at_rest > 0.9 * HELD
-    assert during - meter.worker(executor) > 0.9 * HELD
-
-
-class Told(SilentProgress):
-    """Keeps what it was told."""
+class Leased:
+    """The part of a workspace that tells others how far a run is."""
 
     def __init__(self) -> None:
-        self.said: list[tuple] = []
+        self.told: list[tuple[dict[str, Any], bool]] = []
 
-    def begin(self, *given) -> None:
-        self.said.append(("begin", *given))
+    def check(self) -> None: ...
 
-    def advance(self, amount: int = 1) -> None:
-        self.said.append(("advance", amount))
-
-    def end(self) -> None:
-        self.said.append(("end",))
-
-    def say(self, text: str, **facts: Any) -> None:
-        self.said.append(("say", text))
+    def tell(self, facts: dict[str, Any], at_once: bool) -> None:
+        self.told.append((facts, at_once))
 
 
 def explained(recorder: StageRecorder, *stages: tuple) -> None:
@@ -131,8 +57,8 @@ def explained(recorder: StageRecorder, *stages: tuple) -> None:
 
 
 def test_the_steps_of_an_explanation():
-    told = Told()
-    recorder = StageRecorder(told, ThisProcess())
+    heard = Heard()
+    recorder = StageRecorder(heard)
     with recorder.stage("fit", 500):
         recorder.begin("fit", 3, "passes", 0)  # no step of an explanation
         time.sleep(0.01)
@@ -167,21 +93,20 @@ def test_the_steps_of_an_explanation():
     assert base.ended <= evaluation.started <= evaluation.ended
     assert base.ended <= learn.ended
     recorder.say("done")
-    assert told.said[:2] == [("begin", "fit", 3, "passes", 0), ("end",)]
-    assert told.said[-1] == (
-        "say",
-        "done",
-    )
-    assert [one[1:] for one in told.said if one[0] == "begin"][1:] == list(stages)
-    assert told.said.count(("advance", 2)) == 3
+    fit, in_fit, *_ = heard
+    assert fit == ("begin", "fit", 500, "rows", 0)
+    assert in_fit == ("begin", "fit", 3, "passes", 0)
+    assert heard[-1] == ("say", "done")
+    assert [one[1:] for one in heard if one[0] == "begin"][2:] == list(stages)
+    assert [one[1] for one in heard if one[0] == "advance"] == [2, 5, 32]
 
 
 def test_what_is_told_from_elsewhere():
     """How far the run is goes to the signs of life: at once where rows begin to be explained."""
-    told: list[tuple[dict[str, Any], bool]] = []
-    recorder = StageRecorder(
-        SilentProgress(), ThisProcess(), tell=lambda facts, at_once: told.append((facts, at_once))
-    )
+    leased = Leased()
+    told = leased.told
+    recorder = StageRecorder(SilentProgress())
+    recorder.hold(ThisProcess(), leased)
     with recorder.stage("fit", 500):
         assert told[-1][0]["stage"] == "fit"
         assert told[-1][0]["total"] == 500
@@ -205,7 +130,7 @@ def test_what_is_told_from_elsewhere():
 
 
 def test_steps_that_an_earlier_run_did():
-    recorder = StageRecorder(SilentProgress(), ThisProcess())
+    recorder = StageRecorder(SilentProgress())
     with recorder.explanation("a", data_rows=500, learns=True):
         explained(recorder, ("evaluation", 90, "rows", 0))
     recorder.kept_explanation("b", learns=False)
@@ -224,7 +149,7 @@ def test_steps_that_an_earlier_run_did():
 
 def test_a_first_run_has_no_earlier_one():
     """A step that does not begin has nothing to do, as the base value of trees."""
-    recorder = StageRecorder(SilentProgress(), ThisProcess())
+    recorder = StageRecorder(SilentProgress())
     with recorder.explanation("a", data_rows=500, learns=True, is_new=True):
         explained(recorder, ("evaluation", 90, "rows", 0))
     assert [(use.name, use.kept) for use in recorder.stages] == [("a: evaluation", "")]
@@ -268,14 +193,14 @@ def test_the_table():
 def test_lines_for_machines():
     """One for each stage that is over, and for each message; inside a stage one a minute."""
     stream = io.StringIO()
-    recorder = StageRecorder(JsonProgress(stream), ThisProcess())
+    recorder = StageRecorder(JsonProgress(stream))
     with recorder.stage("rows read", 200):
         recorder.begin("reading", 200, "rows")
         recorder.advance(100)
         recorder.end()
         recorder.say("a message from postgresql://me:hunter2@host")
     recorder.kept("fit")
-    at_once = StageRecorder(JsonProgress(stream, interval=0.0), ThisProcess())
+    at_once = StageRecorder(JsonProgress(stream, interval=0.0))
     at_once.begin("evaluation", 200, "rows")
     at_once.advance(100)
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]

@@ -23,16 +23,7 @@ from dshap.steps.scope import WHOLE, LearnScope, Scope, ShardScope
 from dshap.steps.shards import Shard
 from tests.jobs.job_files import JOB, changed, small_table
 from tests.lakes import iceberg, metadata_file
-
-
-class Said(SilentProgress):
-    """A progress that keeps its lines."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, line: str) -> None:
-        self.lines.append(line)
+from tests.said import Said
 
 
 class Lake:
@@ -73,7 +64,7 @@ class Lake:
     def run(self, *changes: tuple[str, Any], scope: Scope = WHOLE) -> tuple[Any, list[str]]:
         said = Said()
         command = Command("job.toml", scope=scope)
-        return run_recorded(self.job(*changes), said, command), said.lines
+        return run_recorded(self.job(*changes), said, command), said
 
     @property
     def cube(self) -> Any:

@@ -9,11 +9,11 @@ import pytest
 
 from dshap.core.errors import DamagedError
 from dshap.cube import current_of
-from dshap.engine import SilentProgress
 from dshap.history.run_record import exit_status
 from dshap.jobs import Command, run_recorded
 from dshap.jobs.runs_in_words import closing_lines
 from dshap.jobs.verification import repair_job_store, verify_job_store
+from tests.said import Said
 from tests.steps.test_nightly_cubes import Shop, counts, flip, rows_of
 from tests.steps.test_nightly_cubes import model as model  # the fixture
 
@@ -36,10 +36,8 @@ def cube_of(shop):
 
 def night_told(shop):
     """The next night, and the lines that it said."""
-    said = []
-    progress = SilentProgress()
-    progress.say = said.append
-    return run_recorded(shop.job(), progress, Command("job.toml")), said
+    said = Said()
+    return run_recorded(shop.job(), said, Command("job.toml")), said
 
 
 def change_row(shop, key):
@@ -107,10 +105,8 @@ def test_altered_keys_end_in_a_night_that_explains_all_rows(shop, files, is_idle
     if not is_idle:
         change_row(shop, 3)
     sink = [{"uri": f"duckdb:///{shop.folder}/shop.duckdb", "table": "reasons"}]
-    said = []
-    progress = SilentProgress()
-    progress.say = said.append
-    ended = run_recorded(shop.job(sink=sink), progress, Command("job.toml"))
+    said = Said()
+    ended = run_recorded(shop.job(sink=sink), said, Command("job.toml"))
     assert exit_status(ended.facts) == 0
     shop.check()
     assert any(f"all rows are explained: the digests that run {made} left" in x for x in said)
@@ -156,11 +152,9 @@ def test_damage_to_what_was_learned_is_named(shop, files, how, words):
     store = shop.folder / "store"
     file = damage_of_learned_rows(files, how)(store)
     change_row(shop, 3)
-    said = []
-    progress = SilentProgress()
-    progress.say = said.append
+    said = Said()
     try:
-        run_recorded(shop.job(), progress, Command("job.toml"))
+        run_recorded(shop.job(), said, Command("job.toml"))
     except DamagedError as error:
         said = [str(error)]
         assert "dshap verify" in said[0]

@@ -11,11 +11,13 @@ from dshap.core.blocks import RowBlock
 from dshap.core.errors import LockedError
 from dshap.core.records import Moments
 from dshap.core.rows import SPAN_ROWS
-from dshap.engine import LineProgress, LoopExecutor, SilentProgress
-from dshap.run.session import HeldProgress, Session
+from dshap.engine import Events, LoopExecutor
+from dshap.engine.events import while_held
+from dshap.run.session import Session, open_session
 from dshap.storage.running import alone
 from dshap.tables import ArraySource
 from dshap.tables.site import Site
+from tests.said import Said
 
 
 class Counted(LoopExecutor):
@@ -62,24 +64,26 @@ def test_one_span_starts_no_executor(n_rows, n_runs, tmp_path):
     assert executor.n_runs == n_runs
 
 
-def test_progress_of_a_store_that_another_process_holds(tmp_path):
-    """A call ends before its next step; quiet calls stay quiet."""
+def test_progress_of_a_store_that_another_process_holds():
+    """A call ends before its next step; what is kept is still said."""
 
     def lost():
         raise LockedError("no longer locked by this process")
 
-    with alone(tmp_path / "cube.zarr", "a run") as rooms:
-        held = Session(LoopExecutor(), rooms, progress=HeldProgress(SilentProgress(), rooms.check))
-        held.progress.begin("moments", 3, "tiles")
-        held.progress.advance()
-        assert not held.shows_progress
-        shown = Session(LoopExecutor(), rooms, progress=HeldProgress(LineProgress(), lost))
-        assert shown.shows_progress
-    for step in (
-        lambda: shown.progress.begin("moments", 3, "tiles"),
-        shown.progress.advance,
-        shown.progress.end,
-    ):
+    said = Said()
+    progress = Events(while_held(lost), said)
+    for step in (lambda: progress.begin("moments", 3, "tiles"), progress.advance, progress.end):
         with pytest.raises(LockedError):
             step()
-    shown.progress.say("what is kept")
+    progress.say("what is kept")
+    assert said == ["what is kept"]
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_quiet_calls_stay_quiet(progress, tmp_path, capsys):
+    with open_session(tmp_path / "cube.zarr", None, progress, {}) as (_, session):
+        session.progress.begin("moments", 3, "tiles")
+        session.progress.advance(3)
+        session.progress.end()
+        assert session.shows_progress is progress
+    assert ("moments: 3 tiles in" in capsys.readouterr().err) is progress

@@ -41,7 +41,7 @@ from dshap.warehouse.snapshot import Snapshot
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_night
 from tests.processes import forked
-from tests.steps.test_shared_cubes import Said
+from tests.said import Said
 
 FEATURES = ["a", "b", "c", "d"]
 
@@ -185,10 +185,8 @@ def test_a_history_that_a_power_cut_emptied_counts_as_none(shop, name):
     (store / "keys" / made / name).write_bytes(b"")
     shop.table.loc[shop.table["id"] < 7, "c"] = 0.25
     shop.put()
-    said = []
-    progress = SilentProgress()
-    progress.say = said.append
-    second = run_recorded(shop.job(), progress, Command("job.toml"))
+    said = Said()
+    second = run_recorded(shop.job(), said, Command("job.toml"))
     assert counts(second) == (150, 0, 0, 0)
     shop.check()
     message = second.facts.explanations[0].message
@@ -239,11 +237,9 @@ def night_after(shop, files, at, bit=2):
     shutil.copytree(shop.folder / "killed", store)
     (file,) = store.glob(files)
     flip(file, at, bit)
-    said = []
-    progress = SilentProgress()
-    progress.say = said.append
+    said = Said()
     try:
-        run_recorded(shop.job(), progress, Command("job.toml"))
+        run_recorded(shop.job(), said, Command("job.toml"))
     except DamagedError as error:
         return str(error), said
     return None, said
@@ -540,13 +536,13 @@ def test_a_column_that_nobody_uses_stops_no_night(shop):
     told = Said()
     ended = run_recorded(shop.job(), told, Command("job.toml"))
     assert not ended.facts.has_work
-    (warning,) = [line for line in told.lines if "contract" in line]
+    (warning,) = [line for line in told if "contract" in line]
     assert "columns that the job does not use are not as in the run before, new: 'note'" in warning
     record = read_records(shop.folder / "store")[-1].explanation("reasons")
     assert record["adapter_response"]["source"]["snapshot"]["changes"] == {"new": ["note"]}
     again = Said()
     run_recorded(shop.job(), again, Command("job.toml"))
-    assert not [line for line in again.lines if "contract" in line]
+    assert not [line for line in again if "contract" in line]
     shop.table = shop.table.rename(columns={"c": "visits"})
     shop.put()
     with pytest.raises(
@@ -802,8 +798,8 @@ def test_a_job_is_edited_after_a_night_was_killed(shop, monkeypatch, is_whole):
         "def predict(rows):\n    return rows[:, 0] * rows[:, -1]\n"
     )
     monkeypatch.syspath_prepend(str(shop.folder))
-    said = []
-    monkeypatch.setattr(SilentProgress, "say", lambda self, line: said.append(line))
+    said = Said()
+    monkeypatch.setattr(SilentProgress, "__call__", lambda self, event: said(event))
     source = {**shop.tables()["source"], "features": ["a", "c"]}
     changed = {
         "model": {"kind": "import", "function": "my_wide_model:predict"},

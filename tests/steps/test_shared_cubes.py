@@ -30,6 +30,7 @@ from dshap.storage.lease import Lease
 from dshap.tables import ParquetSource, parquet
 from dshap.tables.files import COARSE_TICK_NS, TICK_NS, FileStamp, stamp_file
 from tests.jobs.job_files import JOB, changed, small_table
+from tests.said import Said
 
 N_ROWS = 200
 LOGISTIC = {"kind": "kernel_logistic", "landmarks": 20, "lengthscale": 1.0, "penalty": 1e-3}
@@ -49,16 +50,6 @@ OF_ALL_KINDS: dict[str, tuple[tuple[str, Any], ...]] = {
         ("explain", [{"name": "a", "value": "conditional_regression", "landmarks": 15}]),
     ),
 }
-
-
-class Said(SilentProgress):
-    """What a run said."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def say(self, text: str, **facts: Any) -> None:
-        self.lines.append(text)
 
 
 @pytest.fixture
@@ -348,7 +339,7 @@ def test_a_damaged_census_is_named_and_taken_again(folder, reads, damage):
     said = Said()
     assert run(progress=said).was_complete
     assert of_the_table(reads)
-    assert damage == "gone" or any(f"state {file.stem} is damaged" in line for line in said.lines)
+    assert damage == "gone" or any(f"state {file.stem} is damaged" in line for line in said)
     assert verify_cube(Path("out.zarr").absolute()) == []
     reads.clear()
     assert run().was_complete

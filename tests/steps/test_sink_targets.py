@@ -20,6 +20,7 @@ from dshap.jobs import Command, parse_job, plan_from_source, run_recorded
 from dshap.steps.sink_targets import with_targets
 from dshap.warehouse.databases import Database
 from tests.jobs.job_files import changed, small_table, to_toml
+from tests.said import Said
 from tests.steps.test_nightly_cubes import loaded, model, shop  # noqa: F401 (fixtures)
 
 DAY = date(2026, 11, 29)
@@ -37,10 +38,8 @@ def mart(shop, *statements):
 
 def told_by_run(job):
     """Facts and lines of a run."""
-    said = []
-    progress = SilentProgress()
-    progress.say = said.append
-    return run_recorded(job, progress, Command("job.toml")), said
+    said = Said()
+    return run_recorded(job, said, Command("job.toml")), said
 
 
 REFUSALS = {

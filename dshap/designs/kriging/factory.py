@@ -85,7 +85,7 @@ def kriging(
         given_shells = None
     else:
         given_shells = Whole(0)("shells", shells)
-    n_coalitions = Whole(1)("n_coalitions", n_coalitions)
+    (n_coalitions,) = checked(n_coalitions=n_coalitions)
     terms = _checked_sparse(sparse, d, n_coalitions, given_decay)
     return KrigingDesign(
         d,

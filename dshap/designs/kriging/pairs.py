@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray
-from dshap.core.rules import Whole
+from dshap.core.rules import checked
 from dshap.designs.coalitions import pack, stream, unpack
 from dshap.designs.kriging.tuning import (
     CONTRASTS,
@@ -44,7 +44,7 @@ def checked_budgets(d: int, asked: tuple[int, ...]) -> tuple[int, ...]:
             "n_coalitions)"
         )
     least = min(2 * d + 2, 1 << d)
-    budgets = tuple(min(Whole(1)("n_coalitions", given), 1 << d) // 2 * 2 for given in asked)
+    budgets = tuple(min(*checked(n_coalitions=given), 1 << d) // 2 * 2 for given in asked)
     for given, budget in zip(asked, budgets, strict=True):
         if not least <= budget <= MAX_KRIGED:
             raise InputError(

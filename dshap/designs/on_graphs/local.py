@@ -12,7 +12,7 @@ from scipy.special import binom
 from dshap.core.blocks import DesignInfo
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray
-from dshap.core.rules import Choice, Whole
+from dshap.core.rules import Choice, Whole, check_fields
 from dshap.designs.coalitions import stream
 from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 from dshap.designs.on_graphs.design import (
@@ -57,7 +57,7 @@ class LocalDesign(GraphDesign):
         if self.n_permutations is not None:
             given = Whole(2, is_even=True)("n_permutations", self.n_permutations)
             object.__setattr__(self, "n_permutations", given)
-        object.__setattr__(self, "seed", Whole(0)("seed", self.seed))
+        check_fields(self, "seed")
         object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
         super().__post_init__()
 

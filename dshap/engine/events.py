@@ -1,0 +1,108 @@
+"""The events of a run: how far each stage is, and lines for people, told to every listener."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dshap.core.rates import seconds_left
+
+
+@dataclass(frozen=True)
+class Count:
+    """How far a stage is."""
+
+    stage: str = ""
+    explanation: str = ""
+    """The explanation that the stage belongs to; empty for none."""
+    total: int | None = 0
+    unit: str = ""
+    done: int = 0
+    kept: int = 0
+    """The units that an earlier run had done; `done` includes them."""
+    seconds: float = 0.0
+    """The time since the stage began."""
+
+    @property
+    def rate(self) -> float:
+        """Units a second over this stage."""
+        return (self.done - self.kept) / max(self.seconds, 1e-9)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The time left at this rate; None where nothing has ended."""
+        return seconds_left((self.total or 0) - self.done, self.rate)
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happens in a run."""
+
+    name: str
+    """The event of a line for machines: "stage_started", "progress" and "stage" of stages, "message"
+    and others of lines for people.  Lines leave out "ended", as "stage" says more, and "blocks",
+    which are those that this process has of an explanation."""
+    count: Count
+    """How far the current stage is."""
+    text: str = ""
+    """The line for people; empty for none."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """More about it for machines, beside the name and the count."""
+
+
+Progress = Callable[[Event], None]
+"""A listener to the events of a run, such as a display."""
+
+
+class Events:
+    """The one stream of the events of a run: every listener hears each of them, in this order."""
+
+    def __init__(self, *listeners: Progress) -> None:
+        self.listeners = [*listeners]
+        self._explanation = ""
+        """The name of the current explanation; empty for none."""
+        self._count = Count()
+        self._began = time.monotonic()
+
+    def begin(
+        self, stage: str, total: int | None, unit: str, done: int = 0, /, **facts: Any
+    ) -> None:
+        """Start a stage of `total` units, `done` of which are kept from an earlier run."""
+        self._count = Count(stage, self._explanation, total, unit, done, done)
+        self._began = time.monotonic()
+        self.tell("stage_started", **facts)
+
+    def advance(self, amount: int = 1) -> None:
+        """Count units that have ended."""
+        self._count = replace(self._count, done=self._count.done + amount)
+        self.tell("progress")
+
+    def end(self) -> None:
+        """End the stage."""
+        self.tell("ended")
+
+    def say(self, text: str, event: str = "message", **facts: Any) -> None:
+        """Tell a line for people; `facts` are the same for machines, with the name of the event."""
+        self.tell(event, text, **facts)
+
+    def tell(self, event: str, text: str = "", /, **facts: Any) -> None:
+        """Tell an event to every listener."""
+        count = replace(self._count, seconds=time.monotonic() - self._began)
+        for listener in self.listeners:
+            listener(Event(event, count, text, facts))
+
+
+def while_held(check: Callable[[], None]) -> Progress:
+    """A listener that ends the run before its next step where `check` finds the store lost.
+
+    `check` raises a `LockedError` then, before the run writes what another one may be writing.
+    Lines for people still go on.
+    """
+
+    def hear(event: Event) -> None:
+        if not event.text:
+            check()
+
+    return hear
