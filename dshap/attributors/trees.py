@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from dshap.attributors.closed_form import Checked, PairedForm
 from dshap.core.blocks import RowBlock
 from dshap.core.records import Cost, FloatArray, Moments, State
-from dshap.trees.exact import Background, Division, ExactTrees
+from dshap.trees.exact import CountedRows, Division, ExactTrees
+from dshap.trees.walks import MAX_WALKED
 from dshap.values.trees import INTERVENTIONAL, Trees
 
 
@@ -21,11 +22,9 @@ class TreeForm(PairedForm):
 
     value: Trees
     n_threads: int = 1
-    made: dict[bool, tuple[Any, ExactTrees]] = field(default_factory=dict, repr=False)
-    """Tables that rows are looked up in, of players and of pairs, with the counts that they are of.
-
-    They are made where they are needed and not sent to workers.
-    """
+    made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+    """Tables that rows are looked up in, with the counts that they are of, and the division of the
+    trees: made where they are needed, not sent to workers."""
 
     kind = "trees"
     takes_missing = True
@@ -42,6 +41,14 @@ class TreeForm(PairedForm):
     def _player_of(self) -> NDArray[np.int64]:
         """(columns,): the player that each column belongs to."""
         return self.value.players.members.argmax(axis=0).astype(np.int64)
+
+    def _division(self) -> Division:
+        if "division" not in self.made:
+            self.made["division"] = Division.of(
+                self.value.model.trees, self._player_of, is_counted=self.learns
+            )
+        division: Division = self.made["division"]
+        return division
 
     def _exact(self, state: State, *, pairs: bool = False) -> ExactTrees:
         """Tables of a state; they are made again only where the counts are others."""
@@ -62,13 +69,12 @@ class TreeForm(PairedForm):
         return self
 
     def moments_of(self, block: RowBlock) -> Moments:
-        """The arrays of a `trees.exact.Background`; weights are integers."""
+        """The arrays of a `trees.exact.CountedRows`; weights are integers."""
         model = self.value.model
         weights = np.ones(block.stop - block.start, np.int64)
         if self.value.data_weights is not None:
             weights = self.value.data_weights[block.start : block.stop]
-        division = Division.of(model.trees, self._player_of, is_counted=True)
-        found = division.counted(model.known(block.good), weights[block.is_ok], block.start)
+        found = self._division().counted(model.known(block.good), weights[block.is_ok], block.start)
         return Moments({**vars(found), "total": np.array(found.total)})
 
     def prepare(self, moments: Moments) -> State:
@@ -108,30 +114,31 @@ class TreeForm(PairedForm):
     def cost(self, n: int = 1) -> Cost:
         """Bytes and operations for n rows: rows and values twice, and tables, estimated."""
         trees = self.value.model.trees
+        division = self._division()
         row = 8 * (2 * self.value.n_columns + 3 * self.value.n_players * trees.n_outputs)
-        tables = 8 * len(trees.column) * 512
-        state = 8 * trees.n_outputs
+        counts = 8 * int(division.groups.sizes.sum()) * self.learns
+        operations = OPERATIONS * trees.values.shape[1] * division.operations
+        if self.learns and len(division.others):
+            operations *= MAX_WALKED
         return Cost(
-            state_bytes=state,
-            prepare_bytes=tables,
+            state_bytes=8 * trees.n_outputs + counts,
+            prepare_bytes=division.table_bytes + counts,
             task_bytes=n * row,
-            operations=n * OPERATIONS * len(trees.column),
-            moment_bytes=tables // 4,
-            moment_task_bytes=n * row + tables // 4,
-            moment_operations=n * OPERATIONS * len(trees.column),
+            row_bytes=division.table_bytes,
+            operations=n * operations,
+            moment_bytes=counts,
+            moment_task_bytes=n * row + counts,
+            moment_operations=n * operations,
             pair_bytes=16 * n * self.value.n_players**2 * trees.n_outputs,
         )
 
 
-def _background_of(state: State) -> Background | None:
+def _background_of(state: State) -> CountedRows | None:
     """The background that a state holds; None without one."""
     if "counts" not in state.arrays:
         return None
-    return Background(state["counts"], int(state["total"]), state["coded"], state["weights"])
+    return CountedRows(state["counts"], int(state["total"]), state["coded"], state["weights"])
 
 
-OPERATIONS = 2.0
-"""Operations for a row and a node; it only steers tile sizes.
-
-Measured: 8 µs a row for 100 trees of depth 6, which have 12,700 nodes.
-"""
+OPERATIONS = 4.0
+"""Operations for a number that is looked up; it only steers tile sizes."""

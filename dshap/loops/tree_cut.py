@@ -103,15 +103,15 @@ def _with(one, n, found):
 
 
 @njit(nogil=True, cache=True)
-def cut_trees(first, right, player, parent, end, on_path, pairs, is_group):
-    """Mark the nodes whose leaves are a group, the cheapest cut of each tree; its cost (T,).
+def cut_trees(first, right, player, parent, end, on_path, pairs, is_group, costs, n_numbers):
+    """Mark the nodes whose leaves are a group, the cheapest cut of each tree.
 
-    The cost of a tree with a leaf of more than MAX_BITS players is infinite.  With `pairs` a table
-    belongs to two players.
+    Fill its cost and the numbers of its tables, (T,).  The cost of a tree with a leaf of more than
+    MAX_BITS players is infinite.  With `pairs` a table belongs to two players.
     """
-    costs = np.empty(len(first) - 1)
     found = np.empty(MAX_PLAYERS, np.int64)
     best = np.empty(np.max(first[1:] - first[:-1]))
+    numbers = np.zeros(len(best))
     for tree in range(len(first) - 1):
         root = first[tree]
         for node in range(first[tree + 1] - 1, root - 1, -1):
@@ -121,13 +121,17 @@ def cut_trees(first, right, player, parent, end, on_path, pairs, is_group):
             if n_bits <= MAX_BITS:
                 n = _distinct_below(node, end, player, parent, found)
                 n_tables = n * (n - 1) // 2 if pairs else n
+                numbers[node - root] = n_tables * 2.0**n_bits
                 own = n_tables * (LOOK_UP + 2.0**n_bits / LINES) + OF_BIT * n_bits
             below = np.inf
             if player[node] >= 0:
                 below = best[node + 1 - root] + best[right[node] - root]
             best[node - root] = min(own, below)
             is_group[node] = own <= below and own < np.inf
+            if player[node] >= 0 and not is_group[node]:
+                numbers[node - root] = numbers[node + 1 - root] + numbers[right[node] - root]
         costs[tree] = best[0]
+        n_numbers[tree] = numbers[0]
         # groups inside of a group are none
         node = root
         while node < first[tree + 1]:
@@ -136,7 +140,6 @@ def cut_trees(first, right, player, parent, end, on_path, pairs, is_group):
                 node = end[node]
             else:
                 node += 1
-    return costs
 
 
 @njit(nogil=True, cache=True)

@@ -19,6 +19,8 @@ number, NaN being 0; as the code of a category.
 """
 ZERO = float(np.float32(1e-35))
 """Numbers up to this magnitude are zeros for LightGBM."""
+FEW = 8
+"""Rows that are taken one after the other."""
 TILE = 2048
 """Rows that go through a tree together: the tables of one player stay in the first-level cache."""
 
@@ -144,6 +146,39 @@ def add_tables(codes, nodes, sets, groups, entries, tables, out):
                 total = out[row[entry]]
                 for i in range(n_lanes):
                     total[i] += table[patterns[i]]
+
+
+@njit(nogil=True, cache=True)
+def add_tables_of_few(codes, nodes, sets, groups, entries, tables, out):
+    """`add_tables` row by row, in the same order of sums: quicker for a few rows."""
+    first, code, place, missing_left, set_of = nodes
+    of_tree, first_bit, bits, literals = groups
+    first_entry, row, start = entries
+    missing = codes.dtype.type(-1)
+    decisions = np.empty(np.max(first[1:] - first[:-1]), np.uint8)
+    for lane in range(codes.shape[1]):
+        for tree in range(len(first) - 1):
+            root = first[tree]
+            if of_tree[tree] == of_tree[tree + 1]:
+                continue
+            for node in range(root, first[tree + 1]):
+                if code[node] >= 0:
+                    held = codes[code[node], lane]
+                    if set_of[node] >= 0:
+                        decisions[node - root] = sets[set_of[node], held]
+                    elif held == missing:
+                        decisions[node - root] = missing_left[node]
+                    else:
+                        decisions[node - root] = held <= place[node]
+            for group in range(of_tree[tree], of_tree[tree + 1]):
+                pattern = 0
+                for bit in range(first_bit[group], first_bit[group + 1]):
+                    holds = 1
+                    for literal in range(bits[bit], bits[bit + 1]):
+                        holds &= decisions[literals[literal, 0] - root] == literals[literal, 1]
+                    pattern |= holds << (bit - first_bit[group])
+                for entry in range(first_entry[group], first_entry[group + 1]):
+                    out[row[entry], lane] += tables[start[entry] + pattern]
 
 
 @njit(nogil=True, cache=True)

@@ -164,7 +164,7 @@ class TreeEnsemble:
         return out
 
     def sums(self, codes: NDArray[Any], trees: Whole) -> FloatArray:
-        """What some trees add to the margins (k, n) of coded rows (C, n)."""
+        """The sums (k, n) of the leaves of some trees that coded rows (C, n) reach."""
         total = np.zeros((self.n_outputs, codes.shape[1]))
         add_leaves(
             codes,

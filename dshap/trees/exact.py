@@ -12,20 +12,21 @@ from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
-from dshap.loops.tree_cut import MAX_BITS
 from dshap.loops.tree_rows import TILE
 from dshap.trees.ensemble import TreeEnsemble
 from dshap.trees.groups import LeafGroups, TreeShape
-from dshap.trees.patterns import PatternTables, count_rows
+from dshap.trees.patterns import PatternTables, add_counts
 from dshap.trees.products import TreeProducts
 from dshap.trees.walks import MAX_WALKED, TreeWalks
 
 Whole = NDArray[np.int64]
+MAX_TABLE_BYTES = 1 << 30
+"""The most bytes of all tables."""
 OF_POINT = 3.0
 """Cost of one quadrature node at a node of a tree, in look-ups."""
 
 
-class Part(Protocol):
+class TreePart(Protocol):
     """Some trees of an ensemble, and how their values are computed."""
 
     def add(self, codes: NDArray[Any], out: FloatArray) -> None:
@@ -34,8 +35,8 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Background:
-    """Background rows as trees see them: integers, so that sums do not depend on an order."""
+class CountedRows:
+    """CountedRows rows as trees see them: integers, so that sums do not depend on an order."""
 
     counts: Whole
     """(patterns,): the weights of the rows of each pattern, one group of leaves after the other."""
@@ -56,9 +57,13 @@ class Division:
     player_of: Whole
     """(columns,): the player that a column belongs to."""
     groups: LeafGroups
-    """Of the trees that are looked up."""
+    """The groups of leaves of the trees that are looked up."""
     others: Whole
     """The trees that are integrated or, with a background, walked through."""
+    table_bytes: int
+    """Bytes of all tables."""
+    operations: float
+    """Operations for a row, estimated."""
 
     @classmethod
     def of(
@@ -71,21 +76,28 @@ class Division:
     ) -> Self:
         """The cheapest division; `is_counted` with a background, whose patterns serve pairs too."""
         shape = TreeShape.of(ensemble, player_of)
-        is_top, costs = shape.cut(ensemble, pairs=pairs and not is_counted)
+        is_top, costs, n_numbers = shape.cut(ensemble, pairs=pairs and not is_counted)
         is_looked_up = np.isfinite(costs)
         if not is_counted:
             is_looked_up &= costs <= _costs_of_products(ensemble, shape)
+        # the largest tables are given up first, until all others fit
+        n_bytes = np.where(is_looked_up, 8.0 * n_numbers * ensemble.values.shape[1], 0.0)
+        by_size = np.argsort(n_bytes, kind="stable")
+        is_looked_up[by_size[np.cumsum(n_bytes[by_size]) > MAX_TABLE_BYTES]] = False
         tree_of = np.repeat(np.arange(len(costs)), np.diff(ensemble.first))
         tops = np.flatnonzero(is_top & is_looked_up[tree_of])
         groups = LeafGroups.of(ensemble, shape, tops)
-        return cls(ensemble, shape, player_of, groups, np.flatnonzero(~is_looked_up))
+        others = np.flatnonzero(~is_looked_up)
+        operations = np.where(is_looked_up, costs, _costs_of_products(ensemble, shape)).sum()
+        table_bytes = int(n_bytes[is_looked_up].sum())
+        return cls(ensemble, shape, player_of, groups, others, table_bytes, float(operations))
 
     @property
     def n_players(self) -> int:
         return int(self.player_of.max(initial=-1)) + 1
 
-    def counted(self, rows: FloatArray, weights: Whole, start: int = 0) -> Background:
-        """Background rows (n, columns), of integer weights (n,), that are rows `start`, … of all.
+    def counted(self, rows: FloatArray, weights: Whole, start: int = 0) -> CountedRows:
+        """CountedRows rows (n, columns), of integer weights (n,), that are rows `start`, … of all.
 
         Arrays of parts add up: coded rows stand at their place among `MAX_WALKED`.
 
@@ -98,18 +110,28 @@ class Division:
         counts = np.zeros(int(self.groups.sizes.sum()), np.int64)
         capacity = MAX_WALKED if len(self.others) else 0
         if capacity and start + len(rows) > capacity:
-            raise _too_many(self.shape)
+            raise self._too_many()
         held = np.zeros((len(columns.columns), capacity), columns.dtype)
         kept = np.zeros(capacity, np.int64)
         for first in range(0, len(rows), TILE):
             tile = slice(first, first + TILE)
             coded = columns.codes(rows[tile])
-            count_rows(self.ensemble, self.groups, coded, weights[tile], counts)
+            add_counts(self.ensemble, self.groups, coded, weights[tile], counts)
             if capacity:
                 place = slice(start + first, start + first + coded.shape[1])
                 held[:, place] = coded
                 kept[place] = weights[tile]
-        return Background(counts, int(weights.sum()), held, kept)
+        return CountedRows(counts, int(weights.sum()), held, kept)
+
+    def _too_many(self) -> InputError:
+        """The error for many background rows, where they cannot be counted by patterns."""
+        longest = int(self.shape.on_path.max(initial=0))
+        return InputError(
+            f"{len(self.others):,} of the {len(self.ensemble.output):,} trees of this model have "
+            "too many patterns of decisions to count a background by (leaves test up to "
+            f"{longest} players): give at most {MAX_WALKED:,} rows, as those of "
+            "dshap.choose_background, or leave background out (path-dependent)"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +141,7 @@ class ExactTrees:
     ensemble: TreeEnsemble
     n_rows: int
     """Rows of values for each output: players, or pairs."""
-    parts: Sequence[Part]
+    parts: Sequence[TreePart]
     base: FloatArray
     """v(empty) (k,)."""
 
@@ -128,7 +150,7 @@ class ExactTrees:
         cls,
         ensemble: TreeEnsemble,
         player_of: Whole,
-        background: Background | None = None,
+        background: CountedRows | None = None,
         *,
         pairs: bool = False,
     ) -> Self:
@@ -140,7 +162,7 @@ class ExactTrees:
         n = division.n_players
         counts = None if background is None else (background.counts, background.total)
         tables = PatternTables.of(ensemble, division.groups, n, counts, pairs=pairs)
-        parts: list[Part] = [tables]
+        parts: list[TreePart] = [tables]
         if background is None:
             base = _expected(ensemble)
             if len(division.others):
@@ -187,16 +209,6 @@ class ExactTrees:
             for tile in tiles:
                 add(tile)
         return out
-
-
-def _too_many(shape: TreeShape) -> InputError:
-    """The error for a background of many rows, where trees have too many patterns to be counted."""
-    most = int(shape.on_path.max(initial=0))
-    return InputError(
-        f"a leaf of this model tests {most} players, and a background is counted by patterns of at "
-        f"most {MAX_BITS}; with up to {MAX_WALKED:,} rows it is not counted: give so many, as "
-        "dshap.choose_background does, or leave background out (path-dependent)"
-    )
 
 
 def _costs_of_products(ensemble: TreeEnsemble, shape: TreeShape) -> FloatArray:

@@ -38,13 +38,16 @@ class TreeShape:
         walk_trees(ensemble.first, ensemble.right, player, parent, end, depth, on_path)
         return cls(player, parent, end, depth, on_path)
 
-    def cut(self, ensemble: TreeEnsemble, *, pairs: bool) -> tuple[BoolArray, FloatArray]:
-        """The tops of the cheapest groups (nodes,), and the cost of each tree (T,).
+    def cut(
+        self, ensemble: TreeEnsemble, *, pairs: bool
+    ) -> tuple[BoolArray, FloatArray, FloatArray]:
+        """The tops of the cheapest groups (nodes,), and of each tree its cost and numbers (T,).
 
-        With `pairs` a table is of two players.
+        The numbers are those of all its tables.  With `pairs` a table is of two players.
         """
         is_top = np.zeros(len(self.player), dtype=bool)
-        costs = cut_trees(
+        costs, n_numbers = np.zeros((2, len(ensemble.output)))
+        cut_trees(
             ensemble.first,
             ensemble.right,
             self.player,
@@ -53,8 +56,10 @@ class TreeShape:
             self.on_path,
             pairs,
             is_top,
+            costs,
+            n_numbers,
         )
-        return is_top, costs
+        return is_top, costs, n_numbers
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dshap.core.records import FloatArray
 from dshap.loops.tree_cut import list_pairs
 from dshap.loops.tree_games import FACTORIALS, fill_tables
-from dshap.loops.tree_rows import add_tables, count_patterns
+from dshap.loops.tree_rows import FEW, add_tables, add_tables_of_few, count_patterns
 from dshap.trees.ensemble import TreeEnsemble
 from dshap.trees.groups import LeafGroups
 
@@ -125,7 +125,8 @@ class PatternTables:
 
     def add(self, codes: NDArray[Any], out: FloatArray) -> None:
         """out (k · rows of values, lanes) += the values of coded rows (C, lanes)."""
-        add_tables(
+        add = add_tables_of_few if codes.shape[1] <= FEW else add_tables
+        add(
             codes,
             self.ensemble.arrays,
             self.ensemble.decisions.sets,
@@ -150,7 +151,7 @@ def _entries(
     return first_entry, row, start[group] + place * sizes[group]
 
 
-def count_rows(
+def add_counts(
     ensemble: TreeEnsemble, groups: LeafGroups, codes: NDArray[Any], weights: Whole, counts: Whole
 ) -> None:
     """counts (patterns of all groups,) += the weights (n,) of coded rows (C, n) of each pattern."""

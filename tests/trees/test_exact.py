@@ -16,7 +16,7 @@ import pytest
 from dshap.core.errors import InputError
 from dshap.loops.tree_cut import MAX_BITS
 from dshap.trees.ensemble import Tree, TreeEnsemble
-from dshap.trees.exact import Background, Division, ExactTrees
+from dshap.trees.exact import CountedRows, Division, ExactTrees
 from dshap.trees.products import TreeProducts
 from dshap.trees.walks import MAX_WALKED
 from dshap.values import Trees
@@ -196,8 +196,8 @@ def checked_rows(model: Any, x: Any) -> Any:
     return rows
 
 
-def counted(trees: Any, player_of: Any, rows: Any, start: int = 0) -> Background | None:
-    """Background rows of equal weight; None without any."""
+def counted(trees: Any, player_of: Any, rows: Any, start: int = 0) -> CountedRows | None:
+    """CountedRows rows of equal weight; None without any."""
     if rows is None:
         return None
     division = Division.of(trees, player_of, is_counted=True)
@@ -373,7 +373,9 @@ def test_many_background_rows_of_more_players_than_tables_hold_are_refused():
     rows = np.zeros((MAX_WALKED, MAX_BITS + 1))
     assert counted(ensemble, player_of, rows).total == MAX_WALKED
     for start in (1, 5_000):
-        with pytest.raises(InputError, match=r"tests 13 players, .* with up to 1,000 rows"):
+        with pytest.raises(
+            InputError, match=r"1 of the 1 trees .*up to 13 players\): give at most 1,000 rows"
+        ):
             counted(ensemble, player_of, rows, start)
 
 
