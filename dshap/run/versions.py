@@ -13,7 +13,7 @@ from typing import Any
 from dshap import __version__
 from dshap.core.errors import StoreMismatchError
 
-NUMERICS_VERSION = 21
+NUMERICS_VERSION = 22
 """The version of the numerics: raised when the same options give other numbers, with a line in
 `CHANGES` and a new version of dshap."""
 CHANGES: Mapping[int, str] = {
