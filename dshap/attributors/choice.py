@@ -84,10 +84,16 @@ def form_of(value: Explained) -> ClosedForm | None:
     return kind(value)
 
 
-def needs_numbers(value: Explained) -> bool:
-    """Whether the values, or the closed form, need sums over rows of data without missing values."""
+def learns(value: Explained) -> bool:
+    """Whether the values, or the closed form, need a pass that sums over all rows of the data."""
     form = form_of(value)
-    return learns_from_data(value) or (form is not None and form.learns and not form.takes_missing)
+    return learns_from_data(value) or (form is not None and form.learns)
+
+
+def needs_numbers(value: Explained) -> bool:
+    """Whether these sums need rows without missing values."""
+    form = form_of(value)
+    return learns(value) and not (form is not None and form.takes_missing)
 
 
 def reads_data(value: Explained) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.attributors.choice import check_kinds, design_of, needs_numbers, reads_data
+from dshap.attributors.choice import check_kinds, design_of, learns, needs_numbers, reads_data
 from dshap.attributors.method import Facts
 from dshap.attributors.states import States
 from dshap.core.capabilities import is_scaled, streams_data, tried_predictions
@@ -131,7 +131,8 @@ class Explanation:
             missing=session.options.missing,
             key=key,
             census=census,
-            learns=needs_numbers(value),
+            learns=learns(value),
+            needs_numbers=needs_numbers(value),
             reads_data=streams_data(value) or (prepared is None and reads_data(value)),
         )
         if prepared or inputs.data is None:

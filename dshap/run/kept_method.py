@@ -16,6 +16,7 @@ from dshap.attributors.choice import (
     check_kinds,
     check_options,
     design_of,
+    learns,
     needs_numbers,
     only_kind,
     reads_data,
@@ -148,7 +149,12 @@ def _data_of(wanted: Wanted) -> tuple[RowReader | None, DataSummary]:
         return None, NO_DATA
     missing = wanted.session.options.missing
     reader, census = open_data(
-        value, wanted.session, missing=missing, names=None, learns=needs_numbers(value)
+        value,
+        wanted.session,
+        missing=missing,
+        names=None,
+        learns=learns(value),
+        needs_numbers=needs_numbers(value),
     )
     return reader, DataSummary.of(reader, census)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.attributors.choice import needs_numbers
+from dshap.attributors.choice import learns, needs_numbers
 from dshap.core.errors import InputError, shown
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
@@ -67,7 +67,8 @@ def measured_quality(prepared: LearnedMethod, rows: Any, path: Place, session: S
         rows,
         session,
         missing=options.missing,
-        learns=needs_numbers(prepared.value),
+        learns=learns(prepared.value),
+        needs_numbers=needs_numbers(prepared.value),
         reads_data=False,
     )
     value = inputs.value

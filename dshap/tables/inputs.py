@@ -66,13 +66,14 @@ class Inputs:
         key: Any = (),
         census: Census | None = None,
         learns: bool = False,
+        needs_numbers: bool = False,
         reads_data: bool = True,
     ) -> Inputs:
         """Open the rows and the data, and take a census of each.
 
         If both are the same table, there is one reader and one census.  `census` is that of the
         rows, if it was taken before.  `learns` states that sums over all rows of the data are
-        needed; they must then be numbers.
+        needed, and `needs_numbers` that no value of them may be missing.
         """
         reader = open_for(value, rows, site, key=key, missing=missing)
         if is_of_texts(value):
@@ -80,7 +81,7 @@ class Inputs:
         if value.model.categories:
             value, reader = with_all_categories(value, cast(CodedReader, reader), site)
         census = census or take_census(reader, site)
-        if reader.missing == "pass" and learns:
+        if reader.missing == "pass" and needs_numbers:
             raise not_together("missing", "learned", verb="explain")
         if not reads_data:
             return cls(value, reader, census, None, None)
@@ -94,7 +95,12 @@ class Inputs:
         else:
             same = None
         found = same or open_data(
-            value, site, missing=reader.missing, names=reader.feature_names, learns=learns
+            value,
+            site,
+            missing=reader.missing,
+            names=reader.feature_names,
+            learns=learns,
+            needs_numbers=needs_numbers,
         )
         return cls(value, reader, census, *found)
 
@@ -139,7 +145,13 @@ def times_of_data(value: Explained) -> Mapping[str, str]:
 
 
 def open_data(
-    value: Explained, site: Site, *, missing: str, names: Sequence[str] | None, learns: bool
+    value: Explained,
+    site: Site,
+    *,
+    missing: str,
+    names: Sequence[str] | None,
+    learns: bool,
+    needs_numbers: bool,
 ) -> tuple[RowReader, Census]:
     """Open the data that the value function learns from, and take their census.
 
@@ -153,9 +165,12 @@ def open_data(
         missing = "skip"
     times = times_of_data(value)
     n_columns = value.model.n_columns
+    given = value.data
+    if isinstance(given, CodedReader) and value.model.categories:
+        given = given.with_categories(value.model.categories)
     try:
         data = open_rows(
-            value.data,
+            given,
             site,
             features=features,
             n_columns=n_columns,
@@ -163,7 +178,7 @@ def open_data(
             categories=value.model.categories if is_named else None,
             times=times,
         )
-        census = take_census(data, site, takes_nan=not learns)
+        census = take_census(data, site, takes_nan=not needs_numbers)
     except InputError as error:
         raise InputError(f"background or data of the value function: {error}") from error
     if census.n_bad and data.missing == "skip" and not is_read:

@@ -126,6 +126,47 @@ def test_what_does_not_go_together(changes, explain, message, table):
         plan_job(job_of(*changes, explain=explain))
 
 
+def test_a_background_of_all_rows(table, tmp_path):
+    """The counts of the whole table, read by a pass: the same as with the table at hand."""
+    rows, model = table
+    result = run_job(job_of(explain=({**TREES, "background": "all"},)), SilentProgress())
+    result.raise_on_failed()
+    cube = dshap.open_cube(result.paths["a"])
+    wanted = dshap.explain(Trees(model, "all"), rows)
+    np.testing.assert_array_equal(cube.attribution, wanted.attribution)
+    np.testing.assert_allclose(cube.base_value, cube.prediction.mean(), atol=1e-12)
+
+
+def test_a_sample_as_background(table, tmp_path):
+    rows, model = table
+    result = run_job(job_of(explain=({**TREES, "background": 50},)), SilentProgress())
+    cube = dshap.open_cube(result.paths["a"])
+    total = cube.attribution.sum("feature") + cube.base_value
+    np.testing.assert_allclose(total, cube.prediction, atol=1e-9)
+    far = abs(float(cube.base_value[0] - cube.prediction.mean()))
+    assert 0 < far < 3 * float(cube.prediction.std()) / 50**0.5
+
+
+@pytest.mark.slow
+def test_nights_keep_the_counts(table, tmp_path):
+    """The second night counts nothing: its rows are explained against those of the first."""
+    rows, model = table
+    rows = rows.assign(id=np.arange(len(rows)))
+    rows.to_parquet("table.parquet")
+    explain = ({**TREES, "background": "all"},)
+    nightly = (("source.key", ["id"]), ("incremental", {"strategy": "digest"}))
+    first = dshap.explain(Trees(model, rows[NAMES]), rows[NAMES])
+    run_job(job_of(*nightly, explain=explain), SilentProgress()).raise_on_failed()
+    rows.loc[:20, "temp"] += 1.0
+    rows.to_parquet("table.parquet")
+    result = run_job(job_of(*nightly, explain=explain), SilentProgress())
+    result.raise_on_failed()
+    cube = dshap.open_cube(result.paths["a"]).load()
+    wanted = dshap.explain(Trees(model, rows.assign(temp=rows.temp - (rows.id <= 20))), rows)
+    np.testing.assert_allclose(cube.base_value, first.base_value)
+    np.testing.assert_allclose(cube.attribution, wanted.attribution, atol=1e-9)
+
+
 def test_the_plan_of_a_closed_form_names_no_coalitions(table):
     said = str(plan_job(job_of()))
     assert " 1 output, no list of coalitions, " in said
