@@ -121,6 +121,7 @@ ELSEWHERE = {
     "trees/scikit_trees.py": "trees/test_exact.py",
     "trees/xgboost_trees.py": "trees/test_exact.py",
     "loops/tree_cut.py": "trees/test_exact.py",
+    "loops/tree_dependence.py": "trees/test_dependence.py",
     "loops/tree_games.py": "trees/test_exact.py",
     "loops/tree_products.py": "trees/test_exact.py",
     "loops/tree_rows.py": "trees/test_exact.py",

@@ -26,7 +26,7 @@ FACTORIALS = np.array([float(math.factorial(n)) for n in range(MAX_PLAYERS + 2)]
 
 
 @njit(nogil=True, cache=True)
-def _passed(k, first, wanted, unwanted, patterns):
+def passed_players(k, first, wanted, unwanted, patterns):
     """patterns (2^bits,): the players of a leaf that every pattern of its group passes, as bits."""
     for raw in range(len(patterns)):
         passed = 0
@@ -167,7 +167,7 @@ def fill_tables(first_bit, leaves, values, columns, start, shares, pairs, factor
             held = first_player[leaf]
             k = first_player[leaf + 1] - held
             sums = np.empty((1 << k, k + 1))
-            _passed(k, held, wanted, unwanted, patterns)
+            passed_players(k, held, wanted, unwanted, patterns)
             if len(counts):
                 own = counts[first_count[group] : first_count[group] + size]
                 _shares_of_counts(k, patterns, own, total, sums)

@@ -15,7 +15,7 @@ from numba import njit
 
 
 @njit(nogil=True, cache=True)
-def _goes_left(code, missing, node, nodes, sets):
+def goes_left(code, missing, node, nodes, sets):
     """Whether a code goes left at a node; `missing` is the code of missing numbers."""
     _, _, place, missing_left, set_of = nodes
     if set_of[node] >= 0:
@@ -102,12 +102,12 @@ def add_walks(codes, background, shares, nodes, sets, shape, leaves, trees, pair
                     while True:
                         column = code[node]
                         if column >= 0:
-                            row_left = _goes_left(codes[column, lane], missing, node, nodes, sets)
-                            other_left = _goes_left(
+                            row_left = goes_left(codes[column, lane], missing, node, nodes, sets)
+                            other_left = goes_left(
                                 background[column, z], missing, node, nodes, sets
                             )
                             own = player[node]
-                            goes_left = row_left
+                            is_left = row_left
                             if row_left != other_left:
                                 place = parted[own]
                                 if place < 0:
@@ -120,8 +120,8 @@ def add_walks(codes, background, shares, nodes, sets, shape, leaves, trees, pair
                                     parted[own] = n_parted
                                     n_parted += 1
                                 elif not sides[place]:
-                                    goes_left = other_left
-                            node = node + 1 if goes_left else right[node]
+                                    is_left = other_left
+                            node = node + 1 if is_left else right[node]
                             continue
                         _add_leaf(
                             shares[z] * values[node, value],
@@ -141,7 +141,7 @@ def add_walks(codes, background, shares, nodes, sets, shape, leaves, trees, pair
                             parted[players[place]] = -1
                         n_parted = waiting[n_waiting, 1] + 1
                         sides[n_parted - 1] = 0
-                        other_left = _goes_left(
+                        other_left = goes_left(
                             background[code[node], z], missing, node, nodes, sets
                         )
                         node = node + 1 if other_left else right[node]

@@ -33,6 +33,10 @@ class TreePart(Protocol):
         """out (k · rows of values, lanes) += the values of coded rows (C, lanes)."""
         ...
 
+    def add_dependence(self, codes: NDArray[Any], player: int, out: FloatArray) -> None:
+        """out (k, lanes) += the mean margin of these trees where one player is that of a row."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class CountedRows:
@@ -161,7 +165,7 @@ class ExactTrees:
         division = Division.of(ensemble, player_of, is_counted=background is not None, pairs=pairs)
         n = division.n_players
         counts = None if background is None else (background.counts, background.total)
-        tables = PatternTables.of(ensemble, division.groups, n, counts, pairs=pairs)
+        tables = PatternTables.of(ensemble, division.shape, division.groups, n, counts, pairs=pairs)
         parts: list[TreePart] = [tables]
         if background is None:
             base = _expected(ensemble)
@@ -185,6 +189,21 @@ class ExactTrees:
                 parts.append(walks)
         n_rows = n * (n - 1) // 2 if pairs else n
         return cls(ensemble, n_rows, parts, ensemble.base + base)
+
+    def dependence(self, rows: FloatArray, player: int) -> FloatArray:
+        """The partial dependence (n, k) on one player: the mean margin where it is that of a row.
+
+        v({j}) for rows (n, columns), whose other columns are not read: the mean over the background,
+        or over the training rows by their weight.
+
+        Source: Friedman, Greedy function approximation: a gradient boosting machine (2001), whose
+        section 8.2 has the weights; Nadel and Wettenstein (2026) for the counts.
+        """
+        codes = self.ensemble.decisions.columns.codes(rows)
+        out = np.repeat(self.ensemble.base[:, None], len(rows), axis=1)
+        for part in self.parts:
+            part.add_dependence(codes, player, out)
+        return out.T
 
     def values(self, rows: FloatArray, n_threads: int = 1) -> FloatArray:
         """φ (n, d, k), or interaction indices (n, pairs, k), of rows (n, columns).

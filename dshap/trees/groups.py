@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
 from dshap.loops.tree_cut import cut_trees, fill_groups, walk_trees
+from dshap.loops.tree_dependence import add_curves, weigh_leaves
 from dshap.trees.ensemble import TreeEnsemble
 
 Whole = NDArray[np.int64]
@@ -37,6 +38,42 @@ class TreeShape:
         parent, end, depth, on_path = np.zeros((4, len(column)), np.int64)
         walk_trees(ensemble.first, ensemble.right, player, parent, end, depth, on_path)
         return cls(player, parent, end, depth, on_path)
+
+    def add_curves(
+        self,
+        ensemble: TreeEnsemble,
+        codes: NDArray[Any],
+        leaves: Whole,
+        shares: FloatArray,
+        player: int,
+        out: FloatArray,
+    ) -> None:
+        """out (k, lanes) += the values of leaves, by their shares where coded rows pass a player."""
+        tree_of = np.searchsorted(ensemble.first, leaves, side="right") - 1
+        add_curves(
+            codes,
+            ensemble.arrays,
+            ensemble.decisions.sets,
+            (self.player, self.parent),
+            leaves,
+            shares[:, None] * ensemble.values[leaves],
+            ensemble.output[tree_of],
+            player,
+            out,
+        )
+
+    def add_weighted(
+        self,
+        ensemble: TreeEnsemble,
+        codes: NDArray[Any],
+        leaves: Whole,
+        player: int,
+        out: FloatArray,
+    ) -> None:
+        """`add_curves` with the training weights of all other players' decisions as shares."""
+        shares = np.empty(len(leaves))
+        weigh_leaves(leaves, self.player, self.parent, ensemble.weight, player, shares)
+        self.add_curves(ensemble, codes, leaves, shares, player, out)
 
     def cut(
         self, ensemble: TreeEnsemble, *, pairs: bool

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from dshap.core.records import FloatArray
 from dshap.loops.tree_cut import list_pairs
+from dshap.loops.tree_dependence import count_leaves
 from dshap.loops.tree_games import FACTORIALS, fill_tables
 from dshap.loops.tree_rows import FEW, add_tables, add_tables_of_few, count_patterns
 from dshap.trees.ensemble import TreeEnsemble
-from dshap.trees.groups import LeafGroups
+from dshap.trees.groups import LeafGroups, TreeShape
 
 Whole = NDArray[np.int64]
 
@@ -66,7 +67,10 @@ class PatternTables:
     """Tables of the values that every pattern of every group adds, of players or of pairs of them."""
 
     ensemble: TreeEnsemble
+    shape: TreeShape
     groups: LeafGroups
+    counts: tuple[Whole, int] | None
+    """Weights of background rows by pattern, and their sum; None where values are path-dependent."""
     entries: tuple[Whole, Whole, Whole]
     """The first table of each group; of each table its row of values and its first number."""
     tables: FloatArray
@@ -79,6 +83,7 @@ class PatternTables:
     def of(
         cls,
         ensemble: TreeEnsemble,
+        shape: TreeShape,
         groups: LeafGroups,
         n_players: int,
         counts: tuple[Whole, int] | None = None,
@@ -116,7 +121,9 @@ class PatternTables:
             np.add.at(base, output + value, by_group[:, value])
         return cls(
             ensemble,
+            shape,
             groups,
+            counts,
             _entries(columns, output, n_values, start, sizes),
             tables,
             base,
@@ -135,6 +142,26 @@ class PatternTables:
             self.tables,
             out,
         )
+
+    def add_dependence(self, codes: NDArray[Any], player: int, out: FloatArray) -> None:
+        """out (k, lanes) += the mean margin of these trees where one player is that of a row."""
+        leaves = self.groups.leaves[1]
+        if self.counts is None:
+            self.shape.add_weighted(self.ensemble, codes, leaves, player, out)
+            return
+        sizes = self.groups.sizes
+        counts, total = self.counts
+        shares = np.empty(len(leaves))
+        count_leaves(
+            self.groups.first_bit,
+            self.groups.leaves,
+            counts,
+            np.cumsum(sizes) - sizes,
+            total,
+            player,
+            shares,
+        )
+        self.shape.add_curves(self.ensemble, codes, leaves, shares, player, out)
 
 
 def _entries(

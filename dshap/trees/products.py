@@ -24,6 +24,7 @@ class TreeProducts:
     """The trees of an ensemble whose values are integrals of products, with their rules."""
 
     ensemble: TreeEnsemble
+    nodes: TreeShape
     trees: Whole
     shape: tuple[NDArray[Any], ...]
     rules: tuple[FloatArray, FloatArray, Whole, Whole]
@@ -59,6 +60,7 @@ class TreeProducts:
         starts = np.cumsum([0, *range(1, MAX_NODES + 1)])
         return cls(
             ensemble,
+            shape,
             trees,
             (ensemble.right, shape.player, shape.parent, shape.depth, before, share),
             (
@@ -70,6 +72,14 @@ class TreeProducts:
             n_players,
             pairs,
         )
+
+    def add_dependence(self, codes: NDArray[Any], player: int, out: FloatArray) -> None:
+        """out (k, lanes) += the mean margin of these trees where one player is that of a row."""
+        first = self.ensemble.first
+        for tree in self.trees:
+            is_leaf = self.ensemble.column[first[tree] : first[tree + 1]] < 0
+            leaves = first[tree] + np.flatnonzero(is_leaf)
+            self.nodes.add_weighted(self.ensemble, codes, leaves, player, out)
 
     def add(self, codes: NDArray[Any], out: FloatArray) -> None:
         """out (k · rows of values, lanes) += the values of coded rows (C, lanes)."""

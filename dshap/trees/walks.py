@@ -38,6 +38,14 @@ class TreeWalks:
         mean: FloatArray = self.ensemble.sums(self.background, self.trees) @ self.shares
         return mean
 
+    def add_dependence(self, codes: NDArray[Any], player: int, out: FloatArray) -> None:
+        """out (k, lanes) += the mean margin of these trees where one player is that of a row."""
+        own = np.unique(self.ensemble.decisions.code[self.shape.player == player])
+        for lane in range(codes.shape[1]):
+            mixed = self.background.copy()
+            mixed[own] = codes[own, lane : lane + 1]
+            out[:, lane] += self.ensemble.sums(mixed, self.trees) @ self.shares
+
     def add(self, codes: NDArray[Any], out: FloatArray) -> None:
         """out (k · rows of values, lanes) += the values of coded rows (C, lanes)."""
         add_walks(

@@ -137,8 +137,8 @@ def test_a_background_of_all_rows(table, tmp_path):
     np.testing.assert_allclose(cube.base_value, cube.prediction.mean(), atol=1e-12)
 
 
-def test_a_sample_as_background(table, tmp_path):
-    rows, model = table
+@pytest.mark.usefixtures("table")
+def test_a_sample_as_background():
     result = run_job(job_of(explain=({**TREES, "background": 50},)), SilentProgress())
     cube = dshap.open_cube(result.paths["a"])
     total = cube.attribution.sum("feature") + cube.base_value
