@@ -6,7 +6,17 @@ import numpy as np
 from numba import njit
 
 from dshap.loops.tree_games import passed_players
-from dshap.loops.tree_walks import goes_left
+
+
+@njit(nogil=True, cache=True)
+def _goes_left(code, missing, node, nodes, sets):
+    """Whether a code goes left at a node; `missing` is the code of missing numbers."""
+    _, _, place, missing_left, set_of = nodes
+    if set_of[node] >= 0:
+        return sets[set_of[node], code]
+    if code == missing:
+        return missing_left[node]
+    return code <= place[node]
 
 
 @njit(nogil=True, cache=True)
@@ -68,7 +78,7 @@ def add_curves(codes, nodes, sets, shape, nodes_of, worths, outputs, one, out):
                 is_left = node == above + 1
                 lanes = codes[code[above]]
                 for lane in range(len(passes)):
-                    passes[lane] &= goes_left(lanes[lane], missing, above, nodes, sets) == is_left
+                    passes[lane] &= _goes_left(lanes[lane], missing, above, nodes, sets) == is_left
             node = above
         for value in range(worths.shape[1]):
             for lane in range(len(passes)):

@@ -93,6 +93,15 @@ def _decide(codes, code, place, missing_left, sets, set_of, start, stop, decisio
 
 
 @njit(nogil=True, cache=True)
+def ways_of(codes, nodes, sets, tree):
+    """(lanes, nodes of a tree): 1 where a coded row (C, lanes) goes left; one row after the other."""
+    first, code, place, missing_left, set_of = nodes
+    decisions = np.zeros((first[tree + 1] - first[tree], codes.shape[1]), np.uint8)
+    _decide(codes, code, place, missing_left, sets, set_of, first[tree], first[tree + 1], decisions)
+    return decisions.T.copy()
+
+
+@njit(nogil=True, cache=True)
 def _number(decisions, bits, literals, first_node, first_bit, patterns):
     """patterns (lanes,): the number of each row's pattern in a group, from its bits.
 

@@ -13,32 +13,15 @@ from math import lgamma
 import numpy as np
 from numba import njit
 
-
-@njit(nogil=True, cache=True)
-def goes_left(code, missing, node, nodes, sets):
-    """Whether a code goes left at a node; `missing` is the code of missing numbers."""
-    _, _, place, missing_left, set_of = nodes
-    if set_of[node] >= 0:
-        return sets[set_of[node], code]
-    if code == missing:
-        return missing_left[node]
-    return code <= place[node]
+from dshap.loops.tree_rows import ways_of
 
 
 @njit(nogil=True, cache=True)
-def _add_leaf(worth, players, sides, n_parted, weights, pairs, n_players, into):
-    """into (rows of values,) += what a leaf adds to the players at which two rows parted."""
-    a = 0
-    for i in range(n_parted):
-        a += sides[i]
+def _add_pairs(worth, players, sides, n_parted, n_followed, weights, n_players, into):
+    """into (pairs,) += the indices of a leaf for the players at which two rows parted."""
+    a = n_followed
     b = n_parted - a
     for i in range(n_parted):
-        if not pairs:
-            if sides[i]:
-                into[players[i]] += worth * weights[a - 1, b]
-            else:
-                into[players[i]] -= worth * weights[a, b - 1]
-            continue
         for j in range(i):
             if sides[i] and sides[j]:
                 part = weights[a - 2, b]
@@ -77,76 +60,89 @@ def add_walks(codes, background, shares, nodes, sets, shape, leaves, trees, pair
     trees : the trees that are taken
     pairs : whether the values are of pairs of players
     """
-    first, code, _, _, _ = nodes
-    missing = codes.dtype.type(-1)
+    first = nodes[0]
     right, player, depth = shape
     values, output = leaves
-    n_values = values.shape[1]
     n_rows = n_players * (n_players - 1) // 2 if pairs else n_players
     longest = np.max(depth) + 1
     weights = weights_of_sizes(longest)
+    # the players at which the rows parted on the way, in this order; whether the row is followed
     players = np.empty(longest, np.int64)
     sides = np.empty(longest, np.int64)
+    branches = np.empty(longest, np.int64)
+    sums = np.empty((longest, 2))
     parted = np.full(n_players, -1)
-    waiting = np.empty((longest + 1, 2), np.int64)
     found = np.empty(n_rows)
-    for lane in range(codes.shape[1]):
-        for position in range(len(trees)):
-            tree = trees[position]
-            for value in range(n_values):
+    for tree in trees:
+        root = first[tree]
+        # short numbers keep a tree of some thousand nodes in the first-level cache
+        player_at = player[root : first[tree + 1]].astype(np.int32)
+        right_at = (right[root : first[tree + 1]] - root).astype(np.int32)
+        ways = ways_of(codes, nodes, sets, tree)
+        ways_of_others = ways_of(background, nodes, sets, tree)
+        for lane in range(codes.shape[1]):
+            own_ways = ways[lane]
+            for value in range(values.shape[1]):
                 found[:] = 0.0
                 for z in range(background.shape[1]):
-                    node = first[tree]
+                    other_ways = ways_of_others[z]
+                    node = 0
                     n_parted = 0
-                    n_waiting = 0
-                    while True:
-                        column = code[node]
-                        if column >= 0:
-                            row_left = goes_left(codes[column, lane], missing, node, nodes, sets)
-                            other_left = goes_left(
-                                background[column, z], missing, node, nodes, sets
-                            )
-                            own = player[node]
-                            is_left = row_left
-                            if row_left != other_left:
-                                place = parted[own]
-                                if place < 0:
-                                    # the branch of the background row is taken later
-                                    waiting[n_waiting, 0] = node
-                                    waiting[n_waiting, 1] = n_parted
-                                    n_waiting += 1
+                    n_followed = 0
+                    is_walking = True
+                    while is_walking:
+                        own = player_at[node]
+                        if own >= 0:
+                            is_left = own_ways[node]
+                            other_left = other_ways[node]
+                            if is_left != other_left:
+                                if parted[own] < 0:
+                                    # the way of the background row is taken afterwards
+                                    parted[own] = n_parted
                                     players[n_parted] = own
                                     sides[n_parted] = 1
-                                    parted[own] = n_parted
+                                    branches[n_parted] = node + 1 if other_left else right_at[node]
                                     n_parted += 1
-                                elif not sides[place]:
+                                    n_followed += 1
+                                elif not sides[parted[own]]:
                                     is_left = other_left
-                            node = node + 1 if is_left else right[node]
+                            node = node + 1 if is_left else right_at[node]
                             continue
-                        _add_leaf(
-                            shares[z] * values[node, value],
-                            players,
-                            sides,
-                            n_parted,
-                            weights,
-                            pairs,
-                            n_players,
-                            found,
-                        )
-                        if n_waiting == 0:
-                            break
-                        n_waiting -= 1
-                        node = waiting[n_waiting, 0]
-                        for place in range(waiting[n_waiting, 1] + 1, n_parted):
-                            parted[players[place]] = -1
-                        n_parted = waiting[n_waiting, 1] + 1
-                        sides[n_parted - 1] = 0
-                        other_left = goes_left(
-                            background[code[node], z], missing, node, nodes, sets
-                        )
-                        node = node + 1 if other_left else right[node]
-                    for place in range(n_parted):
-                        parted[players[place]] = -1
+                        worth = shares[z] * values[root + node, value]
+                        if pairs:
+                            _add_pairs(
+                                worth,
+                                players,
+                                sides,
+                                n_parted,
+                                n_followed,
+                                weights,
+                                n_players,
+                                found,
+                            )
+                        n_failed = n_parted - n_followed
+                        gained = worth * weights[n_followed - 1, n_failed] if n_followed else 0.0
+                        lost = worth * weights[n_followed, n_failed - 1] if n_failed else 0.0
+                        is_walking = False
+                        while n_parted:
+                            last = n_parted - 1
+                            own = players[last]
+                            if sides[last]:
+                                if not pairs:
+                                    found[own] += gained
+                                sums[last, 0] = gained
+                                sums[last, 1] = lost
+                                sides[last] = 0
+                                n_followed -= 1
+                                node = branches[last]
+                                is_walking = True
+                                break
+                            if not pairs:
+                                found[own] -= lost
+                            gained += sums[last, 0]
+                            lost += sums[last, 1]
+                            parted[own] = -1
+                            n_parted = last
                 start = (output[tree] + value) * n_rows
                 for row in range(n_rows):
                     out[start + row, lane] += found[row]
