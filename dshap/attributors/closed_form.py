@@ -11,6 +11,7 @@ import numpy as np
 
 from dshap.attributors.game import Found, Instances, check_additivity
 from dshap.core.blocks import Attribution, RowBlock
+from dshap.core.errors import InputError
 from dshap.core.records import JSON, Cost, FloatArray, Moments, State
 
 
@@ -78,6 +79,18 @@ class ClosedForm(ABC):
 
         `gap` (n, k) is Σ phi + base − prediction.
         """
+
+    def dependence(self, state: State, rows: FloatArray, player: int) -> FloatArray:
+        """v({j}) (n, k): the mean prediction where one player j is that of each row (n, columns).
+
+        Raises
+        ------
+        InputError
+            This closed form has none.
+        """
+        raise InputError(
+            f"partial dependence is of Trees, and the value function is {type(self.value).__name__}"
+        )
 
     @property
     def n_replicates(self) -> int:
@@ -168,6 +181,10 @@ class ClosedFormAttributor(Instances):
     def attribute(self, rows: FloatArray) -> Attribution:
         prediction = self.predictions(rows)
         return self.attribution(self._found(rows, prediction), prediction, self.ends(prediction))
+
+    def dependence(self, rows: FloatArray, player: int) -> FloatArray:
+        """See `ClosedForm.dependence`."""
+        return self.form.dependence(self.state(), rows, player)
 
     def _found(self, rows: FloatArray, prediction: FloatArray) -> Found:
         phi, state, checked = self._checked(rows, prediction)

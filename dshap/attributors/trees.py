@@ -100,6 +100,11 @@ class TreeForm(PairedForm):
         largest = np.abs(gap).max(axis=0, initial=0.0)
         return Checked(self.value.model.trees.rounding * reach, {"largest_gap": largest.tolist()})
 
+    def dependence(self, state: State, rows: FloatArray, player: int) -> FloatArray:
+        """The exact partial dependence (n, k), from the counts of the background."""
+        model = self.value.model
+        return model.chosen(self._exact(state).dependence(model.known(rows), player))
+
     def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
         """Shapley interaction indices (n, pairs, k) of the pairs i < j."""
         return self._values(self._exact(state, pairs=True), rows)

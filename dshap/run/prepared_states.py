@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dshap.attributors.choice import restored_method
+from dshap.attributors.closed_form import ClosedFormAttributor
 from dshap.attributors.failing import not_all_failed, sparing, with_bad_rows
 from dshap.attributors.method import Method
 from dshap.attributors.states import States
@@ -156,6 +157,20 @@ class PreparedAttributor:
                 value.model.check(block.good)
         attributor = self._attributor(tiling)
         return Attribution.joined([_of_block(attributor, block) for block in blocks])
+
+    def dependence(self, rows: FloatArray, player: int) -> tuple[FloatArray, FloatArray]:
+        """The mean prediction (n, k) where one player is that of each row (n, columns); base (k,).
+
+        Raises
+        ------
+        InputError
+            The value function is not `Trees`.
+        """
+        attributor = self._attributor(self._tiling(1))
+        if not isinstance(attributor, ClosedFormAttributor):
+            name = type(self.method.value).__name__
+            raise InputError(f"partial dependence is of Trees, and the value function is {name}")
+        return attributor.dependence(rows, player), attributor.base()
 
     def tuned(self, data: FloatArray) -> PreparedAttributor:
         """A copy whose design has made its choices from rows (n, columns) of the data."""

@@ -14,6 +14,7 @@ from dshap.core.printing import label
 from dshap.core.records import Record
 from dshap.report.panels import (
     BLUE,
+    RED,
     by_place,
     colour_at,
     colour_bar,
@@ -25,8 +26,12 @@ from dshap.report.panels import (
 )
 from dshap.report.picture_files import AS_WRITTEN
 from dshap.report.pictures.densities import GRID
+from dshap.run.partial_dependence import curves_of
+from dshap.run.prepared_states import Prepared
 
 QUARTILES = (0.25, 0.75)
+CURVE_POINTS = 400
+"""Values of a column of numbers at which the partial dependence is drawn."""
 LINE_LENGTH = 60
 """The most characters of names that stand side by side below the axis; longer ones are turned."""
 
@@ -39,6 +44,7 @@ def dependence(
     rows: Any = None,
     output: str | int | None = None,
     ax: Any = None,
+    partial_dependence: Prepared | None = None,
     color: str | None = None,
 ) -> Any:
     """Draw the attribution of a feature against its column, with the mean and the quartiles.
@@ -59,6 +65,10 @@ def dependence(
     cube, rows, output, ax : as in `beeswarm`
     feature : name of the feature, which must be a column
     colour : name of the second column; None: chosen; "": none
+    partial_dependence : prepared `Trees`
+        Draws the mean prediction over the background by the values of the column, exact from the
+        counts of its rows, and thin lines for the first of its rows (individual conditional
+        expectations), both less the base value.
     color : is refused, with the name `colour`
 
     Returns
@@ -79,6 +89,8 @@ def dependence(
     else:
         _draw_points(axes, shown.points, bool(shown.partner))
     _draw_means(axes, shown)
+    if partial_dependence is not None:
+        _draw_curves(axes, shown, partial_dependence)
     zero_line(axes.axhline)
     _name_values(axes, shown)
     axes.spines[["top", "right"]].set_visible(False)
@@ -139,6 +151,30 @@ def _draw_means(axes: Any, shown: Dependence) -> None:
     left, right = (each[is_bar] for each in shown.sides)
     for each, width, _ in widths:
         axes.hlines(each[is_bar], left, right, color=text_colour(), linewidth=width, zorder=3)
+
+
+def _draw_curves(axes: Any, shown: Dependence, prepared: Prepared) -> None:
+    """Draw the mean prediction by the values of the column, and that of some background rows."""
+    if shown.has_categories:
+        known = [str(name) for name in prepared.value.model.categories.get(shown.feature, ())]
+        names = [str(name) for name in shown.bins["categories"]]
+        places = np.array([i for i, name in enumerate(names) if name in known and shown.counts[i]])
+        values = np.array([float(known.index(names[i])) for i in places])
+        drawn = places.astype(float)
+        of_rows: dict[str, Any] = {"linestyle": "none", "marker": "_"}
+        of_mean: dict[str, Any] = {"linestyle": "none", "marker": "D"}
+    else:
+        values = np.linspace(shown.ends[0], shown.ends[-1], CURVE_POINTS)
+        drawn = values
+        of_rows = {"linewidth": 0.6}
+        of_mean = {"linewidth": 1.8}
+    curves = curves_of(prepared, shown.feature, values, shown.output)
+    axes.plot(drawn, curves.of_rows.T, color=text_colour(), alpha=0.12, zorder=2, **of_rows)
+    axes.plot(drawn, curves.mean, color=RED, zorder=4, label="partial dependence", **of_mean)
+    # lines of single rows may leave the picture, which is of attributions
+    lowest, highest = shown.limits
+    axes.set_ylim(min(lowest, curves.mean.min()), max(highest, curves.mean.max()))
+    axes.legend(frameon=False, loc="best")
 
 
 def _name_values(axes: Any, shown: Dependence) -> None:
