@@ -38,10 +38,11 @@ CHANGES: Mapping[int, str] = {
     "coalitions",
     20: "standard errors of values that are means over draws: gaussian, copula, a sampled background",
     21: "mean magnitudes and mean squares of values that are means over draws",
+    22: "trees by an engine of dshap's own, in double precision",
 }
 """Version of the numerics -> what it changed; docs/upgrading.md shows them."""
 
-ADDED: Mapping[int, tuple[str, ...]] = {20: ("value.sample_of",), 21: ("value.classes",)}
+ADDED: Mapping[int, tuple[str, ...]] = {20: ("value.sample_of",), 21: ("value.classes",), 22: ("value.absent",)}
 """Version of the numerics -> entries of fingerprints that came with it: runs of earlier versions have
 none, whatever they were asked for."""
 

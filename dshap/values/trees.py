@@ -211,7 +211,7 @@ class Trees(TableValue):
         return {
             "value": "trees",
             **self.model.fingerprint(),
-            "kind": self.how,
+            "absent": self.how,
             "weights": None if self.data_weights is None else digest_of(self.data_weights.tolist()),
             "players": self.players.fingerprint(),
         }

@@ -91,7 +91,7 @@ def test_no_secret_of_a_worker_is_shown(tmp_path):
 NO_PLACE = {
     "marginal": {"weights"},  # of rows that a job does not list: selection = "thinning" weighs them
     "tokens": {"tokenizer", "column"},  # keys of [source]
-    "trees": {"output_names"},  # [model] classes
+    "trees": {"output_names", "weights"},  # [model] classes; of rows that a job does not list
     "linear_gaussian": {"intercept", "mean", "covariance", "transform"},  # the model's; the table's
     "kernel_ridge": {"intercept"},  # the mean of the target
 }
