@@ -328,9 +328,10 @@ def chain(k: int, rng: Any) -> tuple[TreeEnsemble, Any]:
     return TreeEnsemble.of([tree], np.zeros(1), is_single=False), share
 
 
-def test_more_players_than_tables_hold():
-    """A leaf of 40 players by quadrature, against polynomials of coalition sizes."""
-    k, rng = 40, np.random.default_rng(0)
+@pytest.mark.parametrize("k", [MAX_BITS + 1, 40, 64, 65, 120])
+def test_more_players_than_tables_hold(k):
+    """Leaves of many players by quadrature, against polynomials of coalition sizes."""
+    rng = np.random.default_rng(0)
     ensemble, share = chain(k, rng)
     rows = rng.normal(size=(5, k))
     exact = ExactTrees.of(ensemble, np.arange(k))

@@ -1,0 +1,94 @@
+"""Models whose trees are not read, each refused in a line that names what works."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dshap.core.errors import InputError
+from dshap.trees.ensemble import TreeEnsemble
+from dshap.values import Trees
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 4))
+Y = X[:, 0] * X[:, 1] + X[:, 2]
+
+
+def started() -> Any:
+    ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
+    linear = pytest.importorskip("sklearn.linear_model")
+    return ensemble.GradientBoostingRegressor(n_estimators=3, init=linear.LinearRegression())
+
+
+def linear_leaves() -> Any:
+    lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    return lightgbm.LGBMRegressor(n_estimators=3, linear_tree=True, verbose=-1)
+
+
+def linear_booster() -> Any:
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    return xgboost.XGBRegressor(n_estimators=3, booster="gblinear")
+
+
+def catboost(**options: Any) -> Any:
+    made = pytest.importorskip("catboost", reason="catboost is not installed")
+    return made.CatBoostRegressor(iterations=3, verbose=0, allow_writing_files=False, **options)
+
+
+def split_by_categories() -> Any:
+    ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
+    return ensemble.HistGradientBoostingRegressor(max_iter=3, categorical_features=[3])
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (started, r"starts from a model of its own \(init=\)"),
+        (linear_leaves, r"linear \(linear_tree\)"),
+        (linear_booster, "is a linear model and has no trees"),
+        (lambda: catboost(grow_policy="Lossguide"), r"not symmetric \(grow_policy\)"),
+        (split_by_categories, "decisions by categories"),
+    ],
+)
+def test_a_model_that_is_not_read(make, said):
+    rows = X.copy()
+    rows[:, 3] = RNG.integers(0, 4, len(rows))
+    model = make().fit(rows, Y + 2 * (rows[:, 3] == 2))
+    with pytest.raises(InputError, match=said) as caught:
+        Trees(model)
+    assert "use Marginal(" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_categories_of_catboost():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    rows = pandas.DataFrame(X, columns=list("abcd"))
+    rows["town"] = RNG.choice(["Köln", "z", "Ω"], len(rows))
+    model = catboost(cat_features=["town"], one_hot_max_size=1).fit(rows, Y + (rows.town == "z"))
+    with pytest.raises(InputError, match=r"CatBoost.*use Marginal\("):
+        Trees(model)
+
+
+def test_a_dump_that_is_read_wrongly(monkeypatch):
+    """Margins of the parsed trees are held against the library's: one leaf, or one way, is enough."""
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    model = xgboost.XGBRegressor(n_estimators=5, n_jobs=1).fit(X, Y)
+    plain = TreeEnsemble.of
+
+    def with_another_leaf(trees, base, **options):
+        trees[3].values[trees[3].left < 0] *= 1.001
+        return plain(trees, base, **options)
+
+    def with_other_ends(trees, base, **options):
+        for tree in trees:
+            tree.threshold[:] = np.nextafter(tree.threshold.astype(np.float32), np.float32(np.inf))
+        return plain(trees, base, **options)
+
+    for wrong in (with_another_leaf, with_other_ends):
+        with monkeypatch.context() as patch:
+            patch.setattr(TreeEnsemble, "of", wrong)
+            with pytest.raises(InputError, match="this version of the library is not known"):
+                Trees(model)
+    assert Trees(model).n_players == 4
