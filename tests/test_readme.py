@@ -31,6 +31,7 @@ NEEDS = {
     "README.md": "xgboost",
     "docs/from_shap.md": "shap",
     "docs/models.md": "sklearn",
+    "docs/value_functions.md": "sklearn",
     "docs/pictures.md": "matplotlib",
     "docs/notebooks.md": "shap",
     "docs/reports.md": "jinja2",

@@ -42,7 +42,11 @@ CHANGES: Mapping[int, str] = {
 }
 """Version of the numerics -> what it changed; docs/upgrading.md shows them."""
 
-ADDED: Mapping[int, tuple[str, ...]] = {20: ("value.sample_of",), 21: ("value.classes",), 22: ("value.absent",)}
+ADDED: Mapping[int, tuple[str, ...]] = {
+    20: ("value.sample_of",),
+    21: ("value.classes",),
+    22: ("value.absent",),
+}
 """Version of the numerics -> entries of fingerprints that came with it: runs of earlier versions have
 none, whatever they were asked for."""
 
