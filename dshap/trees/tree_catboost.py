@@ -37,7 +37,8 @@ class CatBoostTrees:
         else:
             self.names = names
         self.rounds = BoostingRounds(model.tree_count_, model.tree_count_)
-        self.digest = self.parsed().digest()
+        self._trees = catboost_ensemble(model)
+        self.digest = self._trees.digest()
 
     def coded(self, given: Categories) -> Categories:
         """Always empty: trees of numbers alone are read."""
@@ -51,7 +52,7 @@ class CatBoostTrees:
         return other
 
     def parsed(self) -> TreeEnsemble:
-        return catboost_ensemble(self.model)
+        return self._trees
 
     def predict(self, rows: FloatArray) -> Any:
         return np.asarray(

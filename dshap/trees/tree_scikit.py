@@ -36,7 +36,8 @@ class ScikitTrees:
         self.model = _without_names(model)
         self.n_columns = int(model.n_features_in_)
         self.factor = _factor_of(model)
-        self.digest = self.parsed().digest()
+        self._trees = self._read()
+        self.digest = self._trees.digest()
 
     def coded(self, given: Categories) -> Categories:
         """Always empty: its trees read numbers."""
@@ -52,6 +53,9 @@ class ScikitTrees:
         return self
 
     def parsed(self) -> TreeEnsemble:
+        return self._trees
+
+    def _read(self) -> TreeEnsemble:
         return scikit_ensemble(self.model, self._margins, self.factor)
 
     def _margins(self, rows: FloatArray) -> FloatArray:
@@ -75,7 +79,7 @@ class IsolationTrees(ScikitTrees):
 
     scale_of_margins = PATH
 
-    def parsed(self) -> TreeEnsemble:
+    def _read(self) -> TreeEnsemble:
         return isolation_ensemble(self.model)
 
     def predict(self, rows: FloatArray) -> Any:
