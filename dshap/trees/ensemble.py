@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray
 from dshap.loops.tree_cut import in_preorder
 from dshap.loops.tree_rows import CATEGORY, NUMBER, TILE, add_leaves
@@ -95,7 +96,14 @@ class TreeEnsemble:
             The number that means missing beside NaN.
         sums_single : bool
             Whether the library adds leaves in single precision.
+
+        Raises
+        ------
+        InputError
+            No tree at all.
         """
+        if not trees:
+            raise InputError("the model has no trees: fit it with at least one boosting round")
         first = np.zeros(len(trees) + 1, np.int64)
         joined = _Joined()
         for position, tree in enumerate(trees):

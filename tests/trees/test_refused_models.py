@@ -62,6 +62,12 @@ def test_a_model_that_is_not_read(make, said):
     assert "\n" not in str(caught.value)
 
 
+def test_a_model_without_trees():
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    with pytest.raises(InputError, match="has no trees: fit it with at least one boosting round"):
+        Trees(xgboost.train({}, xgboost.DMatrix(X, Y), 0))
+
+
 def test_categories_of_catboost():
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     rows = pandas.DataFrame(X, columns=list("abcd"))
