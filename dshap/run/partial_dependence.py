@@ -58,7 +58,13 @@ def curves_of(
         if name not in known:
             raise InputError(f"partial_dependence: {unknown_name(kind, name, known)}")
     player = players.names.index(feature)
-    (column,) = np.flatnonzero(players.members[player])
+    columns = np.flatnonzero(players.members[player])
+    if len(columns) > 1:
+        raise InputError(
+            f"partial_dependence: {feature!r} is a group of {len(columns)} columns: prepare Trees "
+            "with this column as a player of its own"
+        )
+    column = int(columns[0])
     k = model.output_names.index(output)
     attributor = prepared.attributor()
     rows = np.zeros((len(values), model.n_columns))

@@ -168,7 +168,7 @@ class ExactTrees:
         tables = PatternTables.of(ensemble, division.shape, division.groups, n, counts, pairs=pairs)
         parts: list[TreePart] = [tables]
         if background is None:
-            base = _expected(ensemble)
+            base = _expected(ensemble, division.shape)
             if len(division.others):
                 parts.append(
                     TreeProducts.of(ensemble, division.shape, division.others, n, pairs=pairs)
@@ -236,13 +236,14 @@ def _costs_of_products(ensemble: TreeEnsemble, shape: TreeShape) -> FloatArray:
     return OF_POINT * np.diff(ensemble.first) * n_points
 
 
-def _expected(ensemble: TreeEnsemble) -> FloatArray:
+def _expected(ensemble: TreeEnsemble, shape: TreeShape) -> FloatArray:
     """(k,): the mean of the leaves by their training weight, added over trees."""
-    sizes = np.diff(ensemble.first)
-    tree_of = np.repeat(np.arange(len(sizes)), sizes)
-    shares = np.where(ensemble.column < 0, ensemble.weight, 0.0)
-    shares = shares / ensemble.weight[ensemble.first[:-1]][tree_of]
+    leaves = np.flatnonzero(ensemble.column < 0)
+    tree_of = np.searchsorted(ensemble.first, leaves, side="right") - 1
+    shares = shape.shares_of_leaves(ensemble, leaves)
     expected = np.zeros(ensemble.n_outputs)
     for value in range(ensemble.values.shape[1]):
-        np.add.at(expected, ensemble.output[tree_of] + value, shares * ensemble.values[:, value])
+        np.add.at(
+            expected, ensemble.output[tree_of] + value, shares * ensemble.values[leaves, value]
+        )
     return expected

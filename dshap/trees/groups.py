@@ -71,9 +71,16 @@ class TreeShape:
         out: FloatArray,
     ) -> None:
         """`add_curves` with the training weights of all other players' decisions as shares."""
+        shares = self.shares_of_leaves(ensemble, leaves, player)
+        self.add_curves(ensemble, codes, leaves, shares, player, out)
+
+    def shares_of_leaves(
+        self, ensemble: TreeEnsemble, leaves: Whole, player: int = -1
+    ) -> FloatArray:
+        """(leaves,): the training weight that passes all decisions but those of one player."""
         shares = np.empty(len(leaves))
         weigh_leaves(leaves, self.player, self.parent, ensemble.weight, player, shares)
-        self.add_curves(ensemble, codes, leaves, shares, player, out)
+        return shares
 
     def cut(
         self, ensemble: TreeEnsemble, *, pairs: bool

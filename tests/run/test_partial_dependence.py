@@ -75,6 +75,14 @@ def test_the_picture_has_the_curve(table, tmp_path):
         np.testing.assert_allclose(line.get_ydata(), wanted)
 
 
+def test_a_group_of_columns_has_no_curve(table, tmp_path):
+    x, model, _ = table
+    value = Trees(model, x, players={"front": ["b", "c"]})
+    prepared = dshap.prepare(value, store=tmp_path / "p")
+    with pytest.raises(InputError, match="'front' is a group of 2 columns"):
+        curves_of(prepared, "front", np.zeros(2), "output")
+
+
 @pytest.mark.parametrize(
     ("given", "feature", "output", "said"),
     [

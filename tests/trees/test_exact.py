@@ -303,6 +303,20 @@ def test_a_row_has_the_same_bits_among_any_others(n, n_threads):
         np.testing.assert_array_equal(found, wanted)
 
 
+def test_a_root_without_training_weight():
+    """No row came anywhere: both ways count alike, at the root too."""
+    ensemble, _ = chain(5, np.random.default_rng(0))
+    ensemble.weight[:] = 0.0
+    row, player_of = np.array([-1.0, 1.0, 1.0, 1.0, -1.0]), np.arange(5)
+    exact = ExactTrees.of(ensemble, player_of)
+
+    def worth(present):
+        return path_dependent(ensemble, row, present, player_of)
+
+    np.testing.assert_allclose(exact.base, worth(frozenset()))
+    np.testing.assert_allclose(exact.values(row[None])[0], shapley(worth, 5), atol=1e-13)
+
+
 def test_columns_that_no_tree_reads_get_nothing():
     model, x = KINDS["tree of leaves"]()
     wide = np.concatenate([x, x[:, ::-1]], axis=1)
