@@ -45,9 +45,12 @@ def scikit_ensemble(
             _grown(tree, step, output) for of_round in grown for output, tree in enumerate(of_round)
         ]
         return _started(model, boosted, margins, is_single=True)
-    if any(of_estimator(tree, "tree_") is None for tree in grown):
+    if any(
+        of_estimator(tree, "tree_") is None or tree.n_features_in_ != model.n_features_in_
+        for tree in grown
+    ):
         raise InputError(
-            f"the estimators of {type(model).__name__} are not trees: use "
+            f"the estimators of {type(model).__name__} are not trees of all its columns: use "
             "Marginal(model.predict, background)"
         )
     share = 1.0 / len(grown)

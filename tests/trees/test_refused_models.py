@@ -42,6 +42,20 @@ def split_by_categories() -> Any:
     return ensemble.HistGradientBoostingRegressor(max_iter=3, categorical_features=[3])
 
 
+def chained() -> Any:
+    multioutput = pytest.importorskip("sklearn.multioutput", reason="scikit-learn is not installed")
+    tree = pytest.importorskip("sklearn.tree")
+    made = multioutput.RegressorChain(tree.DecisionTreeRegressor(max_depth=2))
+    made.fit(X, np.column_stack([Y, Y]))
+    return made
+
+
+def test_estimators_of_other_columns():
+    """The second of a chain reads the prediction of the first."""
+    with pytest.raises(InputError, match="RegressorChain are not trees of all its columns: use"):
+        Trees(chained())
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [

@@ -211,7 +211,7 @@ def test_trees_that_are_not_read(table):
     for model in (split, ensemble.AdaBoostRegressor(n_estimators=5).fit(x, y), bagged):
         with pytest.raises(
             InputError,
-            match=r"decisions by categories|miss its own margins|are not trees",
+            match=r"decisions by categories|miss its own margins|are not trees of all its columns",
         ):
             dshap.explain(Trees(model, x[:20]), x[:50])
 
