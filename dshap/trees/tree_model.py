@@ -233,9 +233,10 @@ def _tried(
 def made_up(
     trees: TreeEnsemble, n_columns: int, codes: Mapping[int, tuple[Any, ...]]
 ) -> FloatArray:
-    """Rows (2 · PROBE_ROWS, columns) that a library is tried on: random ones, and thresholds."""
+    """Rows (2 · PROBE_ROWS, columns) that a library is tried on: random ones with zeros, and thresholds."""
     rng = np.random.default_rng(0)
     probe = rng.normal(size=(2 * PROBE_ROWS, n_columns))
+    probe[: PROBE_ROWS // 2] *= rng.random((PROBE_ROWS // 2, n_columns)) < 0.5
     columns = trees.decisions.columns
     for position, j in enumerate(columns.columns):
         own = columns.thresholds[columns.starts[position] : columns.starts[position + 1]]
