@@ -51,7 +51,7 @@ daily-documented: documented
 daily-experiments: experiments
 
 daily-azure: $(VENV)/installed-dev build/azure/installed  # stores on az://, which no test of `make test` has a server for
-	PATH="$(CURDIR)/build/azure/node_modules/.bin:$$PATH" $(BIN)/python -m pytest tests/cube -k azure
+	PATH="$(CURDIR)/build/azure/node_modules/.bin:$$PATH" $(BIN)/python -m pytest tests/storage -k azure
 
 daily-python3.12:
 	$(MAKE) test VENV=build/python3.12 PYTHON=python3.12
