@@ -74,6 +74,7 @@ class TreeForm(PairedForm):
         weights = np.ones(block.stop - block.start, np.int64)
         if self.value.data_weights is not None:
             weights = self.value.data_weights[block.start : block.stop]
+        model.check_trees(block.good)
         found = self._division().counted(model.known(block.good), weights[block.is_ok], block.start)
         return Moments({**vars(found), "total": np.array(found.total)})
 

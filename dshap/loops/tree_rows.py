@@ -11,11 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-NUMBER, NEAR_ZERO, ZERO_MISSING, NEVER_MISSING, CATEGORY = range(5)
+NUMBER, NEAR_ZERO, ZERO_MISSING, NEVER_MISSING, CATEGORY, VALUE = range(6)
 """How a column is read.
 
 As a number or missing (NaN); the same, with numbers near zero being 0; with zeros missing too; as a
-number, NaN being 0; as the code of a category.
+number, NaN being 0; as the code of a category, by its whole part; as a category, by its own value.
+The last two are of categories.
 """
 ZERO = float(np.float32(1e-35))
 """Numbers up to this magnitude are zeros for LightGBM."""
@@ -26,10 +27,23 @@ TILE = 2048
 
 
 @njit(nogil=True, cache=True)
-def code_rows(rows, columns, kinds, thresholds, starts, n_codes, is_single, missing, codes):
+def _n_smaller(thresholds, first, size, x):
+    """The number of the thresholds first, …, first + size − 1, which increase, that are < x."""
+    low = first
+    left = size
+    while left > 1:
+        half = left // 2
+        low += half * (thresholds[low + half - 1] < x)
+        left -= half
+    return low - first + (left == 1 and thresholds[low] < x)
+
+
+@njit(nogil=True, cache=True)
+def code_rows(rows, columns, kinds, thresholds, starts, is_single, missing, codes):
     """codes (C, n): for each coded column the number of its thresholds that are < the value.
 
-    Categories keep their code; unknown ones become `n_codes`, missing ones `n_codes` + 1.
+    Those of a column of categories are its known categories: each has its position as code, unknown
+    ones have their number, and missing ones that plus one.
     """
     largest = codes.dtype.type(-1)
     if is_single:
@@ -45,13 +59,15 @@ def code_rows(rows, columns, kinds, thresholds, starts, n_codes, is_single, miss
                 x = np.float64(np.float32(x))
             if x == missing:
                 x = np.nan
-            if kind == CATEGORY:
+            if kind >= CATEGORY:
                 if np.isnan(x):
-                    codes[c, i] = n_codes[c] + 1
-                elif x >= n_codes[c] or x <= -1.0 or (is_single and x < 0.0):
-                    codes[c, i] = n_codes[c]
-                else:
-                    codes[c, i] = np.int64(x)
+                    codes[c, i] = size + 1
+                    continue
+                if kind == CATEGORY and not (is_single and x < 0.0):
+                    x = np.trunc(x)
+                place = _n_smaller(thresholds, first, size, x)
+                is_known = place < size and thresholds[first + place] == x
+                codes[c, i] = place if is_known else size
                 continue
             is_zero = kind != NUMBER and abs(x) <= ZERO
             if np.isnan(x):
@@ -61,13 +77,7 @@ def code_rows(rows, columns, kinds, thresholds, starts, n_codes, is_single, miss
             if np.isnan(x) or (is_zero and kind == ZERO_MISSING):
                 codes[c, i] = largest
                 continue
-            low = first
-            left = size
-            while left > 1:
-                half = left // 2
-                low += half * (thresholds[low + half - 1] < x)
-                left -= half
-            codes[c, i] = low - first + (left == 1 and thresholds[low] < x)
+            codes[c, i] = _n_smaller(thresholds, first, size, x)
 
 
 @njit(nogil=True, cache=True)

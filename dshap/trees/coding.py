@@ -1,4 +1,4 @@
-"""TableColumns of a tree ensemble as codes: whole numbers that all its decisions compare."""
+"""Columns of a tree ensemble as codes: whole numbers that all its decisions compare."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
-from dshap.loops.tree_rows import CATEGORY, code_rows
+from dshap.loops.tree_rows import CATEGORY, VALUE, code_rows
 
 Whole = NDArray[np.int64]
 SHORT = 65_533
@@ -18,14 +18,18 @@ SHORT = 65_533
 
 
 class CategorySplit(NamedTuple):
-    """A decision by a list of categories."""
+    """A decision by lists of categories, which are whole numbers or, with `VALUE`, any."""
 
     node: int
-    listed: Sequence[int]
-    """Codes of categories."""
-    listed_left: bool
-    """Whether these go left; all others, and unknown ones, go the other way."""
+    left: Sequence[float]
+    """The categories that go left."""
+    right: Sequence[float]
+    """Those that go right."""
+    others_left: bool
+    """Whether all others go left, also those that no decision lists."""
     missing_left: bool
+    kind: int = CATEGORY
+    """How the column is read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +44,9 @@ class CodedColumns:
     kinds: Whole
     """(C,): how it is read, `NUMBER` and others of `loops.tree_rows`."""
     thresholds: FloatArray
-    """The thresholds of each coded column, increasing, one column after the other."""
+    """The thresholds of each coded column, or its categories, increasing, one column after the other."""
     starts: Whole
     """(C + 1,): the first threshold of each coded column."""
-    n_codes: Whole
-    """(C,): the number of known categories of a categorical one, else 0."""
     is_single: bool
     """Whether the library reads values in single precision."""
     missing: float
@@ -53,7 +55,7 @@ class CodedColumns:
     @property
     def dtype(self) -> type[np.uint16] | type[np.uint32]:
         """The type of codes, long enough for those of all columns."""
-        if max(np.diff(self.starts).max(initial=0), self.n_codes.max(initial=0)) <= SHORT:
+        if np.diff(self.starts).max(initial=0) <= SHORT:
             return np.uint16
         return np.uint32
 
@@ -66,7 +68,6 @@ class CodedColumns:
             self.kinds,
             self.thresholds,
             self.starts,
-            self.n_codes,
             self.is_single,
             self.missing,
             codes,
@@ -86,7 +87,7 @@ class CodedDecisions:
     set_of: Whole
     """Row of `sets` of a decision by categories; −1 for others."""
     sets: BoolArray
-    """(decisions by categories, codes): whether a code goes left; unknown and missing ones last."""
+    """(decisions by categories, codes): whether a code goes left; those of its column, unknown, missing."""
 
 
 def coded_decisions(
@@ -114,38 +115,35 @@ def coded_decisions(
         The number that means missing beside NaN.
     """
     is_split = column >= 0
-    n_kinds = CATEGORY + 1
+    n_kinds = VALUE + 1
     read, code_of = np.unique(column[is_split] * n_kinds + kind[is_split], return_inverse=True)
     code = np.full(len(column), -1)
     code[is_split] = code_of
     columns, kinds = np.divmod(read, n_kinds)
     place = np.zeros(len(column), np.int64)
-    lists: list[FloatArray] = []
-    n_codes = np.zeros(len(read), np.int64)
+    known: list[set[float]] = [set() for _ in read]
     for split in splits:
-        n_codes[code[split.node]] = max(n_codes[code[split.node]], 1 + max(split.listed, default=0))
+        known[code[split.node]].update(split.left, split.right)
+    lists = [np.array(sorted(listed), np.float64) for listed in known]
     by_code = np.argsort(code, kind="stable")
     bounds = np.searchsorted(code[by_code], np.arange(len(read) + 1))
-    for c in range(len(read)):
+    for c in np.flatnonzero(kinds < CATEGORY):
         here = by_code[bounds[c] : bounds[c + 1]]
-        if kinds[c] == CATEGORY:
-            lists.append(np.empty(0))
-        else:
-            own, place[here] = np.unique(threshold[here], return_inverse=True)
-            lists.append(own)
+        lists[c], place[here] = np.unique(threshold[here], return_inverse=True)
     set_of = np.full(len(column), -1)
-    sets = np.zeros((len(splits), n_codes.max(initial=0) + 2), dtype=bool)
+    sets = np.zeros((len(splits), max(map(len, known), default=0) + 2), dtype=bool)
     for position, split in enumerate(splits):
         set_of[split.node] = position
-        sets[position] = not split.listed_left
-        sets[position, list(split.listed)] = split.listed_left
-        sets[position, n_codes[code[split.node]] + 1] = split.missing_left
+        listed = lists[code[split.node]]
+        sets[position] = split.others_left
+        sets[position, np.searchsorted(listed, split.left)] = True
+        sets[position, np.searchsorted(listed, split.right)] = False
+        sets[position, len(listed) + 1] = split.missing_left
     coded = CodedColumns(
         columns,
         kinds,
         np.concatenate([*lists, np.empty(0)]),
         np.cumsum([0, *map(len, lists)]),
-        n_codes,
         is_single,
         missing,
     )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray
 from dshap.loops.tree_cut import in_preorder
-from dshap.loops.tree_rows import CATEGORY, NUMBER, TILE, add_leaves
+from dshap.loops.tree_rows import NUMBER, TILE, add_leaves
 from dshap.trees.coding import CategorySplit, CodedDecisions, coded_decisions
 
 Whole = NDArray[np.int64]
@@ -211,7 +211,7 @@ class _Joined:
         self.column.append(np.where(is_leaf, -1, tree.column[order]))
         kind = np.full(len(tree.left), NUMBER) if tree.kind is None else tree.kind.copy()
         for split in tree.splits:
-            kind[split.node] = CATEGORY
+            kind[split.node] = split.kind
             if place[split.node] >= 0:
                 self.splits.append(split._replace(node=int(place[split.node])))
         self.kind.append(kind[order])

@@ -40,7 +40,7 @@ class TreePart(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class CountedRows:
-    """CountedRows rows as trees see them: integers, so that sums do not depend on an order."""
+    """Counted rows as trees see them: integers, so that sums do not depend on an order."""
 
     counts: Whole
     """(patterns,): the weights of the rows of each pattern, one group of leaves after the other."""
@@ -101,7 +101,7 @@ class Division:
         return int(self.player_of.max(initial=-1)) + 1
 
     def counted(self, rows: FloatArray, weights: Whole, start: int = 0) -> CountedRows:
-        """CountedRows rows (n, columns), of integer weights (n,), that are rows `start`, … of all.
+        """Rows (n, columns) counted, of integer weights (n,), that are rows `start`, … of all.
 
         Arrays of parts add up: coded rows stand at their place among `MAX_WALKED`.
 

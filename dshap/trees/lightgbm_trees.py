@@ -66,7 +66,7 @@ def _tree(root: Mapping[str, Any], output: int, factor: float) -> Tree:
         if node["decision_type"] == "==":
             # missing categories go right, whatever the default
             codes = [int(code) for code in str(node["threshold"]).split("||")]
-            splits.append(CategorySplit(i, codes, listed_left=True, missing_left=False))
+            splits.append(CategorySplit(i, codes, (), others_left=False, missing_left=False))
         else:
             kind[i] = KINDS[node["missing_type"]]
             threshold[i] = node["threshold"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,9 @@ import numpy as np
 from dshap.core.duck_typing import of_estimator
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
-from dshap.trees.ensemble import Tree, TreeEnsemble
+from dshap.loops.tree_rows import VALUE
+from dshap.trees.coding import CategorySplit
+from dshap.trees.ensemble import Tree, TreeEnsemble, Whole
 
 PROBE_ROWS = 16
 """Rows on which margins before any tree must be the same."""
@@ -32,10 +34,9 @@ def scikit_ensemble(
     Raises
     ------
     InputError
-        Boosting that starts from a model of the user (init=), or decisions by categories.
+        Boosting that starts from a model of the user (init=).
     """
-    if of_estimator(model, "_predictors") is not None:
-        return _started(model, _histogram_trees(model), margins, is_single=False)
+    _refuse_votes(model)
     grown = of_estimator(model, "estimators_")
     if grown is None:
         return TreeEnsemble.of([_grown(model, 1.0)], np.zeros(_width(model)), is_single=True)
@@ -45,17 +46,67 @@ def scikit_ensemble(
             _grown(tree, step, output) for of_round in grown for output, tree in enumerate(of_round)
         ]
         return _started(model, boosted, margins, is_single=True)
+    columns_of = _columns_of(model)
     if any(
-        of_estimator(tree, "tree_") is None or tree.n_features_in_ != model.n_features_in_
-        for tree in grown
+        of_estimator(tree, "tree_") is None or tree.n_features_in_ != len(columns)
+        for tree, columns in zip(grown, columns_of, strict=True)
     ):
         raise InputError(
-            f"the estimators of {type(model).__name__} are not trees of all its columns: use "
+            f"the estimators of {type(model).__name__} are not all trees of its columns: use "
             "Marginal(model.predict, background)"
         )
     share = 1.0 / len(grown)
-    trees = [_grown(tree, share) for tree in grown]
+    trees = [
+        _grown(tree, share, columns=columns)
+        for tree, columns in zip(grown, columns_of, strict=True)
+    ]
     return TreeEnsemble.of(trees, np.zeros(trees[0].values.shape[1]), is_single=True)
+
+
+def _refuse_votes(model: Any) -> None:
+    """Raise InputError for a model whose trees do not add up to its predictions."""
+    name = type(model).__name__
+    if of_estimator(model, "estimator_weights_") is not None:
+        raise InputError(
+            f"{name} takes a vote of its trees, which do not add up to its predictions: use "
+            "Marginal(model.predict, background)"
+        )
+    if (of_estimator(model, "n_outputs_") or 1) > 1 and of_estimator(model, "classes_") is not None:
+        raise InputError(
+            f"{name} predicts classes of {model.n_outputs_} targets: fit a model for each target, "
+            "or use Marginal(function, background) with the probabilities of one"
+        )
+
+
+def _columns_of(model: Any) -> Sequence[Any]:
+    """The columns that each tree of a forest was fitted on."""
+    listed: Sequence[Any] | None = of_estimator(model, "estimators_features_")
+    if listed is None:
+        return [np.arange(model.n_features_in_)] * len(model.estimators_)
+    return listed
+
+
+def histogram_ensemble(
+    model: Any, margins: Callable[[FloatArray], FloatArray], listed: Mapping[int, Sequence[float]]
+) -> TreeEnsemble:
+    """The trees of fitted histogram gradient boosting.
+
+    Parameters
+    ----------
+    model : estimator
+    margins : function from rows (n, columns) to margins (n, k) of the model
+    listed : mapping
+        Column of categories -> the values that stand for them in rows, in the order of the model.
+    """
+    is_listed = np.isin(np.arange(model.n_features_in_), list(listed))
+    # the model puts its columns of categories first
+    columns = np.concatenate([np.flatnonzero(is_listed), np.flatnonzero(~is_listed)])
+    trees = [
+        _histogram_tree(predictor, columns, listed, output)
+        for of_round in model._predictors
+        for output, predictor in enumerate(of_round)
+    ]
+    return _started(model, trees, margins, is_single=False, listed=listed)
 
 
 def isolation_ensemble(model: Any) -> TreeEnsemble:
@@ -66,16 +117,12 @@ def isolation_ensemble(model: Any) -> TreeEnsemble:
     2008).
     """
     share = 1.0 / len(model.estimators_)
-    trees = []
-    for tree, columns in zip(model.estimators_, model.estimators_features_, strict=True):
-        own = _grown(tree, share)
-        trees.append(
-            replace(
-                own,
-                column=np.where(own.left < 0, -1, np.asarray(columns)[own.column]),
-                values=share * _path_lengths(tree.tree_)[:, None],
-            )
+    trees = [
+        replace(
+            _grown(tree, share, columns=columns), values=share * _path_lengths(tree.tree_)[:, None]
         )
+        for tree, columns in zip(model.estimators_, _columns_of(model), strict=True)
+    ]
     return TreeEnsemble.of(trees, np.zeros(1), is_single=True)
 
 
@@ -101,10 +148,15 @@ def _started(
     margins: Callable[[FloatArray], FloatArray],
     *,
     is_single: bool,
+    listed: Iterable[int] = (),
 ) -> TreeEnsemble:
-    """Boosted trees with the margins before any, which are the same for all rows."""
+    """Boosted trees with the margins before any, which are the same for all rows.
+
+    listed : columns of categories
+    """
     n_columns = int(model.n_features_in_)
     rows = np.random.default_rng(0).normal(size=(PROBE_ROWS, n_columns))
+    rows[:, list(listed)] = 0.0
     found = margins(rows)
     alone = TreeEnsemble.of(trees, np.zeros(found.shape[1]), is_single=is_single)
     before = found - alone.margins(rows)
@@ -129,14 +181,17 @@ def _leaf_values(model: Any) -> FloatArray:
     return values[:, 0] / values[:, 0].sum(axis=1, keepdims=True)
 
 
-def _grown(model: Any, factor: float, output: int = 0) -> Tree:
-    """One fitted tree, whose leaves are taken times a factor."""
+def _grown(model: Any, factor: float, output: int = 0, columns: Whole | None = None) -> Tree:
+    """One fitted tree on some of the columns, whose leaves are taken times a factor."""
     own = model.tree_
+    column = np.asarray(own.feature, np.int64)
+    if columns is not None:
+        column = np.where(column < 0, -1, columns[column])
     missing_left = getattr(own, "missing_go_to_left", None)
     return Tree(
         np.asarray(own.children_left, np.int64),
         np.asarray(own.children_right, np.int64),
-        np.asarray(own.feature, np.int64),
+        column,
         np.asarray(own.threshold, np.float64),
         np.zeros(own.node_count, bool) if missing_left is None else missing_left.astype(bool),
         np.asarray(own.weighted_n_node_samples, np.float64),
@@ -145,28 +200,31 @@ def _grown(model: Any, factor: float, output: int = 0) -> Tree:
     )
 
 
-def _histogram_trees(model: Any) -> list[Tree]:
-    if np.any(model.is_categorical_ if model.is_categorical_ is not None else False):
-        raise InputError(
-            "decisions by categories of scikit-learn's histogram boosting are not read: use "
-            "Marginal(predict, background)"
-        )
-    return [
-        _histogram_tree(predictor.nodes, output)
-        for of_round in model._predictors
-        for output, predictor in enumerate(of_round)
-    ]
-
-
-def _histogram_tree(nodes: Any, output: int) -> Tree:
+def _histogram_tree(
+    predictor: Any, columns: Whole, listed: Mapping[int, Sequence[float]], output: int
+) -> Tree:
+    """One tree, whose decisions by categories list those that go left as bits."""
+    nodes = predictor.nodes
     is_leaf = nodes["is_leaf"].astype(bool)
+    column = columns[nodes["feature_idx"]]
+    missing_left = nodes["missing_go_to_left"].astype(bool)
+    splits = []
+    for node in np.flatnonzero(nodes["is_categorical"] & ~is_leaf):
+        words = predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]]
+        goes_left = np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)
+        values = np.asarray(listed[int(column[node])], np.float64)
+        goes_left = goes_left[: len(values)]
+        other = bool(missing_left[node])  # unknown categories count as missing
+        split = CategorySplit(int(node), values[goes_left], values[~goes_left], other, other, VALUE)
+        splits.append(split)
     return Tree(
         np.where(is_leaf, -1, nodes["left"].astype(np.int64)),
         np.where(is_leaf, -1, nodes["right"].astype(np.int64)),
-        nodes["feature_idx"].astype(np.int64),
+        column,
         nodes["num_threshold"].astype(np.float64),
-        nodes["missing_go_to_left"].astype(bool),
+        missing_left,
         nodes["count"].astype(np.float64),
         nodes["value"].astype(np.float64)[:, None],
         output,
+        splits=splits,
     )

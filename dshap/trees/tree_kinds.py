@@ -8,7 +8,7 @@ from dshap.core.duck_typing import estimator_of, has_member, of_estimator
 from dshap.core.errors import InputError, shown
 from dshap.trees.tree_catboost import CatBoostTrees
 from dshap.trees.tree_libraries import LightGBMTrees, XGBoostTrees
-from dshap.trees.tree_scikit import IsolationTrees, ScikitTrees
+from dshap.trees.tree_scikit import HistogramTrees, IsolationTrees, ScikitTrees
 
 BOOSTERS = {"xgboost": XGBoostTrees, "lightgbm": LightGBMTrees, "catboost": CatBoostTrees}
 """Package -> the class that reads its models."""
@@ -52,7 +52,9 @@ def _kind_of(model: Any) -> Any:
     )
     if has_trees and of_estimator(model, "score_samples") is not None:
         return IsolationTrees
-    if has_trees:
+    if has_trees and of_estimator(model, "_predictors") is not None:
+        return HistogramTrees
+    if has_trees and of_estimator(model, "predict") is not None:
         return ScikitTrees
     return None
 
@@ -91,9 +93,11 @@ def _refusal(model: Any) -> str:
             f"{name} is no tree ensemble itself; the tree is inside: Trees({found}){of_trees}, or "
             f"Marginal({called}.{predict}, background){of_model}"
         )
+    if of_estimator(model, "predict") is None:
+        return f"{name} has no predict: Trees takes a fitted tree ensemble"
     return (
-        f"{name} is no fitted tree ensemble of XGBoost, LightGBM or scikit-learn: fit it first, or "
-        "use "
+        f"{name} is no fitted tree ensemble of XGBoost, LightGBM, CatBoost or scikit-learn: fit it "
+        "first, or use "
         f"Marginal(model.{predict}, background), which takes any model"
     )
 

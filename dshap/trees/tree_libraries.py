@@ -133,7 +133,7 @@ class XGBoostTrees:
             kept = kept_categories(self.booster)
         else:
             kept = {}
-        _refuse_others(
+        refuse_other_lists(
             {j: kept[j] for j in given if j in kept},
             {j: given[j] for j in given if j in kept},
             self.names,
@@ -186,7 +186,7 @@ class XGBoostTrees:
     def own(self, rows: FloatArray, categories: Categories) -> Any:
         if self.estimator is None:
             return self._asked(rows)
-        return own_predictions(self.estimator, _table_of(rows, self.names, categories))
+        return own_predictions(self.estimator, table_of(rows, self.names, categories))
 
 
 class LightGBMTrees:
@@ -242,7 +242,7 @@ class LightGBMTrees:
             columns = sorted(given)
         else:
             columns = self._marked
-        _refuse_others(dict(zip(columns, lists, strict=False)), given, self.names)
+        refuse_other_lists(dict(zip(columns, lists, strict=False)), given, self.names)
         if len(columns) != len(lists) or not all(map(self._may_hold_codes, columns, lists)):
             heads = "; ".join(map(_head, lists))
             raise InputError(
@@ -278,7 +278,7 @@ class LightGBMTrees:
     def own(self, rows: FloatArray, categories: Categories) -> Any:
         if self.estimator is None:
             return self._asked(rows)
-        return own_predictions(self.estimator, _table_of(rows, self.names, categories))
+        return own_predictions(self.estimator, table_of(rows, self.names, categories))
 
 
 def digest_of_bytes(content: bytes) -> str:
@@ -286,7 +286,7 @@ def digest_of_bytes(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def _table_of(rows: FloatArray, names: Sequence[str] | None, categories: Categories) -> Any:
+def table_of(rows: FloatArray, names: Sequence[str] | None, categories: Categories) -> Any:
     """Rows (n, columns) in the form that an estimator was fitted on.
 
     A data frame where its columns have names.
@@ -345,7 +345,7 @@ def _with_threads(booster: Any, n_threads: int) -> Any:
 
 
 def _marked_by_lightgbm(text: str) -> list[int]:
-    """TableColumns that are split by sets of codes.
+    """Columns that are split by sets of codes.
 
     By default these are all unordered pandas categories.
     """
@@ -366,7 +366,7 @@ def _ranges_of_lightgbm(text: str) -> dict[int, tuple[float, float]]:
     return {j: (min(held), max(held)) for j, held in values.items()}
 
 
-def _refuse_others(kept: Categories, given: Categories, names: Sequence[str] | None) -> None:
+def refuse_other_lists(kept: Categories, given: Categories, names: Sequence[str] | None) -> None:
     """Raise InputError where a given list differs from the one that the model stores."""
     for j, listed in given.items():
         if kept.get(j) != listed:

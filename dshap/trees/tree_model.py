@@ -10,11 +10,12 @@ from typing import Any, Self
 import numpy as np
 
 from dshap.core.duck_typing import of_estimator
-from dshap.core.errors import InputError, unknown_name
+from dshap.core.errors import InputError, PredictError, unknown_name
 from dshap.core.floats import LARGEST_WHOLE, rounded_refusal
 from dshap.core.records import FloatArray, digest_of
 from dshap.core.rules import checked
 from dshap.core.scales import TARGET
+from dshap.loops.tree_rows import CATEGORY
 from dshap.predictors.class_choice import ClassChoice, class_choice
 from dshap.predictors.named import (
     NamedModel,
@@ -29,6 +30,10 @@ from dshap.trees.tree_scale import MarginLink, link_of_margins
 
 PROBE_ROWS = 64
 """Number of rows that a library is tried on."""
+MISSING = 0.25
+"""The share of their values that are missing in another trial."""
+CHECKED = 256
+"""The most background rows of a block whose margins are held against the library's."""
 HOW = "patterns of decisions"
 """How values are computed, in records and messages."""
 
@@ -133,6 +138,18 @@ class TreeModel(NamedModel):
         if len(rows):
             self.link.refuse(self._margins(rows), self._own(rows), HOW)
 
+    def check_trees(self, rows: FloatArray) -> None:
+        """Raise InputError where the trees miss the library's margins of some of these rows.
+
+        rows (n, columns), of which some all over the block are taken, and some with missing values.
+        """
+        if not len(rows):
+            return
+        some = np.linspace(0, len(rows) - 1, min(len(rows), CHECKED)).astype(np.int64)
+        with_missing = np.flatnonzero(np.isnan(rows).any(axis=1))[:CHECKED]
+        taken = rows[np.union1d(some, with_missing)]
+        refuse_gap(self.trees, self.trees.margins(self.known(taken)), self._margins(taken))
+
     def _own(self, rows: FloatArray) -> Any:
         return asked(
             lambda known: self.library.own(known, self.codes),
@@ -221,13 +238,24 @@ def _tried(
     """
     probe = made_up(trees, library.n_columns, codes)
     margins = checked_predict(library.predict, probe)
-    parsed = trees.margins(probe)
-    refuse_gap(trees, parsed, margins)
+    refuse_gap(trees, trees.margins(probe), margins)
+    _try_missing(library, trees, probe)
     own = asked(lambda rows: library.own(rows, codes), probe, "the model's own predictions")
     link = link_of_margins(margins, own, HOW)
     if link.scale == TARGET:
         return replace(link, scale=library.scale_of_margins)
     return link
+
+
+def _try_missing(library: Library, trees: TreeEnsemble, probe: FloatArray) -> None:
+    """Raise InputError where missing values go another way than in the library, if it takes any."""
+    holes = probe.copy()
+    holes[np.random.default_rng(1).random(holes.shape) < MISSING] = np.nan
+    try:
+        margins = checked_predict(library.predict, holes)
+    except PredictError:  # a model that refuses missing values has no way for them
+        return
+    refuse_gap(trees, trees.margins(holes), margins)
 
 
 def made_up(
@@ -240,8 +268,9 @@ def made_up(
     columns = trees.decisions.columns
     for position, j in enumerate(columns.columns):
         own = columns.thresholds[columns.starts[position] : columns.starts[position + 1]]
-        if columns.n_codes[position]:
-            probe[:, j] = rng.integers(0, columns.n_codes[position], len(probe))
+        if columns.kinds[position] >= CATEGORY:
+            unlisted = own.max(initial=-1.0) + 1.0
+            probe[:, j] = rng.choice([*own, unlisted], len(probe))
         elif np.isfinite(own).any():
             probe[PROBE_ROWS:, j] = rng.choice(own[np.isfinite(own)], PROBE_ROWS)
     for j, kept in codes.items():

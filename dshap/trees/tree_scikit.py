@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +16,13 @@ from dshap.core.scales import PATH, TARGET
 from dshap.predictors.named import fitted_names_of
 from dshap.predictors.tree_rounds import BoostingRounds
 from dshap.trees.ensemble import TreeEnsemble
-from dshap.trees.scikit_trees import isolation_ensemble, mean_depth, scikit_ensemble
-from dshap.trees.tree_libraries import Categories
+from dshap.trees.scikit_trees import (
+    histogram_ensemble,
+    isolation_ensemble,
+    mean_depth,
+    scikit_ensemble,
+)
+from dshap.trees.tree_libraries import Categories, refuse_other_lists, table_of
 from dshap.trees.tree_scale import own_predictions
 
 LOG_LOSSES = ("poisson", "gamma")
@@ -62,16 +68,48 @@ class ScikitTrees:
         found: FloatArray = np.asarray(self.predict(rows), np.float64).reshape(len(rows), -1)
         return found
 
+    def _table(self, rows: FloatArray) -> Any:
+        """Rows in the form that the estimator takes."""
+        return rows
+
     def predict(self, rows: FloatArray) -> Any:
         if hasattr(self.model, "decision_function"):
-            return self.factor * self.model.decision_function(rows)
-        own = own_predictions(self.model, rows)
+            return self.factor * self.model.decision_function(self._table(rows))
+        own = own_predictions(self.model, self._table(rows))
         if of_estimator(self.model, "loss") in LOG_LOSSES:
             return np.log(own)
         return own
 
     def own(self, rows: FloatArray, categories: Categories) -> Any:
-        return own_predictions(self.model, rows)
+        return own_predictions(self.model, self._table(rows))
+
+
+class HistogramTrees(ScikitTrees):
+    """Fitted histogram gradient boosting, whose columns may hold categories.
+
+    Of a model that was fitted on a data frame, rows hold positions in the lists of categories that
+    it keeps; of one that was fitted on an array, the categories themselves, which are numbers.
+    """
+
+    takes_unseen = True
+
+    def _read(self) -> TreeEnsemble:
+        self._kept = _kept_by_histogram(self.model)
+        listed: Mapping[int, Sequence[float]] = self._kept
+        if self.names is not None:
+            listed = {j: range(len(kept)) for j, kept in self._kept.items()}
+        return histogram_ensemble(self.model, self._margins, listed)
+
+    def coded(self, given: Categories) -> Categories:
+        refuse_other_lists(self._kept, given, self.names)
+        if self.names is None:
+            return {}
+        return self._kept
+
+    def _table(self, rows: FloatArray) -> Any:
+        if not self._kept:
+            return rows
+        return table_of(rows, self.names, self._kept)
 
 
 class IsolationTrees(ScikitTrees):
@@ -99,6 +137,18 @@ def _factor_of(model: Any) -> float:
     if of_estimator(model, "loss") == "exponential":
         return 2.0
     return 1.0
+
+
+def _kept_by_histogram(model: Any) -> Categories:
+    """Column -> the categories that histogram gradient boosting keeps, missing ones left out."""
+    if model.is_categorical_ is None:
+        return {}
+    encoder = model._preprocessor.named_transformers_["encoder"]
+    columns = np.flatnonzero(model.is_categorical_).tolist()
+    return {
+        j: tuple(value for value in kept.tolist() if value is not None and value == value)
+        for j, kept in zip(columns, encoder.categories_, strict=True)
+    }
 
 
 def _without_names(model: Any) -> Any:

@@ -120,7 +120,9 @@ def _values(
 def _category_splits(stored: Mapping[str, Any]) -> Sequence[CategorySplit]:
     """The decisions by categories: those listed go right."""
     return [
-        CategorySplit(node, stored["categories"][start : start + size], False, bool(missing_left))
+        CategorySplit(
+            node, (), stored["categories"][start : start + size], True, bool(missing_left)
+        )
         for node, start, size in zip(
             stored["categories_nodes"],
             stored["categories_segments"],

@@ -90,6 +90,31 @@ def scikit_of(
     return make
 
 
+def histogram_of(name: str, *, of_frame: bool, target: Callable[[Any], Any] = lambda y: y):
+    """Categories as numbers of an array, or as words, numbers and missing ones of a data frame."""
+
+    def make() -> tuple[Any, Any]:
+        ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
+        pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+        x, y = rows_with("codes")
+        x[::9, 0] = x[1::9, 4] = np.nan
+        frame = x
+        if of_frame:
+            frame = pandas.DataFrame(x, columns=list("äbcdef"))
+            words = [None if np.isnan(code) else f"Straße {code:.0f}" for code in x[:, 0]]
+            frame["ä"] = pandas.Categorical(words)
+            frame["d"] = pandas.Categorical(10 * x[:, 3])
+            x[:, 3] = np.unique(x[:, 3], return_inverse=True)[1]
+        else:
+            x[:, 3] = x[:, 3] / 4 - 2
+        made = getattr(ensemble, name)(
+            max_iter=4, categorical_features=[0, 3], random_state=0, min_samples_leaf=5
+        )
+        return made.fit(frame, target(y)), x
+
+    return make
+
+
 def catboost_of(
     name: str = "CatBoostRegressor",
     rows: str = "holes",
@@ -161,6 +186,7 @@ KINDS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "forest with holes": scikit_of("RandomForestRegressor", "holes", **FEW),
     "isolation": scikit_of("IsolationForest", n_estimators=5),
     "isolation of some": scikit_of("IsolationForest", n_estimators=5, max_features=0.5),
+    "bagging of some": scikit_of("BaggingRegressor", n_estimators=5, max_features=0.5),
     "extra trees": scikit_of("ExtraTreesRegressor", **FEW),
     "boosting": scikit_of("GradientBoostingRegressor", **FEW),
     "boosting of two": scikit_of("GradientBoostingClassifier", target=shares, **FEW),
@@ -174,6 +200,10 @@ KINDS: dict[str, Callable[[], tuple[Any, Any]]] = {
     ),
     "histogram of three": scikit_of(
         "HistGradientBoostingClassifier", "holes", target=labels, max_iter=3
+    ),
+    "histogram of categories": histogram_of("HistGradientBoostingRegressor", of_frame=False),
+    "histogram of words": histogram_of(
+        "HistGradientBoostingClassifier", of_frame=True, target=labels
     ),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,9 +38,16 @@ def catboost(**options: Any) -> Any:
     return made.CatBoostRegressor(iterations=3, verbose=0, allow_writing_files=False, **options)
 
 
-def split_by_categories() -> Any:
+def of_scikit(name: str, **options: Any) -> Any:
     ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
-    return ensemble.HistGradientBoostingRegressor(max_iter=3, categorical_features=[3])
+    return getattr(ensemble, name)(n_estimators=3, **options)
+
+
+def voting() -> Any:
+    ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
+    linear = pytest.importorskip("sklearn.linear_model")
+    forest = ensemble.RandomForestRegressor(3)
+    return ensemble.VotingRegressor([("forest", forest), ("line", linear.LinearRegression())])
 
 
 def chained() -> Any:
@@ -52,7 +60,7 @@ def chained() -> Any:
 
 def test_estimators_of_other_columns():
     """The second of a chain reads the prediction of the first."""
-    with pytest.raises(InputError, match="RegressorChain are not trees of all its columns: use"):
+    with pytest.raises(InputError, match="RegressorChain are not all trees of its columns: use"):
         Trees(chained())
 
 
@@ -63,7 +71,8 @@ def test_estimators_of_other_columns():
         (linear_leaves, r"linear \(linear_tree\)"),
         (linear_booster, "is a linear model and has no trees"),
         (lambda: catboost(grow_policy="Lossguide"), r"not symmetric \(grow_policy\)"),
-        (split_by_categories, "decisions by categories"),
+        (lambda: of_scikit("AdaBoostRegressor"), "takes a vote of its trees"),
+        (voting, "VotingRegressor are not all trees of its columns"),
     ],
 )
 def test_a_model_that_is_not_read(make, said):
@@ -74,6 +83,37 @@ def test_a_model_that_is_not_read(make, said):
         Trees(model)
     assert "use Marginal(" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_classes_of_several_targets():
+    labels = np.column_stack([Y > 0, Y > 1]).astype(int)
+    model = of_scikit("RandomForestClassifier").fit(X, labels)
+    with pytest.raises(InputError, match=r"predicts classes of 2 targets: .* Marginal\("):
+        Trees(model)
+
+
+def test_an_embedding_by_trees():
+    model = of_scikit("RandomTreesEmbedding").fit(X)
+    with pytest.raises(InputError, match="RandomTreesEmbedding has no predict"):
+        Trees(model)
+
+
+def test_missing_values_that_are_read_wrongly(monkeypatch):
+    """A library that takes missing values is tried with some, one that refuses them is not."""
+    holes = np.where(RNG.random(X.shape) < 0.2, np.nan, X)
+    ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
+    model = ensemble.HistGradientBoostingRegressor(max_iter=3).fit(holes, Y)
+    without = of_scikit("GradientBoostingRegressor").fit(X, Y)
+    plain = TreeEnsemble.of
+
+    def with_other_ways(trees, base, **options):
+        turned = [replace(tree, missing_left=~tree.missing_left) for tree in trees]
+        return plain(turned, base, **options)
+
+    monkeypatch.setattr(TreeEnsemble, "of", with_other_ways)
+    with pytest.raises(InputError, match="miss its own margins"):
+        Trees(model)
+    assert Trees(without).n_players == 4
 
 
 def test_a_model_without_trees():

@@ -166,3 +166,38 @@ def test_categories_of_a_background_go_by_value():
             missing="pass",
         ),
     )
+
+
+@pytest.mark.parametrize("declared", ["from_dtype", ["größe", "n"]])
+def test_categories_of_histogram_boosting(declared):
+    """Words and numbers, some missing, some that the fit did not see: as the model predicts."""
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame(
+        {"größe": rng.choice(["klein", "mittel", "groß"], 300), "x": rng.normal(size=300)}
+    )
+    x["n"] = pd.Categorical(10 * rng.integers(1, 5, 300))
+    x["größe"] = pd.Categorical(x["größe"].where(x.x < 1))
+    y = x.x * (x["größe"] == "groß") + (x.n.astype(int) > 20)
+    model = ensemble.HistGradientBoostingRegressor(
+        max_iter=9, min_samples_leaf=5, categorical_features=declared
+    ).fit(x, y)
+    rows = x[:40].assign(größe=x["größe"][:40].astype(object))
+    rows.loc[::5, "größe"] = "riesig"
+    for background in (None, x, "all"):
+        found = dshap.explain(Trees(model, background), rows, missing="pass")
+        total = found.attribution.sum("feature") + found.base_value
+        np.testing.assert_allclose(total[:, 0], model.predict(rows), atol=1e-12)
+    shuffled = x.assign(größe=x["größe"].cat.reorder_categories(["mittel", "klein", "groß"]))
+    same(
+        dshap.explain(Trees(model, shuffled[:60]), x[:9], missing="pass"),
+        dshap.explain(Marginal(model.predict, x[:60]), x[:9], missing="pass"),
+    )
+
+
+def test_a_background_that_is_read_wrongly(table):
+    """Some background rows of every block are held against the library's own margins."""
+    x, model = table
+    value = Trees(model, np.where(x > 1, 7.0, x))
+    value.model.trees.decisions.columns.thresholds[-9:] = -7.0
+    with pytest.raises(InputError, match="miss its own margins"):
+        dshap.explain(value, x[:9])

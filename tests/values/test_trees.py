@@ -199,23 +199,6 @@ def test_missing_values_go_the_trees_own_way(table):
     np.testing.assert_allclose(booster.attribution, cube.attribution)
 
 
-def test_trees_that_are_not_read(table):
-    """Decisions by categories of scikit-learn, medians of trees, and bags of other models."""
-    linear = pytest.importorskip("sklearn.linear_model")
-    x, y, _ = table
-    x = x.assign(e=np.digitize(x.e, [-1, 0, 1]))
-    split = ensemble.HistGradientBoostingRegressor(categorical_features=["e"], max_iter=30).fit(
-        x, y + 3 * (x.e == 2)
-    )
-    bagged = ensemble.BaggingRegressor(linear.LinearRegression(), n_estimators=2).fit(x, y)
-    for model in (split, ensemble.AdaBoostRegressor(n_estimators=5).fit(x, y), bagged):
-        with pytest.raises(
-            InputError,
-            match=r"decisions by categories|miss its own margins|are not trees of all its columns",
-        ):
-            dshap.explain(Trees(model, x[:20]), x[:50])
-
-
 @pytest.mark.slow
 def test_names_that_a_library_changed(table):
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
