@@ -46,6 +46,11 @@ class ClosedForm(ABC):
     """Whether the state needs sums over all rows of the data."""
     takes_missing = False
     """Whether these rows may have missing values."""
+    sums_predictions = True
+    """Whether a pass of its own sums the model's predictions of the data."""
+
+    def check_data(self, n_rows: int) -> None:  # noqa: B027 - most are learned from any number
+        """Raise InputError where the state cannot be learned from so many rows of the data."""
 
     def moments(self, rows: FloatArray) -> Moments:
         """Sums over these rows (n, columns) of the data."""

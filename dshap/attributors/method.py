@@ -722,6 +722,10 @@ class Closed(Method):
     def is_base_by_row(self) -> bool:
         return bool(self.value.link.is_by_row)
 
+    def work(self) -> Work:
+        is_summed = self.learns and self.form.sums_predictions
+        return replace(super().work(), check_data=self.form.check_data, sums_predictions=is_summed)
+
     def fingerprint(self) -> dict[str, JSON]:
         return self._fingerprint_of("closed_form")
 
@@ -742,7 +746,7 @@ class Closed(Method):
         return self._with_form(self.learner.with_interactions())
 
     def base_pass(self, tiling: Tiling) -> Pass | None:
-        return _base_pass(self.value, tiling) if self.learns else None
+        return _base_pass(self.value, tiling) if self.work().sums_predictions else None
 
     def passes(self, tiling: Tiling) -> Sequence[Pass]:
         return (StateOfRows(self.form),)

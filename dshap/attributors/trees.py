@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dshap.attributors.closed_form import Checked, PairedForm
 from dshap.core.blocks import RowBlock
+from dshap.core.errors import InputError
 from dshap.core.records import Cost, FloatArray, Moments, State
 from dshap.trees.exact import CountedRows, Division, ExactTrees
 from dshap.trees.walks import MAX_WALKED
@@ -22,12 +23,15 @@ class TreeForm(PairedForm):
 
     value: Trees
     n_threads: int = 1
+    pairs: bool = False
+    """Whether interactions are computed too."""
     made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
     """Tables that rows are looked up in, with the counts that they are of, and the division of the
     trees: made where they are needed, not sent to workers."""
 
     kind = "trees"
     takes_missing = True
+    sums_predictions = False  # the counts give their mean
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "made": {}}
@@ -42,12 +46,13 @@ class TreeForm(PairedForm):
         """(columns,): the player that each column belongs to."""
         return self.value.players.members.argmax(axis=0).astype(np.int64)
 
-    def _division(self) -> Division:
-        if "division" not in self.made:
-            self.made["division"] = Division.of(
-                self.value.model.trees, self._player_of, is_counted=self.learns
+    def _division(self, *, pairs: bool = False) -> Division:
+        key = "division", pairs
+        if key not in self.made:
+            self.made[key] = Division.of(
+                self.value.model.trees, self._player_of, is_counted=self.learns, pairs=pairs
             )
-        division: Division = self.made["division"]
+        division: Division = self.made[key]
         return division
 
     def _exact(self, state: State, *, pairs: bool = False) -> ExactTrees:
@@ -65,8 +70,11 @@ class TreeForm(PairedForm):
         return replace(self, n_threads=n_threads)
 
     def with_interactions(self) -> Self:
-        """Return this form, which has the interactions of all trees."""
-        return self
+        """A copy that computes interactions too."""
+        return replace(self, pairs=True)
+
+    def check_data(self, n_rows: int) -> None:
+        self._division().check_counted(n_rows)
 
     def moments_of(self, block: RowBlock) -> Moments:
         """The arrays of a `trees.exact.CountedRows`; weights are integers."""
@@ -81,7 +89,12 @@ class TreeForm(PairedForm):
     def prepare(self, moments: Moments) -> State:
         """`base` (k,), v(empty), beside the counts of the background."""
         state = State(dict(moments.arrays))
-        base = self._exact(state).base
+        if self.learns and not state["total"]:
+            raise InputError(
+                "all background rows that have weight are left out, as they hold missing values: "
+                'give weight to others, or set missing = "pass" where the model takes NaN'
+            )
+        base = self._division().expected(_background_of(state))
         return State({**state.arrays, "base": self.value.model.chosen(base)})
 
     def _values(self, exact: ExactTrees, rows: FloatArray) -> FloatArray:
@@ -122,18 +135,22 @@ class TreeForm(PairedForm):
         trees = self.value.model.trees
         division = self._division()
         row = 8 * (2 * self.value.n_columns + 3 * self.value.n_players * trees.n_outputs)
-        counts = 8 * int(division.groups.sizes.sum()) * self.learns
+        tables = division.table_bytes
+        if self.pairs:
+            tables += self._division(pairs=True).table_bytes
+        held = division.held_bytes() * self.learns
+        work = self.n_threads * division.work_bytes(is_counted=self.learns)
         operations = OPERATIONS * trees.values.shape[1] * division.operations
         if self.learns and len(division.others):
             operations *= MAX_WALKED
         return Cost(
-            state_bytes=8 * trees.n_outputs + counts,
-            prepare_bytes=division.table_bytes + counts,
+            state_bytes=8 * trees.n_outputs + held,
+            prepare_bytes=2 * held + 8 * len(trees.column),
             task_bytes=n * row,
-            row_bytes=division.table_bytes,
+            row_bytes=tables + work,
             operations=n * operations,
-            moment_bytes=counts,
-            moment_task_bytes=n * row + counts,
+            moment_bytes=held,
+            moment_task_bytes=n * row + held + work,
             moment_operations=n * operations,
             pair_bytes=16 * n * self.value.n_players**2 * trees.n_outputs,
         )

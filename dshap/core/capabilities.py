@@ -478,6 +478,10 @@ def _cost_with_groups(value: ValueFunction, n_replicates: int, m: int, n: int = 
     return replace(cost, task_bytes=cost.task_bytes + groups)
 
 
+def _any_number(n_rows: int) -> None:
+    """Accept any number of rows to learn from."""
+
+
 @dataclass(frozen=True)
 class Work:
     """The sizes and costs that a plan is made from.
@@ -504,6 +508,10 @@ class Work:
     """The number of coalitions after each round of the design."""
     draw_replicates: int = 0
     """The number of replicates for the error of the draws behind the values; 0: no such error."""
+    sums_predictions: bool = True
+    """Whether a pass of its own sums the model's predictions of the data, where there are any."""
+    check_data: Callable[[int], None] = _any_number
+    """Function of the number of rows to learn from, which raises InputError where these are too many."""
 
     @classmethod
     def of(cls, value: ValueFunction, design: Design) -> Work:

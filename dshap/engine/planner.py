@@ -57,6 +57,8 @@ def make_plan(
         )
     if data is not None:
         data_rows = data.n_rows
+    if data is not None and work.learns:
+        work.check_data(data_rows)
     tiling = tiling_of(work, rows.n_rows, data_rows, options, noise_replicates)
     plan = Plan(
         **vars(tiling),
@@ -136,8 +138,9 @@ def _learning(plan: Plan, work: Work, data: RowReader) -> list[Stage]:
         stages.append(Stage("landmarks", 1, held, 0.0, "data", "state/landmarks-*", "stage"))
     n_spans = len(plan.data_spans)
     span = min(plan.row_span, plan.data_rows)
-    held = read + model.predict_bytes(span)
-    stages.append(Stage("base", n_spans, held, 0.0, "data", "state/base-*", "stage"))
+    if work.sums_predictions:
+        held = read + model.predict_bytes(span)
+        stages.append(Stage("base", n_spans, held, 0.0, "data", "state/base-*", "stage"))
     if work.learns:
         stages.append(_moments(plan, work, read))
     return stages

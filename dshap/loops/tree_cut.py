@@ -103,11 +103,12 @@ def _with(one, n, found):
 
 
 @njit(nogil=True, cache=True)
-def cut_trees(first, right, player, parent, end, on_path, pairs, is_group, costs, n_numbers):
+def cut_trees(first, right, player, parent, end, on_path, may, pairs, is_group, costs, n_numbers):
     """Mark the nodes whose leaves are a group, the cheapest cut of each tree.
 
     Fill its cost and the numbers of its tables, (T,).  The cost of a tree with a leaf of more than
-    MAX_BITS players is infinite.  With `pairs` a table belongs to two players.
+    MAX_BITS players is infinite.  Groups are below nodes that `may` (nodes,).  With `pairs` a table
+    belongs to two players.
     """
     found = np.empty(MAX_PLAYERS, np.int64)
     best = np.empty(np.max(first[1:] - first[:-1]))
@@ -118,7 +119,7 @@ def cut_trees(first, right, player, parent, end, on_path, pairs, is_group, costs
             inside = (end[node] - node - 1) // 2
             n_bits = on_path[node] + inside
             own = np.inf
-            if n_bits <= MAX_BITS:
+            if n_bits <= MAX_BITS and may[node]:
                 n = _distinct_below(node, end, player, parent, found)
                 n_tables = n * (n - 1) // 2 if pairs else n
                 numbers[node - root] = n_tables * 2.0**n_bits
@@ -205,6 +206,41 @@ def _place_of(one, players):
     while players[place] != one:
         place += 1
     return place
+
+
+@njit(nogil=True, cache=True)
+def refine_counts(n_nodes, of_coarse, coarse, fine, first_coarse, counts, first_fine, out):
+    """out (patterns,) += the counts of every pattern of a group, in the groups that it is cut into.
+
+    Parameters
+    ----------
+    of_coarse : for each fine group the coarse one that it is part of
+    coarse, fine : first_bit, bits and literals of `trees.groups.LeafGroups`
+    first_coarse, first_fine : the first pattern of each group
+    """
+    first_bit, bits, literals = coarse
+    fine_first_bit, fine_bits, fine_literals = fine
+    bit_of = np.empty(n_nodes, np.int64)
+    is_left = np.empty(n_nodes, np.int64)
+    for group in range(len(of_coarse)):
+        whole = of_coarse[group]
+        for bit in range(first_bit[whole], first_bit[whole + 1]):
+            for literal in range(bits[bit], bits[bit + 1]):
+                bit_of[literals[literal, 0]] = bit - first_bit[whole]
+                is_left[literals[literal, 0]] = literals[literal, 1]
+        for raw in range(1 << (first_bit[whole + 1] - first_bit[whole])):
+            count = counts[first_coarse[whole] + raw]
+            if not count:
+                continue
+            pattern = 0
+            for bit in range(fine_first_bit[group], fine_first_bit[group + 1]):
+                holds = 1
+                for literal in range(fine_bits[bit], fine_bits[bit + 1]):
+                    node = fine_literals[literal, 0]
+                    turned = is_left[node] ^ fine_literals[literal, 1]
+                    holds &= raw >> bit_of[node] & 1 ^ turned
+                pattern |= holds << (bit - fine_first_bit[group])
+            out[first_fine[group] + pattern] += count
 
 
 @njit(nogil=True, cache=True)

@@ -145,8 +145,8 @@ def _pair_values(k, sums, factorials, phi):
 
 
 @njit(nogil=True, cache=True)
-def fill_tables(first_bit, leaves, values, columns, start, shares, pairs, factorials, tables, base):
-    """tables (numbers,) += the values of every leaf's players; base (groups, w) += share times value.
+def fill_tables(first_bit, leaves, values, columns, start, shares, pairs, factorials, tables):
+    """tables (numbers,) += the values of every leaf's players.
 
     Parameters
     ----------
@@ -173,8 +173,6 @@ def fill_tables(first_bit, leaves, values, columns, start, shares, pairs, factor
                 _shares_of_counts(k, patterns, own, total, sums)
             else:
                 _shares_of_ratios(k, ratio, held, sums)
-            for value in range(n_values):
-                base[group, value] += values[node_of[leaf], value] * sums[0, 0]
             _add_subsets(k, sums)
             n_tables = k * (k - 1) // 2 if pairs else k
             phi = np.empty((n_tables, 1 << k))

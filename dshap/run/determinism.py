@@ -14,6 +14,8 @@ from dshap.core.types import RowReader
 
 PROBE_ROWS = 64
 """The number of first rows whose predictions identify a model."""
+PLACES = 10
+"""The number of places in a table that a few rows are taken from."""
 ASKED = 16
 ALONE = 4
 """The rows that are asked for again: `ASKED` in all, `ALONE` of them one by one."""
@@ -27,6 +29,15 @@ def first_rows(reader: RowReader) -> FloatArray:
     """The first good rows of a table (n, columns), on which models are compared."""
     block = reader.read(0, min(PROBE_ROWS, reader.n_rows))
     return block.good
+
+
+def spread_rows(reader: RowReader, most: int) -> FloatArray:
+    """Good rows of a table (n, columns), at most `most`: a few beside each other at places all over it."""
+    if reader.n_rows <= most:
+        return reader.read(0, reader.n_rows).good
+    n = most // PLACES
+    starts = np.linspace(0, reader.n_rows - n, PLACES).astype(int).tolist()
+    return np.concatenate([reader.read(start, start + n).good for start in starts])
 
 
 def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) -> FloatArray:

@@ -23,7 +23,7 @@ from dshap.core.records import Record, digest_of
 from dshap.core.types import Explained, RecordStore, RowReader
 from dshap.cube import is_left, mark_prepared, may_prepare, read_prepared, repair, states_of
 from dshap.engine import Plan, make_plan
-from dshap.run.determinism import check_steady, first_rows
+from dshap.run.determinism import check_steady, first_rows, spread_rows
 from dshap.run.learning import Run, learn_states
 from dshap.run.probes import Probes
 from dshap.run.session import Session
@@ -33,6 +33,10 @@ from dshap.tables import Census
 
 PROBE = "probe"
 """Name of the state with the first rows of the data and the model's predictions for them."""
+SAMPLE = "sample-rows"
+"""Name of the state with some rows of the data, which pictures draw lines of."""
+SAMPLE_ROWS = 200
+"""The most of these rows."""
 DECISIVE = ("numerics", "value", "data")
 """The entries of a fingerprint that decide the states, the coalitions excepted."""
 
@@ -134,6 +138,7 @@ class LearnedMethod:
         states = self.states_in(self.states, data)
         run, _ = learn_states(session, Run(self.method.without_data(), plan, data, states))
         self.states.put(PROBE, probe_of(self.value, data))
+        self.states.put(SAMPLE, Record({"x": spread_rows(data, SAMPLE_ROWS)}))
         return run.tile_names
 
     def keep(self, tile_names: tuple[str, ...], **facts: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.records import FloatArray, Record
-from dshap.run.learned_method import PROBE
+from dshap.run.learned_method import SAMPLE
 from dshap.run.prepared_states import Prepared
 
 
@@ -19,7 +19,7 @@ class DependenceCurves:
     mean: FloatArray
     """(v,): the partial dependence, the mean over the background."""
     of_rows: FloatArray
-    """(b, v): the predictions of some background rows (individual conditional expectations)."""
+    """(b, v): the predictions of at most 200 background rows (individual conditional expectations)."""
 
 
 def curves_of(
@@ -69,7 +69,7 @@ def curves_of(
     attributor = prepared.attributor()
     rows = np.zeros((len(values), model.n_columns))
     rows[:, column] = values
-    background = prepared.states.get(PROBE, Record)["x"]
+    background = prepared.states.get(SAMPLE, Record)["x"]
     mixed = np.repeat(background, len(values), axis=0)
     mixed[:, column] = np.tile(values, len(background))
     means, base = attributor.dependence(rows, player)

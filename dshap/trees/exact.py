@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
-from dshap.loops.tree_rows import TILE
+from dshap.loops.tree_rows import TILE, most_nodes
 from dshap.trees.ensemble import TreeEnsemble
 from dshap.trees.groups import LeafGroups, TreeShape
 from dshap.trees.patterns import PatternTables, add_counts
@@ -22,6 +22,10 @@ from dshap.trees.walks import MAX_WALKED, TreeWalks
 Whole = NDArray[np.int64]
 MAX_TABLE_BYTES = 1 << 30
 """The most bytes of all tables."""
+MAX_DECISION_BYTES = 1 << 22
+"""The most bytes of the decisions of a tile of rows in one tree, unless it has few rows."""
+MIN_LANES = 64
+"""The fewest rows of a tile."""
 OF_POINT = 3.0
 """Cost of one quadrature node at a node of a tree, in look-ups."""
 
@@ -51,6 +55,11 @@ class CountedRows:
     weights: Whole
     """(b,): their weights."""
 
+    @property
+    def shares(self) -> FloatArray:
+        """(b,): the weights of the coded rows, of all of them."""
+        return self.weights / self.total
+
 
 @dataclass(frozen=True, eq=False)
 class Division:
@@ -62,6 +71,8 @@ class Division:
     """(columns,): the player that a column belongs to."""
     groups: LeafGroups
     """The groups of leaves of the trees that are looked up."""
+    counted_groups: LeafGroups
+    """The groups whose patterns of background rows are counted: the same, or larger ones."""
     others: Whole
     """The trees that are integrated or, with a background, walked through."""
     table_bytes: int
@@ -78,9 +89,14 @@ class Division:
         is_counted: bool = False,
         pairs: bool = False,
     ) -> Self:
-        """The cheapest division; `is_counted` with a background, whose patterns serve pairs too."""
+        """The cheapest division for values, or for pairs; `is_counted` with a background.
+
+        Counts are the same for both, so that prepared ones serve interactions too.
+        """
+        if is_counted and pairs:
+            return cls.of(ensemble, player_of, is_counted=True)._for_pairs()
         shape = TreeShape.of(ensemble, player_of)
-        is_top, costs, n_numbers = shape.cut(ensemble, pairs=pairs and not is_counted)
+        is_top, costs, n_numbers = shape.cut(ensemble, pairs=pairs)
         is_looked_up = np.isfinite(costs)
         if not is_counted:
             is_looked_up &= costs <= _costs_of_products(ensemble, shape)
@@ -94,7 +110,66 @@ class Division:
         others = np.flatnonzero(~is_looked_up)
         operations = np.where(is_looked_up, costs, _costs_of_products(ensemble, shape)).sum()
         table_bytes = int(n_bytes[is_looked_up].sum())
-        return cls(ensemble, shape, player_of, groups, others, table_bytes, float(operations))
+        return cls(
+            ensemble, shape, player_of, groups, groups, others, table_bytes, float(operations)
+        )
+
+    @property
+    def lanes(self) -> int:
+        """Rows of a tile: fewer for large trees, so that their decisions stay in cache."""
+        largest = most_nodes(self.ensemble.first, self.groups.of_tree)
+        return max(MIN_LANES, min(TILE, MAX_DECISION_BYTES // max(largest, 1)))
+
+    def work_bytes(self, *, is_counted: bool) -> int:
+        """Bytes that one thread needs beside tables, rows and values."""
+        first, columns = self.ensemble.first, self.ensemble.decisions.columns
+        n_bytes = self.lanes * most_nodes(first, self.groups.of_tree)
+        n_bytes += self.lanes * len(columns.columns) * columns.dtype().itemsize
+        if not len(self.others):
+            return n_bytes
+        if not is_counted:
+            return n_bytes + TreeProducts.work_bytes(self.ensemble, self.shape)
+        return n_bytes + (self.lanes + MAX_WALKED) * int(np.diff(first)[self.others].max())
+
+    def held_bytes(self) -> int:
+        """Bytes of counts, and of the rows that are kept for trees without patterns."""
+        columns = self.ensemble.decisions.columns
+        kept = 0
+        if len(self.others):
+            kept = MAX_WALKED * (len(columns.columns) * columns.dtype().itemsize + 8)
+        return 8 * int(self.counted_groups.sizes.sum()) + kept
+
+    def _for_pairs(self) -> Self:
+        """The division for pairs of players: rows are counted as before, in groups that are cut further."""
+        is_top, costs, n_numbers = self.shape.cut(
+            self.ensemble, pairs=True, within=self.groups.tops
+        )
+        groups = LeafGroups.of(self.ensemble, self.shape, np.flatnonzero(is_top))
+        n_held = n_numbers[np.isfinite(costs)].sum()
+        table_bytes = int(8 * n_held * self.ensemble.values.shape[1])
+        return replace(self, groups=groups, table_bytes=table_bytes)
+
+    def counts_of(self, background: CountedRows) -> Whole:
+        """The counts of the patterns of `groups`, from those of the groups that are counted."""
+        return self.counted_groups.refined(self.shape, self.groups, background.counts)
+
+    def expected(self, background: CountedRows | None) -> FloatArray:
+        """The mean margins (k,): v(empty), by background rows or by training weights."""
+        ensemble = self.ensemble
+        if background is None:
+            leaves = np.flatnonzero(ensemble.column < 0)
+            shares = self.shape.shares_of_leaves(ensemble, leaves)
+        else:
+            leaves = self.counted_groups.leaves[1]
+            shares = self.counted_groups.shares_counted(background.counts, background.total)
+        tree_of = np.searchsorted(ensemble.first, leaves, side="right") - 1
+        expected = ensemble.base.copy()
+        for value in range(ensemble.values.shape[1]):
+            worth = shares * ensemble.values[leaves, value]
+            np.add.at(expected, ensemble.output[tree_of] + value, worth)
+        if background is not None and len(self.others):
+            expected += ensemble.sums(background.coded, self.others) @ background.shares
+        return expected
 
     @property
     def n_players(self) -> int:
@@ -111,29 +186,30 @@ class Division:
             More rows than trees without patterns can be walked through with.
         """
         columns = self.ensemble.decisions.columns
-        counts = np.zeros(int(self.groups.sizes.sum()), np.int64)
+        counts = np.zeros(int(self.counted_groups.sizes.sum()), np.int64)
         capacity = MAX_WALKED if len(self.others) else 0
-        if capacity and start + len(rows) > capacity:
-            raise self._too_many()
+        self.check_counted(start + len(rows))
         held = np.zeros((len(columns.columns), capacity), columns.dtype)
         kept = np.zeros(capacity, np.int64)
-        for first in range(0, len(rows), TILE):
-            tile = slice(first, first + TILE)
+        for first in range(0, len(rows), self.lanes):
+            tile = slice(first, first + self.lanes)
             coded = columns.codes(rows[tile])
-            add_counts(self.ensemble, self.groups, coded, weights[tile], counts)
+            add_counts(self.ensemble, self.counted_groups, coded, weights[tile], counts)
             if capacity:
                 place = slice(start + first, start + first + coded.shape[1])
                 held[:, place] = coded
                 kept[place] = weights[tile]
         return CountedRows(counts, int(weights.sum()), held, kept)
 
-    def _too_many(self) -> InputError:
-        """The error for many background rows, where they cannot be counted by patterns."""
+    def check_counted(self, n_rows: int) -> None:
+        """Raise InputError for more background rows than trees without patterns are walked with."""
+        if n_rows <= MAX_WALKED or not len(self.others):
+            return
         longest = int(self.shape.on_path.max(initial=0))
-        return InputError(
+        raise InputError(
             f"{len(self.others):,} of the {len(self.ensemble.output):,} trees of this model have "
-            "too many patterns of decisions to count a background by (leaves test up to "
-            f"{longest} players): give at most {MAX_WALKED:,} rows, as those of "
+            f"too many patterns of decisions to count a background of {n_rows:,} rows by (leaves "
+            f"test up to {longest} players): give at most {MAX_WALKED:,} rows, as those of "
             "dshap.choose_background, or leave background out (path-dependent)"
         )
 
@@ -148,6 +224,8 @@ class ExactTrees:
     parts: Sequence[TreePart]
     base: FloatArray
     """v(empty) (k,)."""
+    lanes: int
+    """Rows of a tile."""
 
     @classmethod
     def of(
@@ -162,33 +240,18 @@ class ExactTrees:
 
         They are path-dependent without a background, which `Division.counted` makes.
         """
-        division = Division.of(ensemble, player_of, is_counted=background is not None, pairs=pairs)
+        is_counted = background is not None
+        division = Division.of(ensemble, player_of, is_counted=is_counted, pairs=pairs)
         n = division.n_players
-        counts = None if background is None else (background.counts, background.total)
+        counts = None
+        if background is not None:
+            counts = division.counts_of(background), background.total
         tables = PatternTables.of(ensemble, division.shape, division.groups, n, counts, pairs=pairs)
         parts: list[TreePart] = [tables]
-        if background is None:
-            base = _expected(ensemble, division.shape)
-            if len(division.others):
-                parts.append(
-                    TreeProducts.of(ensemble, division.shape, division.others, n, pairs=pairs)
-                )
-        else:
-            base = tables.base
-            if len(division.others):
-                walks = TreeWalks(
-                    ensemble,
-                    division.shape,
-                    division.others,
-                    background.coded[:, background.weights > 0],
-                    background.weights[background.weights > 0] / background.total,
-                    n,
-                    pairs,
-                )
-                base = base + walks.base
-                parts.append(walks)
+        if len(division.others):
+            parts.append(_others(division, background, pairs=pairs))
         n_rows = n * (n - 1) // 2 if pairs else n
-        return cls(ensemble, n_rows, parts, ensemble.base + base)
+        return cls(ensemble, n_rows, parts, division.expected(background), division.lanes)
 
     def dependence(self, rows: FloatArray, player: int) -> FloatArray:
         """The partial dependence (n, k) on one player: the mean margin where it is that of a row.
@@ -220,7 +283,8 @@ class ExactTrees:
                 part.add(codes, found.reshape(k * self.n_rows, codes.shape[1]))
             out[tile] = found.transpose(2, 1, 0)
 
-        tiles = [slice(start, start + TILE) for start in range(0, len(rows), TILE)]
+        starts = range(0, len(rows), self.lanes)
+        tiles = [slice(start, start + self.lanes) for start in starts]
         if n_threads > 1 and len(tiles) > 1:
             with ThreadPoolExecutor(n_threads) as pool:
                 list(pool.map(add, tiles))
@@ -236,14 +300,18 @@ def _costs_of_products(ensemble: TreeEnsemble, shape: TreeShape) -> FloatArray:
     return OF_POINT * np.diff(ensemble.first) * n_points
 
 
-def _expected(ensemble: TreeEnsemble, shape: TreeShape) -> FloatArray:
-    """(k,): the mean of the leaves by their training weight, added over trees."""
-    leaves = np.flatnonzero(ensemble.column < 0)
-    tree_of = np.searchsorted(ensemble.first, leaves, side="right") - 1
-    shares = shape.shares_of_leaves(ensemble, leaves)
-    expected = np.zeros(ensemble.n_outputs)
-    for value in range(ensemble.values.shape[1]):
-        np.add.at(
-            expected, ensemble.output[tree_of] + value, shares * ensemble.values[leaves, value]
-        )
-    return expected
+def _others(division: Division, background: CountedRows | None, *, pairs: bool) -> TreePart:
+    """The trees of a division that are not looked up."""
+    ensemble, shape, trees = division.ensemble, division.shape, division.others
+    if background is None:
+        return TreeProducts.of(ensemble, shape, trees, division.n_players, pairs=pairs)
+    is_held = background.weights > 0
+    return TreeWalks(
+        ensemble,
+        shape,
+        trees,
+        background.coded[:, is_held],
+        background.shares[is_held],
+        division.n_players,
+        pairs,
+    )

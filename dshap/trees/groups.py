@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
-from dshap.loops.tree_cut import cut_trees, fill_groups, walk_trees
-from dshap.loops.tree_dependence import add_curves, weigh_leaves
+from dshap.loops.tree_cut import cut_trees, fill_groups, refine_counts, walk_trees
+from dshap.loops.tree_dependence import add_curves, count_leaves, weigh_leaves
 from dshap.trees.ensemble import TreeEnsemble
 
 Whole = NDArray[np.int64]
@@ -83,12 +83,16 @@ class TreeShape:
         return shares
 
     def cut(
-        self, ensemble: TreeEnsemble, *, pairs: bool
+        self, ensemble: TreeEnsemble, *, pairs: bool, within: Whole | None = None
     ) -> tuple[BoolArray, FloatArray, FloatArray]:
         """The tops of the cheapest groups (nodes,), and of each tree its cost and numbers (T,).
 
-        The numbers are those of all its tables.  With `pairs` a table is of two players.
+        The numbers are those of all its tables.  With `pairs` a table is of two players.  Groups are
+        parts of those below the nodes `within`, where these are given.
         """
+        may = np.ones(len(self.player), dtype=bool)
+        if within is not None:
+            may = self.below(within) >= 0
         is_top = np.zeros(len(self.player), dtype=bool)
         costs, n_numbers = np.zeros((2, len(ensemble.output)))
         cut_trees(
@@ -98,6 +102,7 @@ class TreeShape:
             self.parent,
             self.end,
             self.on_path,
+            may,
             pairs,
             is_top,
             costs,
@@ -105,11 +110,20 @@ class TreeShape:
         )
         return is_top, costs, n_numbers
 
+    def below(self, tops: Whole) -> Whole:
+        """(nodes,): which of the nodes `tops` a node is below, or is itself; −1 for others."""
+        found = np.full(len(self.player), -1)
+        for position, top in enumerate(tops):
+            found[top : self.end[top]] = position
+        return found
+
 
 @dataclass(frozen=True, eq=False)
 class LeafGroups:
     """The groups of leaves that an ensemble is cut into, and the bits that number their patterns."""
 
+    tops: Whole
+    """(groups,): the nodes above the leaves of each group."""
     of_tree: Whole
     """(T + 1,): the first group of each tree, and the number of all."""
     first_bit: Whole
@@ -131,10 +145,7 @@ class LeafGroups:
         inside = (shape.end[tops] - tops - 1) // 2
         above = shape.on_path[tops]
         first_bit = _starts(above + inside)
-        is_below = np.zeros(len(ensemble.column) + 1, np.int64)
-        is_below[tops] += 1
-        np.subtract.at(is_below, shape.end[tops], 1)
-        node_of = np.flatnonzero((ensemble.column < 0) & (np.cumsum(is_below)[:-1] > 0))
+        node_of = np.flatnonzero((ensemble.column < 0) & (shape.below(tops) >= 0))
         first_player = _starts(shape.on_path[node_of])
         n_held = first_player[-1]
         leaves = (
@@ -161,7 +172,7 @@ class LeafGroups:
                 leaves,
             )
         of_tree = np.searchsorted(tops, ensemble.first)
-        return cls(of_tree, first_bit, bits, literals, leaves)
+        return cls(tops, of_tree, first_bit, bits, literals, leaves)
 
     def __len__(self) -> int:
         return len(self.first_bit) - 1
@@ -172,9 +183,38 @@ class LeafGroups:
         return np.left_shift(1, np.diff(self.first_bit))
 
     @property
+    def first_pattern(self) -> Whole:
+        """(groups,): the first pattern of each group among those of all."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    @property
     def arrays(self) -> tuple[Whole, ...]:
         """The arrays that the loops over rows read."""
         return self.of_tree, self.first_bit, self.bits, self.literals
+
+    def refined(self, shape: TreeShape, parts: LeafGroups, counts: Whole) -> Whole:
+        """The counts of patterns of groups that these are cut into, from those of these."""
+        if parts is self:
+            return counts
+        found = np.zeros(int(parts.sizes.sum()), np.int64)
+        if len(parts):
+            refine_counts(
+                len(shape.player),
+                shape.below(self.tops)[parts.tops],
+                (self.first_bit, self.bits, self.literals),
+                (parts.first_bit, parts.bits, parts.literals),
+                self.first_pattern,
+                counts,
+                parts.first_pattern,
+                found,
+            )
+        return found
+
+    def shares_counted(self, counts: Whole, total: int, player: int = -1) -> FloatArray:
+        """(leaves,): the counted weight that passes all decisions but those of one player."""
+        shares = np.empty(len(self.leaves[1]))
+        count_leaves(self.first_bit, self.leaves, counts, self.first_pattern, total, player, shares)
+        return shares
 
 
 def _starts(sizes: Sequence[int] | Whole) -> Whole:

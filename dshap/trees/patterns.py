@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from dshap.core.records import FloatArray
 from dshap.loops.tree_cut import list_pairs
-from dshap.loops.tree_dependence import count_leaves
 from dshap.loops.tree_games import FACTORIALS, fill_tables
 from dshap.loops.tree_rows import FEW, add_tables, add_tables_of_few, count_patterns
 from dshap.trees.ensemble import TreeEnsemble
@@ -74,8 +73,6 @@ class PatternTables:
     entries: tuple[Whole, Whole, Whole]
     """The first table of each group; of each table its row of values and its first number."""
     tables: FloatArray
-    base: FloatArray
-    """(k,): the value of the empty coalition, without the margins before any tree."""
     n_rows: int
     """Rows of values for each output: players, or pairs."""
 
@@ -97,12 +94,10 @@ class PatternTables:
         n_tables = columns.n * n_values
         start = np.cumsum(n_tables * sizes) - n_tables * sizes
         tables = np.zeros(int((n_tables * sizes).sum()))
-        first_pattern = np.cumsum(sizes) - sizes
         if counts is None:
-            shares = np.empty(0, np.int64), first_pattern, 1
+            shares = np.empty(0, np.int64), groups.first_pattern, 1
         else:
-            shares = counts[0], first_pattern, counts[1]
-        by_group = np.zeros((len(groups), n_values))
+            shares = counts[0], groups.first_pattern, counts[1]
         fill_tables(
             groups.first_bit,
             groups.leaves,
@@ -113,12 +108,8 @@ class PatternTables:
             pairs,
             FACTORIALS,
             tables,
-            by_group,
         )
         output = np.repeat(ensemble.output, np.diff(groups.of_tree))
-        base = np.zeros(ensemble.n_outputs)
-        for value in range(n_values):
-            np.add.at(base, output + value, by_group[:, value])
         return cls(
             ensemble,
             shape,
@@ -126,7 +117,6 @@ class PatternTables:
             counts,
             _entries(columns, output, n_values, start, sizes),
             tables,
-            base,
             columns.n_rows,
         )
 
@@ -149,18 +139,7 @@ class PatternTables:
         if self.counts is None:
             self.shape.add_weighted(self.ensemble, codes, leaves, player, out)
             return
-        sizes = self.groups.sizes
-        counts, total = self.counts
-        shares = np.empty(len(leaves))
-        count_leaves(
-            self.groups.first_bit,
-            self.groups.leaves,
-            counts,
-            np.cumsum(sizes) - sizes,
-            total,
-            player,
-            shares,
-        )
+        shares = self.groups.shares_counted(*self.counts, player)
         self.shape.add_curves(self.ensemble, codes, leaves, shares, player, out)
 
 
@@ -182,7 +161,12 @@ def add_counts(
     ensemble: TreeEnsemble, groups: LeafGroups, codes: NDArray[Any], weights: Whole, counts: Whole
 ) -> None:
     """counts (patterns of all groups,) += the weights (n,) of coded rows (C, n) of each pattern."""
-    start = np.cumsum(groups.sizes) - groups.sizes
     count_patterns(
-        codes, weights, ensemble.arrays, ensemble.decisions.sets, groups.arrays, start, counts
+        codes,
+        weights,
+        ensemble.arrays,
+        ensemble.decisions.sets,
+        groups.arrays,
+        groups.first_pattern,
+        counts,
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dshap.core.records import FloatArray
 from dshap.loops.product_games import exact_nodes, legendre_nodes
-from dshap.loops.tree_products import add_integrals, shares_passed
+from dshap.loops.tree_products import LANES, add_integrals, shares_passed
 from dshap.trees.ensemble import TreeEnsemble
 from dshap.trees.groups import TreeShape
 
@@ -72,6 +72,12 @@ class TreeProducts:
             n_players,
             pairs,
         )
+
+    @staticmethod
+    def work_bytes(ensemble: TreeEnsemble, shape: TreeShape) -> int:
+        """Bytes of the products, terms and sums on a path, beside rows and values."""
+        deepest = int(shape.depth.max(initial=0)) + 1
+        return 8 * LANES * MAX_NODES * deepest * (2 + ensemble.values.shape[1])
 
     def add_dependence(self, codes: NDArray[Any], player: int, out: FloatArray) -> None:
         """out (k, lanes) += the mean margin of these trees where one player is that of a row."""

@@ -32,12 +32,6 @@ class TreeWalks:
     n_players: int
     pairs: bool
 
-    @property
-    def base(self) -> FloatArray:
-        """(k,): the mean of what these trees add to the margins of the background rows."""
-        mean: FloatArray = self.ensemble.sums(self.background, self.trees) @ self.shares
-        return mean
-
     def add_dependence(self, codes: NDArray[Any], player: int, out: FloatArray) -> None:
         """out (k, lanes) += the mean margin of these trees where one player is that of a row."""
         own = np.unique(self.ensemble.decisions.code[self.shape.player == player])

@@ -36,9 +36,20 @@ def test_both_kinds_of_scikit_learn(table, tmp_path):
     )
     base = model.predict(x).mean()
     np.testing.assert_allclose(found.mean, wanted["average"][0] - base, atol=1e-12)
-    lines = wanted["individual"][0][: len(found.of_rows)]
-    assert 20 <= len(lines) <= 200
-    np.testing.assert_allclose(found.of_rows, lines - base, atol=1e-12)
+    np.testing.assert_allclose(found.of_rows, wanted["individual"][0] - base, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [200, 201, 1_234])
+def test_lines_are_of_rows_all_over_the_background(n, tmp_path):
+    """A table that is sorted: the lowest and the highest rows are among the lines, and some between."""
+    x = np.linspace(0.0, 1.0, n)[:, None] * np.ones(2)
+    model = ensemble.RandomForestRegressor(3, max_depth=6, random_state=0).fit(x, x[:, 0])
+    prepared = dshap.prepare(Trees(model, x), store=tmp_path / "p")
+    lines = curves_of(prepared, "x1", np.array([0.5]), "output").of_rows
+    assert len(lines) == 200
+    every = model.predict(np.column_stack([x[:, 0], np.full(n, 0.5)]))
+    spread = np.quantile(lines, [0, 0.25, 0.5, 0.75, 1]) + model.predict(x).mean()
+    np.testing.assert_allclose(spread, np.quantile(every, [0, 0.25, 0.5, 0.75, 1]), atol=0.06)
 
 
 def test_classes_have_curves_of_their_own(table, tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -331,6 +332,18 @@ def test_a_row_has_the_same_bits_among_any_others(n, n_threads):
         wanted = np.concatenate([exact.values(rows[i : i + 1]) for i in (0, n // 2, n - 1)])
         found = exact.values(rows, n_threads)[[0, n // 2, n - 1]]
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("grouping", PLAYERS)
+def test_counts_of_parts_of_groups(fitted, grouping):
+    """Pairs are looked up in smaller groups: their counts as if they had been counted themselves."""
+    model, x = fitted
+    trees, player_of = model.trees, PLAYERS[grouping]
+    division = Division.of(trees, player_of, is_counted=True, pairs=True)
+    found = division.counts_of(counted(trees, player_of, x))
+    itself = replace(division, counted_groups=division.groups)
+    wanted = itself.counted(x, np.ones(len(x), np.int64)).counts
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_a_root_without_training_weight():

@@ -194,6 +194,23 @@ def test_categories_of_histogram_boosting(declared):
     )
 
 
+def test_too_many_rows_for_deep_trees_are_refused_by_the_plan(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1_200, 20))
+    model = ensemble.ExtraTreesRegressor(2, random_state=0).fit(x, x.sum(axis=1))
+    assert (dshap.explain(Trees(model, x[:1_000]), x[:9]).status == 1).all()
+    with pytest.raises(InputError, match=r"a background of 1,200 rows by .*: give at most 1,000"):
+        dshap.explain(Trees(model, "all"), x, store=tmp_path / "cube")
+    assert not (tmp_path / "cube").exists()  # nothing was begun
+
+
+def test_weights_of_skipped_rows_alone(table):
+    x, model = table
+    holes = np.where(np.arange(5)[:, None] == 2, np.nan, x[:5])
+    with pytest.raises(InputError, match="all background rows that have weight are left out"):
+        dshap.explain(Trees(model, holes, weights=[0, 0, 1, 0, 0]), x[:9], missing="skip")
+
+
 def test_a_background_that_is_read_wrongly(table):
     """Some background rows of every block are held against the library's own margins."""
     x, model = table
