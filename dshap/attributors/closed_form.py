@@ -11,6 +11,7 @@ import numpy as np
 
 from dshap.attributors.game import Found, Instances, check_additivity
 from dshap.core.blocks import Attribution, RowBlock
+from dshap.core.capabilities import MICRO_BYTES, MICRO_ROWS
 from dshap.core.errors import InputError
 from dshap.core.records import JSON, Cost, FloatArray, Moments, State
 
@@ -46,6 +47,10 @@ class ClosedForm(ABC):
     """Whether the state needs sums over all rows of the data."""
     takes_missing = False
     """Whether these rows may have missing values."""
+    micro_rows = MICRO_ROWS
+    """The most rows of one call of `phi`."""
+    micro_bytes = MICRO_BYTES
+    """Bytes that it should stay within."""
     sums_predictions = True
     """Whether a pass of its own sums the model's predictions of the data."""
 

@@ -723,8 +723,14 @@ class Closed(Method):
         return bool(self.value.link.is_by_row)
 
     def work(self) -> Work:
-        is_summed = self.learns and self.form.sums_predictions
-        return replace(super().work(), check_data=self.form.check_data, sums_predictions=is_summed)
+        form = self.form
+        return replace(
+            super().work(),
+            sums_predictions=self.learns and form.sums_predictions,
+            micro_rows=form.micro_rows,
+            micro_bytes=form.micro_bytes,
+            check_data=form.check_data,
+        )
 
     def fingerprint(self) -> dict[str, JSON]:
         return self._fingerprint_of("closed_form")

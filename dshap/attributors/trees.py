@@ -12,6 +12,7 @@ from dshap.attributors.closed_form import Checked, PairedForm
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
 from dshap.core.records import Cost, FloatArray, Moments, State
+from dshap.loops.tree_rows import TILE
 from dshap.trees.exact import CountedRows, Division, ExactTrees
 from dshap.trees.walks import MAX_WALKED
 from dshap.values.trees import INTERVENTIONAL, Trees
@@ -32,6 +33,8 @@ class TreeForm(PairedForm):
     kind = "trees"
     takes_missing = True
     sums_predictions = False  # the counts give their mean
+    micro_rows = 4 * TILE  # tables are read once for a tile
+    micro_bytes = 64 << 20
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "made": {}}
@@ -61,7 +64,7 @@ class TreeForm(PairedForm):
         counts = None if background is None else background.counts
         held, exact = self.made.get(pairs, (None, None))
         if exact is None or held is not counts:
-            exact = ExactTrees.of(self.value.model.trees, self._player_of, background, pairs=pairs)
+            exact = ExactTrees.divided(self._division(pairs=pairs), background)
             self.made[pairs] = counts, exact
         return exact
 

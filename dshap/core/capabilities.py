@@ -478,6 +478,11 @@ def _cost_with_groups(value: ValueFunction, n_replicates: int, m: int, n: int = 
     return replace(cost, task_bytes=cost.task_bytes + groups)
 
 
+MICRO_ROWS = 1_024
+MICRO_BYTES = 8 << 20
+"""Rows that are evaluated at once, and bytes within which this stays near the cache."""
+
+
 def _any_number(n_rows: int) -> None:
     """Accept any number of rows to learn from."""
 
@@ -510,6 +515,10 @@ class Work:
     """The number of replicates for the error of the draws behind the values; 0: no such error."""
     sums_predictions: bool = True
     """Whether a pass of its own sums the model's predictions of the data, where there are any."""
+    micro_rows: int = MICRO_ROWS
+    """The most rows that are evaluated at once."""
+    micro_bytes: int = MICRO_BYTES
+    """Bytes that one such evaluation should stay within."""
     check_data: Callable[[int], None] = _any_number
     """Function of the number of rows to learn from, which raises InputError where these are too many."""
 

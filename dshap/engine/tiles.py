@@ -50,8 +50,6 @@ KEPT_SUM_SECONDS = 240.0
 A crash loses as much of each coalition tile that is being learned.  With half of it twice as many
 sums are written, each of at most `MOMENT_TILE_BYTES`; beside 240 s even that is nothing.
 """
-MICRO_BYTES = 8 << 20
-"""Bytes of the kernel factors of a micro-block, small enough to stay near the cache."""
 MICRO_STATE_BYTES = 64 << 20
 """Upper bound of a micro-block's bytes where the state is larger than the cache.
 
@@ -240,13 +238,13 @@ def _chunk_rows(tile: int) -> int:
 
 
 def _micro_rows(work: Work, tile: int, instance_tile: int, interactions: bool) -> int:
-    """Rows of a micro-block: halved from at most 1,024 until its evaluation stays near the cache.
+    """Rows of a micro-block: halved until its evaluation stays near the cache.
 
     There are at least 64 rows, unless the interactions of a closed form need fewer.  A state larger
     than the cache raises the bound, up to `MICRO_STATE_BYTES`.
     """
-    bound = max(MICRO_BYTES, min(work.cost(tile).state_bytes, MICRO_STATE_BYTES))
-    rows = min(1_024, instance_tile)
+    bound = max(work.micro_bytes, min(work.cost(tile).state_bytes, MICRO_STATE_BYTES))
+    rows = min(work.micro_rows, instance_tile)
     while rows > 64 and work.cost(tile, rows).task_bytes > bound:
         rows //= 2
     while rows > 1 and interactions and work.cost(tile, rows).pair_bytes > bound:

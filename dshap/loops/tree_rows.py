@@ -24,8 +24,8 @@ CODED = 256
 """Rows that are coded together: a row's columns stay in cache from one to the next."""
 FEW = 8
 """Rows that are taken one after the other."""
-TILE = 2048
-"""Rows that go through a tree together: the tables of one player stay in the first-level cache."""
+TILE = 4096
+"""Rows that go through a tree together: the table of one player stays in the first-level cache."""
 
 
 @njit(nogil=True, cache=True)

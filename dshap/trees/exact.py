@@ -79,6 +79,8 @@ class Division:
     """Bytes of all tables."""
     operations: float
     """Operations for a row, estimated."""
+    pairs: bool = False
+    """Whether values are of pairs of players."""
 
     @classmethod
     def of(
@@ -111,7 +113,15 @@ class Division:
         operations = np.where(is_looked_up, costs, _costs_of_products(ensemble, shape)).sum()
         table_bytes = int(n_bytes[is_looked_up].sum())
         return cls(
-            ensemble, shape, player_of, groups, groups, others, table_bytes, float(operations)
+            ensemble,
+            shape,
+            player_of,
+            groups,
+            groups,
+            others,
+            table_bytes,
+            float(operations),
+            pairs,
         )
 
     @property
@@ -147,7 +157,7 @@ class Division:
         groups = LeafGroups.of(self.ensemble, self.shape, np.flatnonzero(is_top))
         n_held = n_numbers[np.isfinite(costs)].sum()
         table_bytes = int(8 * n_held * self.ensemble.values.shape[1])
-        return replace(self, groups=groups, table_bytes=table_bytes)
+        return replace(self, groups=groups, table_bytes=table_bytes, pairs=True)
 
     def counts_of(self, background: CountedRows) -> Whole:
         """The counts of the patterns of `groups`, from those of the groups that are counted."""
@@ -218,14 +228,9 @@ class Division:
 class ExactTrees:
     """The values of the players of an ensemble, or of pairs of them."""
 
-    ensemble: TreeEnsemble
-    n_rows: int
-    """Rows of values for each output: players, or pairs."""
+    division: Division
+    background: CountedRows | None
     parts: Sequence[TreePart]
-    base: FloatArray
-    """v(empty) (k,)."""
-    lanes: int
-    """Rows of a tile."""
 
     @classmethod
     def of(
@@ -242,16 +247,42 @@ class ExactTrees:
         """
         is_counted = background is not None
         division = Division.of(ensemble, player_of, is_counted=is_counted, pairs=pairs)
-        n = division.n_players
+        return cls.divided(division, background)
+
+    @classmethod
+    def divided(cls, division: Division, background: CountedRows | None) -> Self:
+        """The values by a division that is made already."""
         counts = None
         if background is not None:
             counts = division.counts_of(background), background.total
-        tables = PatternTables.of(ensemble, division.shape, division.groups, n, counts, pairs=pairs)
-        parts: list[TreePart] = [tables]
+        parts: list[TreePart] = [
+            PatternTables.of(
+                division.ensemble,
+                division.shape,
+                division.groups,
+                division.n_players,
+                counts,
+                pairs=division.pairs,
+            )
+        ]
         if len(division.others):
-            parts.append(_others(division, background, pairs=pairs))
-        n_rows = n * (n - 1) // 2 if pairs else n
-        return cls(ensemble, n_rows, parts, division.expected(background), division.lanes)
+            parts.append(_others(division, background))
+        return cls(division, background, parts)
+
+    @property
+    def base(self) -> FloatArray:
+        """v(empty) (k,)."""
+        return self.division.expected(self.background)
+
+    @property
+    def ensemble(self) -> TreeEnsemble:
+        return self.division.ensemble
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of values for each output: players, or pairs."""
+        n = self.division.n_players
+        return n * (n - 1) // 2 if self.division.pairs else n
 
     def dependence(self, rows: FloatArray, player: int) -> FloatArray:
         """The partial dependence (n, k) on one player: the mean margin where it is that of a row.
@@ -283,8 +314,8 @@ class ExactTrees:
                 part.add(codes, found.reshape(k * self.n_rows, codes.shape[1]))
             out[tile] = found.transpose(2, 1, 0)
 
-        starts = range(0, len(rows), self.lanes)
-        tiles = [slice(start, start + self.lanes) for start in starts]
+        lanes = self.division.lanes
+        tiles = [slice(start, start + lanes) for start in range(0, len(rows), lanes)]
         if n_threads > 1 and len(tiles) > 1:
             with ThreadPoolExecutor(n_threads) as pool:
                 list(pool.map(add, tiles))
@@ -300,11 +331,11 @@ def _costs_of_products(ensemble: TreeEnsemble, shape: TreeShape) -> FloatArray:
     return OF_POINT * np.diff(ensemble.first) * n_points
 
 
-def _others(division: Division, background: CountedRows | None, *, pairs: bool) -> TreePart:
+def _others(division: Division, background: CountedRows | None) -> TreePart:
     """The trees of a division that are not looked up."""
     ensemble, shape, trees = division.ensemble, division.shape, division.others
     if background is None:
-        return TreeProducts.of(ensemble, shape, trees, division.n_players, pairs=pairs)
+        return TreeProducts.of(ensemble, shape, trees, division.n_players, pairs=division.pairs)
     is_held = background.weights > 0
     return TreeWalks(
         ensemble,
@@ -313,5 +344,5 @@ def _others(division: Division, background: CountedRows | None, *, pairs: bool) 
         background.coded[:, is_held],
         background.shares[is_held],
         division.n_players,
-        pairs,
+        division.pairs,
     )

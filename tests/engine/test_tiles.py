@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dshap import designs
-from dshap.core.capabilities import Work
+from dshap.core.capabilities import MICRO_BYTES, Work
 from dshap.core.options import RunOptions
 from dshap.core.records import CHAIN, Cost
 from dshap.core.rows import SPAN_ROWS
@@ -21,7 +21,6 @@ from dshap.engine.tiles import (
     MAX_CHUNK,
     MAX_COALITION_TILE,
     MAX_INSTANCE_TILE,
-    MICRO_BYTES,
     MIN_INSTANCE_TILE,
     MOMENT_TILE_BYTES,
     MOST_BLOCKS,

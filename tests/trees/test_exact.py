@@ -321,7 +321,7 @@ def test_counts_of_parts_add_up(fitted):
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
-@pytest.mark.parametrize("n", [1, 15, 63, 64, 65, 2_047, 2_048, 2_049, 5_000])
+@pytest.mark.parametrize("n", [1, 15, 63, 64, 65, 4_095, 4_096, 4_097, 5_500])
 def test_a_row_has_the_same_bits_among_any_others(n, n_threads):
     """Tiles of rows, their rest, threads: looked up and integrated."""
     for kind in ("lightgbm codes", "xgboost deep"):
