@@ -234,7 +234,7 @@ def prepare(
     Parameters
     ----------
     value : a value function that learns from its data (`KernelInterventional`,
-        `KernelObservational`, `ConditionalRegression`, `Gaussian`)
+        `KernelObservational`, `ConditionalRegression`, `Gaussian`, `Trees` with a background)
     rows : the data to learn from, as `explain` takes rows; None: those of the value function
     design : "auto", "exact", "kernelshap" or a design of `dshap.designs`
     store : path of a folder for the states; the same call again resumes after a crash, and computes

@@ -15,7 +15,7 @@ from dshap.run.prepared_states import Prepared, open_prepared, refuse_other
 from dshap.run.session import Session
 from dshap.run.versions import numerics
 from dshap.storage.folder import Folder
-from dshap.tables import open_for, open_rows, refuse_unknown_categories, take_census, times_of_data
+from dshap.tables import open_for, read_data, refuse_unknown_categories, take_census
 
 
 def prepare_value(
@@ -27,14 +27,7 @@ def prepare_value(
     refuse_other_content(path)
     options = session.options
     if rows is None:
-        data = open_rows(
-            value.data,
-            session,
-            features=value.model.feature_names,
-            n_columns=value.model.n_columns,
-            missing=options.missing,
-            times=times_of_data(value),
-        )
+        data = read_data(value, session, missing=options.missing)
     else:
         data = open_for(value, rows, session, missing=options.missing)
         refuse_unknown_categories(data, session)

@@ -14,7 +14,7 @@ from dshap.tables.census import (
     take_census,
 )
 from dshap.tables.columns import said_left_out
-from dshap.tables.inputs import Inputs, open_data, open_for, times_of_data
+from dshap.tables.inputs import Inputs, open_data, open_for, read_data
 from dshap.tables.keys.hashes import (
     NumberedKeys,
     WideHashes,
@@ -57,7 +57,7 @@ __all__ = [
     "refuse_unknown_categories",
     "said_left_out",
     "take_census",
-    "times_of_data",
+    "read_data",
     "wide_hashes",
     "write_part",
     *(place.rpartition(":")[2] for place in READERS.values()),

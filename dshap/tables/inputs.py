@@ -144,6 +144,26 @@ def times_of_data(value: Explained) -> Mapping[str, str]:
     return times_of(value.model)
 
 
+def read_data(
+    value: Explained, site: Site, *, missing: str, names: Sequence[str] | None = None
+) -> RowReader:
+    """A reader of the data that the value function learns from, with the categories of its model."""
+    is_named = kind_of(value.data) != "array"
+    model = value.model
+    given = value.data
+    if isinstance(given, CodedReader) and model.categories:
+        given = given.with_categories(model.categories)
+    return open_rows(
+        given,
+        site,
+        features=model.feature_names or (names if is_named else None),
+        n_columns=model.n_columns,
+        missing=missing,
+        categories=model.categories if is_named else None,
+        times=times_of_data(value),
+    )
+
+
 def open_data(
     value: Explained,
     site: Site,
@@ -158,26 +178,11 @@ def open_data(
     The columns are those of the rows, `names`, if the value function knows no names.  `missing` is
     that of the rows.
     """
-    is_named = kind_of(value.data) != "array"
-    features = value.model.feature_names or (names if is_named else None)
     is_read = learns or streams_data(value)  # read row by row: bad rows can be skipped
     if missing == "refuse" and not is_read:
         missing = "skip"
-    times = times_of_data(value)
-    n_columns = value.model.n_columns
-    given = value.data
-    if isinstance(given, CodedReader) and value.model.categories:
-        given = given.with_categories(value.model.categories)
     try:
-        data = open_rows(
-            given,
-            site,
-            features=features,
-            n_columns=n_columns,
-            missing=missing,
-            categories=value.model.categories if is_named else None,
-            times=times,
-        )
+        data = read_data(value, site, missing=missing, names=names)
         census = take_census(data, site, takes_nan=not needs_numbers)
     except InputError as error:
         raise InputError(f"background or data of the value function: {error}") from error

@@ -121,7 +121,9 @@ def beside(n: int, n_background: int) -> None:
     off = np.abs(found - wanted).max() / np.abs(wanted).max()
     seconds = [(timed(ours), timed(theirs)) for _ in range(REPEATS)]
     own, other = (median(each) for each in zip(*seconds, strict=True))
-    print(f"{n:,} rows against {n_background:,}, seconds of a core: dshap {own:.1f}, woodelf {other:.1f}")
+    print(
+        f"{n:,} rows against {n_background:,}, seconds of a core: dshap {own:.1f}, woodelf {other:.1f}"
+    )
     print(f"ratio {own / other:.3f}; largest difference {off:.1e} of the largest value")
 
 

@@ -116,8 +116,6 @@ def test_the_plan_tells_what_a_worker_takes(name, tmp_path, worker):
     ],
 )
 def test_the_plan_tells_what_a_worker_takes_of_2000_columns(name, row_span, tmp_path, worker):
-    if name == "forest":
-        pytest.importorskip("shap")
     x = np.random.default_rng(3).normal(size=(4_200, COLUMNS))
     value, n_rows, options = WIDE[name](x)
     options = {**options, "row_span": row_span}

@@ -307,6 +307,28 @@ def test_the_librarys_own_path_dependent_values(kind):
     np.testing.assert_allclose(found, wanted, atol=tolerance * max(1.0, np.abs(wanted).max()))
 
 
+OF_SHAP = [
+    kind
+    for kind in KINDS
+    if kind.startswith(("tree", "forest", "isolation", "extra", "boosting", "histogram"))
+    and not kind.endswith((" three", " categories", " words"))
+]
+"""The models of scikit-learn that shap reads, in the tests' own scale or in half of it."""
+
+
+@pytest.mark.parametrize("kind", OF_SHAP)
+def test_values_of_shap(kind):
+    """Path-dependent ones, in double precision; shap takes half log-odds of an exponential loss."""
+    shap = pytest.importorskip("shap", reason="shap is not installed")
+    model, x = KINDS[kind]()
+    value = Trees(model).model
+    found = ExactTrees.of(value.trees, np.arange(D)).values(x[:20])
+    explainer = shap.TreeExplainer(model, feature_perturbation="tree_path_dependent")
+    wanted = np.asarray(explainer.shap_values(x[:20], check_additivity=False))
+    wanted = value.library.factor * wanted.reshape(found.shape)
+    np.testing.assert_allclose(found, wanted, atol=1e-13 * np.abs(wanted).max())
+
+
 def test_counts_of_parts_add_up(fitted):
     """Integers: the same whichever way rows are split; rows that are taken away again leave none."""
     model, x = fitted

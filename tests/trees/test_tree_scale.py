@@ -132,7 +132,6 @@ def test_modes_of_lightgbm(name, y, options, names):
 def test_forests_of_lightgbm_are_means():
     """Of the trees up to the best one, in a booster, one read again, and with a background too."""
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
-    pytest.importorskip("shap", reason="shap is not installed")
     model = lightgbm.LGBMRegressor(n_estimators=30, num_leaves=5, n_jobs=1, verbose=-1, **FOREST)
     stop = lightgbm.early_stopping(2, verbose=False)
     model.fit(X[:80], Y[:80] + 50, eval_set=[(X[80:], Y[80:] + 50)], callbacks=[stop])
@@ -238,7 +237,6 @@ SKLEARN = {
 @pytest.mark.parametrize("kind", SKLEARN)
 def test_scikit_learn(kind):
     ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
-    pytest.importorskip("shap", reason="shap is not installed")
     name, y, options, names = SKLEARN[kind]
     size = {"max_iter": 5} if name.startswith("Hist") else {"n_estimators": 5}
     model = getattr(ensemble, name)(random_state=0, **size, **options).fit(X, y)
@@ -251,7 +249,6 @@ def test_scikit_learn(kind):
 def test_the_exponential_loss_has_half_the_log_odds():
     """scikit-learn's decision function; the cube has all of them."""
     ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
-    pytest.importorskip("shap", reason="shap is not installed")
     model = ensemble.GradientBoostingClassifier(loss="exponential", n_estimators=5).fit(X, TWO)
     assert check(model, model.predict_proba(X[:9]), background=X[:20]) == ["log-odds of yes"]
 

@@ -169,7 +169,7 @@ def test_categories_of_a_background_go_by_value():
 
 
 @pytest.mark.parametrize("declared", ["from_dtype", ["größe", "n"]])
-def test_categories_of_histogram_boosting(declared):
+def test_categories_of_histogram_boosting(declared, tmp_path):
     """Words and numbers, some missing, some that the fit did not see: as the model predicts."""
     rng = np.random.default_rng(0)
     x = pd.DataFrame(
@@ -187,6 +187,11 @@ def test_categories_of_histogram_boosting(declared):
         found = dshap.explain(Trees(model, background), rows, missing="pass")
         total = found.attribution.sum("feature") + found.base_value
         np.testing.assert_allclose(total[:, 0], model.predict(rows), atol=1e-12)
+    prepared = dshap.prepare(Trees(model, x), store=tmp_path / "counts", missing="pass")
+    same(
+        dshap.explain(prepared, rows, missing="pass"),
+        dshap.explain(Trees(model, x), rows, missing="pass"),
+    )
     shuffled = x.assign(größe=x["größe"].cat.reorder_categories(["mittel", "klein", "groß"]))
     same(
         dshap.explain(Trees(model, shuffled[:60]), x[:9], missing="pass"),

@@ -166,10 +166,10 @@ def _draw_curves(axes: Any, shown: Dependence, prepared: Prepared) -> None:
     else:
         values = np.linspace(shown.ends[0], shown.ends[-1], CURVE_POINTS)
         drawn = values
-        of_rows = {"linewidth": 0.6}
+        of_rows = {"linewidth": 0.5}
         of_mean = {"linewidth": 1.8}
     curves = curves_of(prepared, shown.feature, values, shown.output)
-    axes.plot(drawn, curves.of_rows.T, color=text_colour(), alpha=0.12, zorder=2, **of_rows)
+    axes.plot(drawn, curves.of_rows.T, color=text_colour(), alpha=0.05, zorder=0.5, **of_rows)
     axes.plot(drawn, curves.mean, color=RED, zorder=4, label="partial dependence", **of_mean)
     # lines of single rows may leave the picture, which is of attributions
     lowest, highest = shown.limits
