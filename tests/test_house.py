@@ -20,7 +20,7 @@ from tests.house import circles, importers_of_designs, measured, members
 # Nodes were raised by a thirtieth, and classes by 19, when trees got an engine of their own: parsers of four
 # libraries, tables of patterns, quadrature, walks and counts of backgrounds, in place of shap's.
 BOUNDS = {
-    "syntax nodes": 386_000,
+    "syntax nodes": 388_000,
     "syntax nodes in a hundred statements": 717,
     "assignments of several things at once": 4,
     "ternaries": 388,

@@ -132,7 +132,8 @@ class Division:
 
     def work_bytes(self, *, is_counted: bool) -> int:
         """Bytes that one thread needs beside tables, rows and values."""
-        first, columns = self.ensemble.first, self.ensemble.decisions.columns
+        first = self.ensemble.first
+        columns = self.ensemble.decisions.columns
         n_bytes = self.lanes * most_nodes(first, self.groups.of_tree)
         n_bytes += self.lanes * len(columns.columns) * columns.dtype().itemsize
         if not len(self.others):
@@ -282,7 +283,9 @@ class ExactTrees:
     def n_rows(self) -> int:
         """Rows of values for each output: players, or pairs."""
         n = self.division.n_players
-        return n * (n - 1) // 2 if self.division.pairs else n
+        if self.division.pairs:
+            return n * (n - 1) // 2
+        return n
 
     def dependence(self, rows: FloatArray, player: int) -> FloatArray:
         """The partial dependence (n, k) on one player: the mean margin where it is that of a row.
@@ -333,14 +336,19 @@ def _costs_of_products(ensemble: TreeEnsemble, shape: TreeShape) -> FloatArray:
 
 def _others(division: Division, background: CountedRows | None) -> TreePart:
     """The trees of a division that are not looked up."""
-    ensemble, shape, trees = division.ensemble, division.shape, division.others
     if background is None:
-        return TreeProducts.of(ensemble, shape, trees, division.n_players, pairs=division.pairs)
+        return TreeProducts.of(
+            division.ensemble,
+            division.shape,
+            division.others,
+            division.n_players,
+            pairs=division.pairs,
+        )
     is_held = background.weights > 0
     return TreeWalks(
-        ensemble,
-        shape,
-        trees,
+        division.ensemble,
+        division.shape,
+        division.others,
         background.coded[:, is_held],
         background.shares[is_held],
         division.n_players,
