@@ -138,11 +138,12 @@ class TreeForm(PairedForm):
         trees = self.value.model.trees
         division = self._division()
         row = 8 * (2 * self.value.n_columns + 3 * self.value.n_players * trees.n_outputs)
-        tables = division.table_bytes
+        divisions = [division]
         if self.pairs:
-            tables += self._division(pairs=True).table_bytes
+            divisions.append(self._division(pairs=True))
+        tables = sum(each.table_bytes for each in divisions)
         held = division.held_bytes() * self.learns
-        work = self.n_threads * division.work_bytes(is_counted=self.learns)
+        work = self.n_threads * max(each.work_bytes(is_counted=self.learns) for each in divisions)
         operations = OPERATIONS * trees.values.shape[1] * division.operations
         if self.learns and len(division.others):
             operations *= MAX_WALKED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Mapping
 from typing import Any
 
@@ -73,6 +74,11 @@ def is_categorical(dtype: Any) -> bool:
 def numpy_dtype(dtype: Any) -> Any:
     """The numpy dtype behind a nullable number type of pandas; any other dtype unchanged."""
     return getattr(dtype, "numpy_dtype", dtype)
+
+
+def is_real(value: object) -> bool:
+    """Whether a value is a real number, of Python or numpy."""
+    return isinstance(value, numbers.Real)
 
 
 def estimator_of(predict: Any) -> Any:

@@ -9,6 +9,7 @@ from dshap.attributors.choice import check_kinds, choose, refuse_to_prepare
 from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.records import Record
+from dshap.core.rows import OfTable
 from dshap.core.types import Design, Explained
 from dshap.run.learned_method import DataSummary, plan_to_learn, refuse_other_content
 from dshap.run.prepared_states import Prepared, open_prepared, refuse_other
@@ -26,6 +27,11 @@ def prepare_value(
     refuse_to_prepare(value, session.options.missing)
     refuse_other_content(path)
     options = session.options
+    if rows is None and (value.data is None or isinstance(value.data, OfTable)):
+        raise InputError(
+            f"{type(value).__name__} holds no rows to learn from: give them, as in "
+            "dshap.prepare(value, rows, store=...)"
+        )
     if rows is None:
         data = read_data(value, session, missing=options.missing)
     else:

@@ -21,7 +21,7 @@ from dshap.trees.walks import MAX_WALKED, TreeWalks
 
 Whole = NDArray[np.int64]
 MAX_TABLE_BYTES = 1 << 30
-"""The most bytes of all tables."""
+"""The most bytes of all tables; those of pairs against a background may be larger, and are planned for."""
 MAX_DECISION_BYTES = 1 << 22
 """The most bytes of the decisions of a tile of rows in one tree, unless it has few rows."""
 MIN_LANES = 64
@@ -157,7 +157,8 @@ class Division:
         )
         groups = LeafGroups.of(self.ensemble, self.shape, np.flatnonzero(is_top))
         n_held = n_numbers[np.isfinite(costs)].sum()
-        table_bytes = int(8 * n_held * self.ensemble.values.shape[1])
+        n_held = n_held * self.ensemble.values.shape[1] + groups.sizes.sum()
+        table_bytes = int(8 * n_held)
         return replace(self, groups=groups, table_bytes=table_bytes, pairs=True)
 
     def counts_of(self, background: CountedRows) -> Whole:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -148,15 +149,16 @@ def _started(
     margins: Callable[[FloatArray], FloatArray],
     *,
     is_single: bool,
-    listed: Iterable[int] = (),
+    listed: Mapping[int, Sequence[float]] = MappingProxyType({}),
 ) -> TreeEnsemble:
     """Boosted trees with the margins before any, which are the same for all rows.
 
-    listed : columns of categories
+    listed : column of categories -> the values that stand for them
     """
     n_columns = int(model.n_features_in_)
     rows = np.random.default_rng(0).normal(size=(PROBE_ROWS, n_columns))
-    rows[:, list(listed)] = 0.0
+    for j, values in listed.items():
+        rows[:, j] = next(iter(values), np.nan)
     found = margins(rows)
     alone = TreeEnsemble.of(trees, np.zeros(found.shape[1]), is_single=is_single)
     before = found - alone.margins(rows)

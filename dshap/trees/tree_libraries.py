@@ -140,11 +140,11 @@ class XGBoostTrees:
         )
         if strange := [j for j in given if j not in marked]:
             raise InputError(
-                f"categories names {_called(self.names, strange[0])}, a column of numbers: leave "
+                f"categories names {called(self.names, strange[0])}, a column of numbers: leave "
                 "it out"
             )
         if unknown := [j for j in marked if j not in kept and j not in given]:
-            name = _called(self.names, unknown[0])
+            name = called(self.names, unknown[0])
             raise InputError(
                 f"XGBoost did not keep the categories of {name} (it does from version 3.1 on, of "
                 "data frames): give "
@@ -375,7 +375,7 @@ def refuse_other_lists(kept: Categories, given: Categories, names: Sequence[str]
             else:
                 known = "the model keeps fewer lists"
             raise InputError(
-                f"categories of {_called(names, j)} are {_head(listed)}, and {known}: give those"
+                f"categories of {called(names, j)} are {_head(listed)}, and {known}: give those"
             )
 
 
@@ -385,7 +385,8 @@ def _head(categories: tuple[Any, ...]) -> str:
     return f"[{shown}{', …' if len(categories) > SHOWN else ''}]"
 
 
-def _called(names: Sequence[str] | None, j: int) -> str:
+def called(names: Sequence[str] | None, j: int) -> str:
+    """The name of a column in messages."""
     return repr(names[j] if names is not None else f"x{j}")
 
 

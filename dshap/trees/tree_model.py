@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dshap.core.duck_typing import of_estimator
+from dshap.core.duck_typing import is_real, of_estimator
 from dshap.core.errors import InputError, PredictError, unknown_name
 from dshap.core.floats import LARGEST_WHOLE, rounded_refusal
 from dshap.core.records import FloatArray, digest_of
@@ -25,7 +25,7 @@ from dshap.predictors.named import (
 )
 from dshap.trees.ensemble import TreeEnsemble
 from dshap.trees.tree_kinds import library_of
-from dshap.trees.tree_libraries import Library
+from dshap.trees.tree_libraries import Library, called
 from dshap.trees.tree_scale import MarginLink, link_of_margins
 
 PROBE_ROWS = 64
@@ -73,7 +73,6 @@ class TreeModel(NamedModel):
         self.scale = link.scale_with(classes)
         super().__init__(library.n_columns, n_outputs, feature_names, output_names)
         self.categories = {self.column_names[j]: kept for j, kept in codes.items()}
-        _check_categories(self.categories)
 
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
         """A copy with longer lists of categories; the added ones were not in the fit."""
@@ -194,6 +193,7 @@ def model_of_trees(
     library: Library = library_of(model)(model)
     names = names_of(feature_names, library.names or fitted_names_of(model), background)
     codes = library.coded(_by_position(checked(categories=categories)[0], names))
+    _check_categories({called(names, j): kept for j, kept in codes.items()})
     trees = library.parsed()
     link = _tried(library, trees, codes)
     named = _classes(link, trees.n_outputs, classes, of_estimator(model, "classes_"))
@@ -274,7 +274,7 @@ def made_up(
         elif np.isfinite(own).any():
             probe[PROBE_ROWS:, j] = rng.choice(own[np.isfinite(own)], PROBE_ROWS)
     for j, kept in codes.items():
-        probe[:, j] = rng.integers(0, len(kept), len(probe))
+        probe[:, j] = rng.choice([*range(len(kept))] or [np.nan], len(probe))
     return probe
 
 
@@ -323,14 +323,19 @@ def _by_position(
 
 
 def _check_categories(categories: Mapping[str, tuple[Any, ...]]) -> None:
-    """Raise InputError for categories that mix text and numbers, or that float64 would round."""
+    """Raise InputError for categories that are neither text nor numbers, or that float64 would round."""
     for name, kept in categories.items():
         numbers = [value for value in kept if not isinstance(value, str)]
         if numbers and len(numbers) != len(kept):
             raise InputError(
-                f"column {name!r} has categories that are text and numbers: make them all text, "
+                f"column {name} has categories that are text and numbers: make them all text, "
                 "fit again"
             )
         for value in numbers:
+            if not is_real(value):
+                raise InputError(
+                    f"column {name} has categories of type {type(value).__name__}: make them text "
+                    "(astype(str)), fit again"
+                )
             if abs(value) > LARGEST_WHOLE:
-                raise InputError(rounded_refusal(f"categories of column {name!r}", value))
+                raise InputError(rounded_refusal(f"column {name}", value))

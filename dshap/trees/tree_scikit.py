@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dshap.core.duck_typing import of_estimator
+from dshap.core.duck_typing import is_real, of_estimator
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.core.scales import PATH, TARGET
@@ -95,9 +95,17 @@ class HistogramTrees(ScikitTrees):
 
     def _read(self) -> TreeEnsemble:
         self._kept = _kept_by_histogram(self.model)
-        listed: Mapping[int, Sequence[float]] = self._kept
         if self.names is not None:
-            listed = {j: range(len(kept)) for j, kept in self._kept.items()}
+            listed: Mapping[int, Sequence[Any]] = {
+                j: range(len(kept)) for j, kept in self._kept.items()
+            }
+        elif strange := [j for j, kept in self._kept.items() if not all(map(is_real, kept))]:
+            raise InputError(
+                f"column {strange[0]} holds categories that are no numbers, and the columns have no "
+                "names that are text: fit the model on a data frame with such names"
+            )
+        else:
+            listed = self._kept
         return histogram_ensemble(self.model, self._margins, listed)
 
     def coded(self, given: Categories) -> Categories:

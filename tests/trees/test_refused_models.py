@@ -92,6 +92,39 @@ def test_classes_of_several_targets():
         Trees(model)
 
 
+def with_categories(categories: Any, name: Any = "town") -> Any:
+    """Histogram boosting that was fitted on a column of these categories beside one of numbers."""
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
+    rows = pandas.DataFrame({name: pandas.Categorical(categories), name * 2: X[:, 0]})
+    model = ensemble.HistGradientBoostingRegressor(max_iter=3, categorical_features="from_dtype")
+    return model.fit(rows, Y)
+
+
+@pytest.mark.parametrize(
+    ("categories", "name", "said"),
+    [
+        (np.arange(200).astype("datetime64[D]"), "town", "'town' has categories of type"),
+        (
+            RNG.choice([2**60, 2**60 + 1], 200),
+            "town",
+            "'town' holds the integer 1152921504606846976",
+        ),
+        (RNG.choice(["Köln", "Ω"], 200), 1, "column 0 holds categories that are no numbers"),
+    ],
+)
+def test_categories_that_rows_cannot_hold(categories, name, said):
+    model = with_categories(categories, name)
+    with pytest.raises(InputError, match=said):
+        Trees(model)
+
+
+def test_a_column_that_was_missing_in_the_whole_fit():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    model = with_categories(pandas.Categorical([None] * 200, categories=["Köln"]))
+    assert Trees(model).n_players == 2
+
+
 def test_an_embedding_by_trees():
     model = of_scikit("RandomTreesEmbedding").fit(X)
     with pytest.raises(InputError, match="RandomTreesEmbedding has no predict"):

@@ -130,6 +130,8 @@ def test_on_a_cluster_in_any_parts(span, table, client):
             "background or data .*rows hold NaN or infinity",
         ),
         (lambda m, x: dshap.explain(Trees(m, "nowhere"), x), "no Parquet file at nowhere"),
+        (lambda m, x: dshap.prepare(Trees(m, "all"), store="p"), "holds no rows to learn from"),
+        (lambda m, x: dshap.prepare(Trees(m), store="p"), "holds no rows to learn from"),
     ],
 )
 def test_bad_input_is_refused_in_a_line(make, said, table):
