@@ -20,13 +20,13 @@ from tests.house import circles, importers_of_designs, measured, members
 # Nodes were raised by a thirtieth, and classes by 19, when trees got an engine of their own: parsers of four
 # libraries, tables of patterns, quadrature, walks and counts of backgrounds, in place of shap's.
 BOUNDS = {
-    "syntax nodes": 388_000,
+    "syntax nodes": 388_500,
     "syntax nodes in a hundred statements": 717,
     "assignments of several things at once": 4,
     "ternaries": 388,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 756,
+    "classes": 757,
     "protocols": 48,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,

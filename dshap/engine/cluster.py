@@ -9,11 +9,12 @@ import contextlib
 import ctypes
 import functools
 import logging
+import math
 import operator
 import time
 import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cloudpickle
@@ -40,7 +41,7 @@ from dshap.engine.clusters.inspection import (
     with_other_versions,
 )
 from dshap.engine.graph import Call, OnDone, OnFailed, Reduction
-from dshap.engine.lifetimes import Patience, say_nothing
+from dshap.engine.lifetimes import WATCH_S, Patience, say_nothing
 from dshap.loops import warm_up
 
 M_MMAP_THRESHOLD = -3
@@ -121,6 +122,28 @@ class _Batch:
             on_done(self.reduction, result)
 
 
+@dataclass
+class _Window:
+    """The batches that have been submitted and have not ended, and how many tasks there may be."""
+
+    size: int = 0
+    running: dict[Future, _Batch] = field(default_factory=dict)
+    n_tasks: int = 0
+
+    @property
+    def room(self) -> int:
+        return self.size - self.n_tasks
+
+    def add(self, batch: _Batch) -> None:
+        self.running[batch.future] = batch
+        self.n_tasks += batch.n_tasks
+
+    def end(self, future: Future) -> _Batch:
+        batch = self.running.pop(future)
+        self.n_tasks -= batch.n_tasks
+        return batch
+
+
 def _n_last(reduction: Reduction) -> int:
     """The number of leaves in the last chain, the leaves of leaves not counted."""
     if reduction.chain == 1:
@@ -167,6 +190,8 @@ class DaskExecutor:
         self._seen = seen or {}
         self._is_checked = False
         self._workers = set[str](client.nthreads())
+        self._n_threads = 0
+        self._counted_at = -math.inf
         self._n_lost = 0
         self._strangers = set[str]()
 
@@ -249,41 +274,40 @@ class DaskExecutor:
     def _run(
         self, run: str, reductions: Iterator[Reduction], on_done: OnDone, on_failed: OnFailed | None
     ) -> None:
-        batches = self._batches(run, reductions)
-        running: dict[Future, _Batch] = {}
+        window = _Window()
+        batches = self._batches(run, reductions, window)
         finished = as_completed(loop=self.client.loop)
 
-        def submit_next() -> bool:
-            batch = next(batches, None)
-            if batch is None:
-                return False
-            running[batch.future] = batch
-            finished.add(batch.future)
-            return True
-
-        def n_tasks() -> int:
-            return sum(batch.n_tasks for batch in running.values())
-
-        # workers are counted anew, as they come and go; while the last tasks of a batch run,
-        # those of the next keep the other workers busy
+        # while the last tasks of a batch run, those of the next keep the other workers busy
         def fill_window() -> None:
-            workers = self.client.nthreads()
-            self.tell_lost(set(workers))
-            window = window_of(sum(workers.values()), self._grows)
-            while (n_tasks() < window or len(running) == 1) and submit_next():
-                pass
+            window.size = window_of(self._n_threads_now(), self._grows)
+            while window.room > 0 or len(window.running) == 1:
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                window.add(batch)
+                finished.add(batch.future)
 
         try:
             fill_window()
-            for future in self._patience.completed(finished, self._is_manned):
-                batch = running.pop(future)
-                batch.end(self._fetched, on_done, on_failed)
-                if batch.reduction is not None:  # others are yet to be added
-                    future.release()
+            for futures in self._patience.completed(finished, self._is_manned):
+                ended = [window.end(future) for future in futures]
+                fetch = self._fetch_of([batch.future for batch in ended if batch.reduction])
+                for batch in ended:
+                    batch.end(fetch, on_done, on_failed)
+                    if batch.reduction is not None:  # others are yet to be added
+                        batch.future.release()
                 fill_window()
         finally:
-            if running:
-                self.client.cancel(list(running), force=True)
+            if window.running:
+                self.client.cancel(list(window.running), force=True)
+
+    def _n_threads_now(self) -> int:
+        """The threads of all workers, counted anew once a second, as workers come and go."""
+        now = time.monotonic()
+        if now - self._counted_at >= WATCH_S or not self._workers:
+            self._has_workers()
+        return self._n_threads
 
     def results(self, futures: Sequence[Future]) -> list[Any]:
         """The results of futures once all have ended.
@@ -298,13 +322,31 @@ class DaskExecutor:
             pass
         return [self._fetched(future) for future in futures]
 
+    def _fetch_of(self, futures: Sequence[Future]) -> Callable[[Future], Any]:
+        """A function that gives the result of each of some futures, which are fetched together."""
+        ended = {future.key: future for future in futures if future.status == "finished"}
+        found: dict[Any, Any] = {}
+        if len(ended) > 1:
+            found = self._patience.answer(
+                lambda: self.client.gather(ended, errors="skip"), self._is_manned
+            )
+
+        def fetch(future: Future) -> Any:
+            if future.key in found:
+                return found[future.key]
+            return self._fetched(future)
+
+        return fetch
+
     def _fetched(self, future: Future) -> Any:
         """The result of a future that has ended."""
-        return self._patience.result(future, self._is_manned)
+        return self._patience.answer(future.result, self._is_manned)
 
     def _has_workers(self) -> bool:
         """Whether a worker is there; those that are lost are told."""
         workers = self.client.nthreads()
+        self._counted_at = time.monotonic()
+        self._n_threads = sum(workers.values())
         self.tell_lost(set(workers))
         return bool(workers)
 
@@ -350,12 +392,37 @@ class DaskExecutor:
                 "sent away"
             )
 
-    def _batches(self, run: str, reductions: Iterable[Reduction]) -> Iterator[_Batch]:
-        """Submit one reduction after the other, a batch of tasks with each step."""
-        for number, reduction in enumerate(reductions):
-            submit = functools.partial(self._submit, -number)
-            last = yield from self._submitted(run, reduction, submit)
-            yield _Batch(last, _n_last(reduction) or 1, reduction)
+    def _batches(
+        self, run: str, reductions: Iterator[Reduction], window: _Window
+    ) -> Iterator[_Batch]:
+        """Submit one reduction after the other, a batch of tasks with each step.
+
+        Those that are a single task are submitted together, as many as there is room for.
+        """
+        number = 0
+        for first in reductions:
+            alone = []
+            following: Reduction | None = first
+            while following is not None and not following.leaves:
+                alone.append(following)
+                following = None
+                if len(alone) < window.room:
+                    following = next(reductions, None)
+            futures = self.client.map(
+                functools.partial(call_task, run),
+                [reduction.finish for reduction in alone],
+                [None] * len(alone),
+                priority=-number,
+                pure=False,
+            )
+            for reduction, future in zip(alone, futures, strict=True):
+                yield _Batch(future, 1, reduction)
+            number += len(alone)
+            if following is not None:
+                submit = functools.partial(self._submit, -number)
+                last = yield from self._submitted(run, following, submit)
+                yield _Batch(last, _n_last(following) or 1, following)
+                number += 1
 
     def _submitted(
         self, run: str, reduction: Reduction, submit: Callable[..., Future]

@@ -39,8 +39,8 @@ class Patience:
     alone_since: float | None = None
     """The time at which no worker was left; None while there is one."""
 
-    def completed(self, finished: Any, has_workers: Callable[[], bool]) -> Iterator[Any]:
-        """Yield the futures of `as_completed` as they end.
+    def completed(self, finished: Any, has_workers: Callable[[], bool]) -> Iterator[list[Any]]:
+        """Yield the futures of `as_completed` as they end, all that have ended at a time.
 
         `has_workers` tells whether a worker is there; it is called every second while no task ends.
 
@@ -57,12 +57,12 @@ class Patience:
                     finished.thread_condition.wait(timeout=self._step_s)
             if finished.has_ready():
                 self._has_ended()
-                yield next(finished)
+                yield finished.next_batch(block=False)
             else:
                 self._look(has_workers)
 
-    def result(self, future: Any, has_workers: Callable[[], bool]) -> Any:
-        """Fetch the result of a future that has ended.
+    def answer[Answer](self, ask: Callable[[], Answer], has_workers: Callable[[], bool]) -> Answer:
+        """Ask for results of futures that have ended.
 
         A result that is lost with its worker is computed anew, which waits for a worker as any task.
 
@@ -71,12 +71,12 @@ class Patience:
         InputError, InterruptedRunError
             As in `completed`; else the error of the task.
         """
-        fetched: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        threading.Thread(target=_fetch, args=(future, fetched), daemon=True).start()
-        while not concurrent.futures.wait([fetched], timeout=self._step_s).done:
+        answered: concurrent.futures.Future[Answer] = concurrent.futures.Future()
+        threading.Thread(target=_answer, args=(ask, answered), daemon=True).start()
+        while not concurrent.futures.wait([answered], timeout=self._step_s).done:
             self._look(has_workers)
         self._has_ended()
-        return fetched.result()
+        return answered.result()
 
     @property
     def _step_s(self) -> float:
@@ -132,9 +132,9 @@ class Patience:
         self.say(f"the cluster has a worker again, after {waited_s:.0f} s", event="workers_back")
 
 
-def _fetch(future: Any, fetched: concurrent.futures.Future[Any]) -> None:
-    """Hand over the result of a Dask future, or the error that fetching it raises."""
+def _answer(ask: Callable[[], Any], answered: concurrent.futures.Future[Any]) -> None:
+    """Hand over what a call gives, or the error that it raises."""
     try:
-        fetched.set_result(future.result())
+        answered.set_result(ask())
     except BaseException as error:  # whatever it is, the thread that waits raises it
-        fetched.set_exception(error)
+        answered.set_exception(error)

@@ -295,6 +295,45 @@ def total_of(context, total):
     return total
 
 
+@pytest.mark.cluster
+@pytest.mark.parametrize("told", [True, False])
+def test_single_tasks_are_submitted_together_and_end_as_in_the_loop(client, told):
+    """Among reductions with leaves, and with some that fail; more of them than are ever waited for."""
+
+    def single(context, total, i):
+        assert total is None
+        if i % 17 == 5:
+            raise ValueError(f"no {i}")
+        return 10 * i + context
+
+    work = [
+        Reduction(f"{i}", tuple(Call(lambda c: c) for _ in range(3)), Call(total_of))
+        if i % 11 == 3
+        else Reduction(f"{i}", (), Call(single, (i,)))
+        for i in range(120)
+    ]
+    for executor in (LoopExecutor(), DaskExecutor(client)):
+        done, failed = {}, {}
+        if not told:
+            with pytest.raises(ValueError, match="no 5"):
+                executor.run(7, iter(work), into(done))
+            continue
+        executor.run(7, iter(work), into(done), into(failed))
+        assert {name: str(error) for name, error in failed.items()} == {
+            f"{i}": f"no {i}" for i in range(5, 120, 17) if i % 11 != 3
+        }
+        assert done == {
+            f"{i}": 21 if i % 11 == 3 else 10 * i + 7
+            for i in range(120)
+            if i % 17 != 5 or i % 11 == 3
+        }
+
+
+def into(found):
+    """A callback that keeps what each reduction gives."""
+    return lambda reduction, given: found.update({reduction.name: given})
+
+
 @pytest.mark.slow
 @pytest.mark.cluster
 def test_a_reduction_of_many_leaves_is_submitted_chain_by_chain(client, monkeypatch):
