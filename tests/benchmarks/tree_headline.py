@@ -41,10 +41,10 @@ def made_up(n: int, seed: int) -> Any:
     return x
 
 
-def fitted() -> Any:
+def fitted(n: int) -> Any:
     import xgboost
 
-    x = made_up(FITTED, 0)
+    x = made_up(n, 0)
     y = np.sin(x[:, 0]) * x[:, 1] + x[:, 2] * x[:, 3] + 0.3 * x[:, 4:60].sum(axis=1)
     model = xgboost.XGBRegressor(n_estimators=100, max_depth=6, learning_rate=0.1, n_jobs=1)
     return model.fit(x, y)
@@ -61,13 +61,13 @@ def write(path: Path, n: int, seed: int) -> None:
             file.write_table(pa.table([x[:, j] for j in range(D)], schema=schema))
 
 
-def whole(n: int, n_background: int) -> None:
+def whole(n: int, n_background: int, n_fitted: int) -> None:
     """All rows into a store, by two workers; seconds, processor seconds and peaks."""
     from dshap.engine import DaskExecutor, local_client, shut_down
     from dshap.engine.peaks import PeakMeter, on_workers
 
     folder = Path(tempfile.mkdtemp())
-    model = fitted()
+    model = fitted(n_fitted)
     write(folder / "rows.parquet", n, 1)
     write(folder / "background.parquet", n_background, 2)
     client = local_client(2, memory_limit="2GiB")
@@ -98,12 +98,12 @@ def whole(n: int, n_background: int) -> None:
         shutil.rmtree(folder)
 
 
-def beside(n: int, n_background: int) -> None:
+def beside(n: int, n_background: int, n_fitted: int) -> None:
     """Both sides in one process, in turn, with everything: counts, tables, rows."""
     import pandas as pd
     from woodelf import WoodelfExplainer
 
-    model = fitted()
+    model = fitted(n_fitted)
     rows, background = made_up(n, 1), made_up(n_background, 2)
 
     def ours() -> Any:
@@ -139,10 +139,11 @@ def main() -> None:
     print(machine())
     scale = 1_000 if given.tiny else 1
     n, n_background = given.rows // scale, given.background // scale
+    n_fitted = min(FITTED, n)
     if given.peer:
-        beside(n // 10, n_background // 10)
+        beside(n // 10, n_background // 10, n_fitted)
     else:
-        whole(n, n_background)
+        whole(n, n_background, n_fitted)
 
 
 if __name__ == "__main__":
