@@ -42,6 +42,15 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
+def _values(column: pa.Array) -> pa.Array:
+    """The values of a column, also of one that is stored as a dictionary."""
+    kind = column.type
+    if pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
+        # of polars; Arrow casts the text of a dictionary, and takes none of views
+        column = column.cast(pa.dictionary(kind.index_type, pa.large_string()))
+    return column.cast(_plain(column.type))
+
+
 def is_number(kind: pa.DataType) -> bool:
     """Whether a column becomes float64.
 
@@ -129,7 +138,7 @@ def _arrow_ready(values: NDArray[Any]) -> NDArray[Any]:
 
 def number_array(column: pa.Array, name: str) -> FloatArray:
     """The column as float64 (n,), with null as NaN; integers beyond ±2^53 are refused."""
-    plain = column.cast(_plain(column.type))
+    plain = _values(column)
     if pa.types.is_int64(plain.type) or pa.types.is_uint64(plain.type):
         for extreme in pc.min_max(plain).as_py().values():
             if extreme is not None and abs(extreme) > LARGEST_WHOLE:
@@ -142,7 +151,7 @@ def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNK
 
     `unknown` stands for a value that is not in the list, NaN for null.
     """
-    plain = column.cast(_plain(column.type))
+    plain = _values(column)
     is_missing = plain.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
     if is_missing.all():  # of any type, which need not be that of the categories
         return np.full(len(plain), np.nan)
@@ -166,7 +175,7 @@ def time_array(column: pa.Array, name: str) -> FloatArray:
     """
     if pa.types.is_null(column.type):  # only missing values
         return np.full(len(column), np.nan)
-    return microseconds(column.cast(_plain(column.type)).to_numpy(zero_copy_only=False), name)
+    return microseconds(_values(column).to_numpy(zero_copy_only=False), name)
 
 
 def spooled_times(values: NDArray[Any], kind: str) -> pa.Array:
@@ -181,15 +190,15 @@ def kept_array(column: pa.Array, name: str, dtype: np.dtype[Any]) -> NDArray[Any
     if dtype.kind == "M":
         return from_microseconds(time_array(column, name), str(dtype))
     if dtype.kind == "T":
-        return np.array(column.cast(pa.large_string()).to_pylist(), dtype=TEXT)
+        return np.array(_values(column).cast(pa.large_string()).to_pylist(), dtype=TEXT)
     if dtype.kind == "f":
         return number_array(column, name).astype(dtype, copy=False)
-    return np.asarray(column.cast(_plain(column.type)).to_numpy(zero_copy_only=False), dtype=dtype)
+    return np.asarray(_values(column).to_numpy(zero_copy_only=False), dtype=dtype)
 
 
 def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], BoolArray | None]:
     """The key (n,) in `KEY_DTYPES[dtype]` and its null flags (n,), None if it has no null."""
-    plain = column.cast(_plain(column.type))
+    plain = _values(column)
     kind = KEY_ARROW.get(dtype) or pa.timestamp("ns", tz=getattr(plain.type, "tz", None))
     try:
         values = plain.cast(kind)

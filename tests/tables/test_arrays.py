@@ -7,7 +7,9 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor
 
+import dshap
 from dshap.core.errors import InputError
 from dshap.core.types import RowReader
 from dshap.tables import ArraySource, from_pandas, open_source
@@ -122,6 +124,21 @@ def test_a_frame_is_taken_by_the_values_it_holds():
     dtypes = ["float64", "float64", "int16", "bool", "float64", "int64", "float64", "float64"]
     assert [block.columns[name].dtype.name for name in NUMBERS] == dtypes
     assert block.is_ok.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("kind", ["Categorical", "Enum"])
+def test_categories_of_polars(kind):
+    """Dictionaries of string views, as categories and as kept text."""
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    dtype = polars.Categorical if kind == "Categorical" else polars.Enum(["Köln", "z"])
+    given = polars.DataFrame(
+        {"town": polars.Series(["z", "Köln", None], dtype=dtype), "x": [1, 2, 3]}
+    )
+    model = HistGradientBoostingRegressor(max_iter=2, categorical_features=[0])
+    model.fit(given.with_columns(polars.col("town").cast(polars.String)).to_pandas(), [1, 2, 3])
+    cube = dshap.explain(dshap.values.Trees(model), given, missing="pass")
+    assert cube["row_town"].values.tolist()[:2] == ["z", "Köln"]
+    assert (cube.status == 1).all()
 
 
 def test_keys_of_a_frame():
