@@ -36,7 +36,7 @@ NEEDED = ("slurmctld", "slurmd", "munged", "unshare", "sshd", "ssh-keygen")
 STATUS = "~~~~ exit status "
 SLURM = str(ROOT / "cluster" / "slurm_here.sh")
 PATIENCE_S = 600
-ALL_OK = "dshap status lifts.zarr | grep '2,000 ok, 0 pending'"
+ALL_OK = "dshap status build/array | grep '2,000 ok, 0 pending'"
 
 
 @dataclass(frozen=True)
@@ -68,13 +68,13 @@ HOW: Mapping[str, How] = {
         "on two virtual nodes of two cores; then all rows are explained",
         edits={"1-64": "1-3", "auto/64": "auto/3", "per-task=4": "per-task=1"},
         under=SLURM,
-        before="rm -rf lifts.zarr",
+        before="rm -rf build/array",
         after=f"{EMPTY_QUEUE}; {ALL_OK}",
     ),
     "aws_batch.sh": How(
         "read by aws and by its model of the service; commands run one after the other",
         edits={"size=64": "size=3", "auto/64": "auto/3"},
-        before="rm -rf lifts.zarr",
+        before="rm -rf build/array",
         after=ALL_OK,
     ),
     "apply.sh": How("valid by the schemas; each command of the pods is run in mounts like a pod's"),
