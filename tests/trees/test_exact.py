@@ -16,8 +16,10 @@ import pytest
 
 from dshap.core.errors import InputError
 from dshap.loops.tree_cut import MAX_BITS
+from dshap.loops.tree_rows import TILE
+from dshap.trees.coding import SHORT
 from dshap.trees.ensemble import Tree, TreeEnsemble
-from dshap.trees.exact import CountedRows, Division, ExactTrees
+from dshap.trees.exact import MIN_LANES, CountedRows, Division, ExactTrees
 from dshap.trees.products import TreeProducts
 from dshap.trees.walks import MAX_WALKED
 from dshap.values import Trees
@@ -366,6 +368,47 @@ def test_counts_of_parts_of_groups(fitted, grouping):
     itself = replace(division, counted_groups=division.groups)
     wanted = itself.counted(x, np.ones(len(x), np.int64)).counts
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_a_tree_of_many_nodes_takes_fewer_rows_at_a_time(pairs):
+    """Decisions of a tile stay within `MAX_DECISION_BYTES`: any tiles give a row the same bits."""
+    tree = pytest.importorskip("sklearn.tree", reason="scikit-learn is not installed")
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4_000, 2))
+    model = tree.DecisionTreeRegressor(random_state=0).fit(x, rng.normal(size=4_000))
+    trees = Trees(model).model.trees
+    for counts in (None, counted(trees, np.arange(2), x[:50])):
+        exact = ExactTrees.of(trees, np.arange(2), counts, pairs=pairs)
+        lanes = exact.division.lanes
+        assert MIN_LANES < lanes < TILE
+        rows = x[: 2 * lanes + 1]
+        found = exact.values(rows)
+        for place in (0, lanes - 1, lanes, 2 * lanes):
+            alone = exact.values(rows[place : place + 1])
+            np.testing.assert_array_equal(found[place : place + 1], alone)
+        if not pairs:
+            total = exact.base + found.sum(axis=1)
+            np.testing.assert_allclose(total, trees.margins(rows), atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [SHORT - 1, SHORT, SHORT + 1, 70_000])
+def test_codes_of_a_column_with_many_thresholds(n):
+    """Two bytes up to `SHORT` thresholds, then four: the largest codes are no missing value."""
+    left, right, column = np.full((3, 2 * n + 1), -1)
+    inner = 2 * np.arange(n)
+    left[inner], right[inner], column[inner] = inner + 1, inner + 2, 0
+    threshold = np.zeros(2 * n + 1)
+    threshold[inner] = np.arange(n)
+    values = np.where(left < 0, np.arange(2.0 * n + 1), 0.0)[:, None]
+    missing_left = np.zeros(2 * n + 1, bool)
+    tree = Tree(left, right, column, threshold, missing_left, np.ones(2 * n + 1), values)
+    decisions = TreeEnsemble.of([tree], np.zeros(1), is_single=False).decisions
+    codes = decisions.columns.codes(
+        np.array([[-1.0], [0.0], [0.5], [n - 1.0], [n + 9.0], [np.nan]])
+    )
+    assert codes.dtype == (np.uint16 if n <= SHORT else np.uint32)
+    assert codes[0].tolist() == [0, 0, 1, n - 1, n, np.iinfo(codes.dtype).max]
 
 
 def test_a_root_without_training_weight():

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import dshap
+from dshap.attributors.trees import TreeForm
 from dshap.core.errors import InputError
 from dshap.values import Marginal, Trees
 
@@ -216,6 +217,16 @@ def test_weights_of_skipped_rows_alone(table):
     holes = np.where(np.arange(5)[:, None] == 2, np.nan, x[:5])
     with pytest.raises(InputError, match="all background rows that have weight are left out"):
         dshap.explain(Trees(model, holes, weights=[0, 0, 1, 0, 0]), x[:9], missing="skip")
+
+
+def test_rows_beyond_one_call_of_the_engine(table):
+    """A row has the same bits whichever block it stands in."""
+    x, model = table
+    n = TreeForm.micro_rows
+    rows = np.tile(x, (n // len(x) + 1, 1))[: n + 3]
+    found = dshap.explain(Trees(model, x), rows, instance_tile=n + 3).attribution
+    wanted = dshap.explain(Trees(model, x), rows[n - 2 :]).attribution
+    np.testing.assert_array_equal(found[n - 2 :], wanted)
 
 
 def test_a_background_that_is_read_wrongly(table):
