@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from inspect import isfunction, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dshap import report
 from dshap.core.capabilities import is_of_texts
 from dshap.core.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
 from dshap.core.options import RULES
@@ -22,7 +24,7 @@ from dshap.cube.datasets import loaded
 from dshap.cube.methods import offer, summary_line
 from dshap.models import KernelModel
 from dshap.predictors.times import times_of
-from dshap.report import diff, pictures_of_a_cube
+from dshap.report import diff
 from dshap.report.shap_values import to_shap
 from dshap.run.explanation import Explanation
 from dshap.run.fitting import fit_models
@@ -55,6 +57,21 @@ __all__ = [
 ]
 IN_MEMORY_BYTES = 2 << 30
 """The largest cube, in bytes of attributions and columns, that store=None computes."""
+
+
+def pictures_of_a_cube() -> list[Callable[..., Any]]:
+    """The functions of `dshap.report` that draw a cube.
+
+    Their first parameter is `cube`, and they take the axes `ax` to draw in.
+    """
+    given = (getattr(report, name) for name in report.__all__)
+    functions = [each for each in given if isfunction(each)]
+    return [each for each in functions if _draws_a_cube([*signature(each).parameters])]
+
+
+def _draws_a_cube(parameters: list[str]) -> bool:
+    return parameters[:1] == ["cube"] and "ax" in parameters
+
 
 offer(*pictures_of_a_cube(), diff, to_shap, to_frame)
 

@@ -50,6 +50,8 @@ TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 
 def main() -> None:
     """Run the `dshap` command."""
+    # the search for plugins of pydantic, none of which job files have, reads every installed package
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     cli(prog_name="dshap")
 
 
@@ -154,6 +156,17 @@ def command(
     for option in (AS_JSON, QUIET, VERBOSE):
         guarded = option(guarded)
     return group.command(name)(guarded)
+
+
+def on_one_thread(function: Callable[..., None]) -> Callable[..., None]:
+    """A command that computes nothing: numpy starts no threads for it, one for each core else."""
+
+    @functools.wraps(function)
+    def alone(*args: Any, **options: Any) -> None:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        function(*args, **options)
+
+    return alone
 
 
 def _set_up(quiet: bool, verbose: bool, log: _Log) -> Sequence[int]:
@@ -467,6 +480,7 @@ def check_of_job(
 @click.option(
     "--defaults", is_flag=True, help="Every key, those that the job leaves out too, and its origin."
 )
+@on_one_thread
 def job(
     job_file: str,
     settings: tuple[str, ...],
@@ -667,6 +681,7 @@ RUN_OF_STORE = click.option(
 @command
 @STORE
 @RUN_OF_STORE
+@on_one_thread
 def status(store: str, run_id: str, as_json: bool, quiet: bool) -> None:
     """Show how many rows and blocks are done, failed and left, and whether a run is going on."""
     from dshap.cube import named_cubes
@@ -691,6 +706,7 @@ def _store(given: str) -> Place:
 
 @command
 @STORE
+@on_one_thread
 def runs(store: str, as_json: bool, quiet: bool) -> None:
     """Show the runs of a job's store: when, how they ended, how many rows; --json says all."""
     from dshap.jobs import runs_summary
@@ -706,6 +722,7 @@ def runs(store: str, as_json: bool, quiet: bool) -> None:
 @command
 @STORE
 @RUN_OF_STORE
+@on_one_thread
 def show(store: str, run_id: str, as_json: bool, quiet: bool) -> None:
     """Show how much each feature matters, over the rows that are finished so far."""
     from dshap.cube import named_cubes
@@ -1169,7 +1186,7 @@ def manifest(
     size of [worker], which does all of the run.
     """
     from dshap.core.rules import as_path
-    from dshap.engine.clusters.kubernetes import as_yaml
+    from dshap.engine.clusters.yaml_text import as_yaml
     from dshap.jobs import Schedule, manifests_of
 
     folder = None

@@ -27,8 +27,9 @@ def files() -> list[Path]:
 
 @cache
 def tree_of(path: Path) -> ast.Module:
-    """The syntax tree of a module."""
-    return ast.parse(path.read_text())
+    """The syntax tree of a module; of a package with a stub that of both."""
+    stub = path.with_suffix(".pyi")
+    return ast.parse(path.read_text() + (stub.read_text() if stub.exists() else ""))
 
 
 @cache

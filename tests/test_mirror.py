@@ -15,6 +15,23 @@ BESIDE = {"benchmarks", "chaos", "documented", "golden", "oracles"}
 """Folders of tests that are of no room: speed and accuracy, commands of pages, stored numbers, and a
 second program."""
 ELSEWHERE = {
+    "analysis/segment_names.py": "analysis/test_segment_groups.py",
+    "core/late.py": "core/test_faces.py",
+    "cube/bucket_stores.py": "storage/test_objects.py",
+    "cube/importance.py": "cube/test_reader.py",
+    "cube/metadata.py": "cube/test_layout.py",
+    "cube/named_cubes.py": "cube/test_reader.py",
+    "cube/notes.py": "cube/test_reader.py",
+    "cube/progress.py": "cube/test_writer.py",
+    "cube/whole_arrays.py": "cube/test_shards.py",
+    "designs/kinds.py": "jobfile/test_kinds.py",
+    "engine/clusters/arrivals.py": "engine/clusters/test_jobqueue.py",
+    "engine/clusters/yaml_text.py": "engine/clusters/test_kubernetes.py",
+    "history/fits.py": "steps/test_shared_cubes.py",
+    "loops/codes.py": "loops/test_subset_products.py",
+    "loops/warming.py": "loops/test_subset_products.py",
+    "report/store_progress.py": "report/test_going_on.py",
+    "sinks/load.py": "sinks/test_loading.py",
     "analysis/column_values.py": "report/pictures/test_densities.py",
     "analysis/difference/compared_cubes.py": "analysis/difference/test_difference_record.py",
     "analysis/difference/cube_comparison.py": "analysis/difference/test_difference_record.py",

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.histograms import MAX_VALUE_BINS, category_bins, number_bins, value_bins
+from dshap.core.late import pd
 from dshap.core.records import FloatArray, Record
 from dshap.cube.columns import Columns as Columns
 from dshap.cube.columns import columns_of as columns_of

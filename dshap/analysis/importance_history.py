@@ -20,7 +20,7 @@ from dshap.core.errors import InputError, unknown_name
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.core.rules import as_place
-from dshap.cube import feature_importance, is_finished, named_cubes, open_cube, runs_of
+from dshap.cube import is_finished, named_cubes, open_cube, runs_of, stored_importance
 from dshap.cube.current import has_nights
 from dshap.storage.folder import Folder
 
@@ -135,7 +135,7 @@ def importance_history(
             f"{len(left)} runs of {folder} are not finished and left out: {', '.join(left[:4])}",
             stacklevel=3,
         )
-    tables = [feature_importance(folder / run) for run in runs]
+    tables = [stored_importance(folder / run).dataset() for run in runs]
     rankings = [
         output_ranking(run, table, output_of(table, output))
         for run, table in zip(runs, tables, strict=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dshap.analysis.agreement import ndcg, spearman
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
-from dshap.cube import feature_importance
+from dshap.cube import Importance, stored_importance
 from dshap.cube.datasets import names_along
 
 MANY_FEATURES = 300
@@ -64,12 +64,30 @@ def rankings(cubes: Mapping[str, Place]) -> list[Ranking]:
 
 
 def _of_cube(name: str, path: Place) -> list[Ranking]:
-    table = feature_importance(path)
-    outputs = names_along(table, "output")
+    found = stored_importance(path)
     return [
-        output_ranking(label_of(name, output, len(outputs)), table, j)
-        for j, output in enumerate(outputs)
+        _ranking(label_of(name, output, len(found.outputs)), found, j)
+        for j, output in enumerate(found.outputs)
     ]
+
+
+def _ranking(label: str, found: Importance, output: int) -> Ranking:
+    """The ranking of one output."""
+
+    def named(values: FloatArray) -> dict[str, float]:
+        return dict(zip(found.features, values[:, output].tolist(), strict=True))
+
+    magnitude = found.means["mean_magnitude"]
+    mean = found.means["mean"]
+    return Ranking(
+        label,
+        found.rows,
+        named(magnitude.value),
+        named(mean.value),
+        named(magnitude.std_error),
+        named(mean.std_error),
+        found.scale,
+    )
 
 
 def label_of(name: str, output: str, n_outputs: int) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from dshap.analysis.column_values import (
@@ -22,16 +20,16 @@ from dshap.analysis.column_values import (
     sample_of_column,
     value_names,
 )
+from dshap.analysis.segment_names import column_of_segment
 from dshap.analysis.tallies import BinnedColumn
 from dshap.analysis.view import View
 from dshap.core.errors import InputError
 from dshap.core.histograms import category_bins, number_bins
+from dshap.core.late import pd
 from dshap.cube.datasets import row_slices
 
 MAX_SEGMENTS = 200
 """The most segments of a column."""
-IN_BINS = re.compile(r"(.+):(\d+)")
-"""A column and the number of its bins, such as "age:5"."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +61,6 @@ def row_groups(view: View, columns: Columns, segment: str) -> RowGroups:
     # a category may have that name itself
     missing = "missing" + " (no value)" * ("missing" in names)
     return RowGroups(segment, found, (*names, missing))
-
-
-def column_of_segment(segment: str, columns: Collection[str]) -> str:
-    """The column of a segment: "age" of "age:5", unless a column has that very name."""
-    in_bins = IN_BINS.fullmatch(str(segment))
-    if in_bins is None or segment in columns:
-        return segment
-    return in_bins[1]
 
 
 def _one_each(view: View, columns: Columns, name: str) -> tuple[BinnedColumn, list[str]]:

@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csc_array
 
 from dshap.analysis.column_values import Columns, binned
 from dshap.analysis.segment_groups import RowGroups
@@ -95,7 +95,9 @@ def _sums(view: View, rows: slice, places: NDArray[np.int64], n_groups: int) -> 
             errors = errors[is_there]
     n, n_columns = places.shape
     ends = np.arange(0, n * n_columns + 1, n_columns)
-    members = csc_array((np.ones(places.size), places.ravel(), ends), shape=(n_groups, n))
+    members = scipy.sparse.csc_array(
+        (np.ones(places.size), places.ravel(), ends), shape=(n_groups, n)
+    )
 
     def by_group(values: FloatArray) -> FloatArray:
         """Sums over the rows (n, d) of each group: (s, d)."""

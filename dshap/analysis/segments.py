@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from dshap.analysis.column_values import Columns, columns_of
 from dshap.analysis.rankings import INTERVAL, Ranking
@@ -169,7 +169,7 @@ def _intervals(sums: FloatArray, counts: NDArray[np.int64]) -> tuple[Interval, I
     means = sums / rows
     found = estimates(named_means(means))
     square = means[0, STATISTICS.index("sum_of_squares")]
-    reach = stdtrit(np.maximum(rows - 1, 1), (1 + CONFIDENCE) / 2)
+    reach = scipy.special.stdtrit(np.maximum(rows - 1, 1), (1 + CONFIDENCE) / 2)
     reach = np.where(rows > 1, reach, np.nan) / np.sqrt(np.maximum(rows - 1, 1))
 
     def interval(name: str, statistic: str) -> Interval:

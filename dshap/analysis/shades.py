@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
+import scipy
 
 from dshap.core.histograms import bin_ends, number_of_bins
 from dshap.core.records import FloatArray, Moments, Record
@@ -81,7 +81,7 @@ def _on_grid(histogram: Moments, counts: FloatArray, grid: FloatArray) -> FloatA
     mass = np.stack([np.diff(np.interp(grid, ends, each)) for each in steps.T], axis=1)
     at = np.searchsorted(grid, lower[is_point], side="right") - 1
     np.add.at(mass, np.clip(at, 0, len(mass) - 1), flat[is_point])
-    smooth = gaussian_filter1d(mass, SMOOTHING * len(grid), axis=0, mode="constant")
+    smooth = scipy.ndimage.gaussian_filter1d(mass, SMOOTHING * len(grid), axis=0, mode="constant")
     return np.asarray(smooth.reshape(len(grid) - 1, *counts.shape[1:]))
 
 

@@ -9,13 +9,13 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from dshap.analysis.measures import measure_of_cube
 from dshap.analysis.rankings import Ranking, features_of, output_ranking
 from dshap.core.blocks import Status
 from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.late import xr
 from dshap.core.printing import label
 from dshap.core.records import FloatArray
 from dshap.cube.datasets import (

@@ -14,7 +14,8 @@ from dshap.core.players import Players
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked, finite_array
 from dshap.core.types import Design
-from dshap.designs import exact, permutation
+from dshap.designs.exact import exact
+from dshap.designs.permutation import permutation
 from dshap.values.linear_gaussian import LinearGaussian, LinearTransform
 from dshap.values.normal import SUM_ROWS, NormalTable
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap import loops
 from dshap.core.records import BoolArray, FloatArray
-from dshap.loops.product_games import exact_nodes
 
 AnyArray = NDArray[Any]
 
@@ -58,7 +58,7 @@ def reference_nodes(d: int, q: int) -> int:
     within 1/d of an end of [0, 1], and nodes come as near as 1.4/q². For factors in [0, 1]
     `worst_node_error` of that many is below 3e-5 for any d up to 1,000.
     """
-    return min(exact_nodes(d), max(2 * q, math.ceil(1.4 * math.sqrt(d))))
+    return min(loops.exact_nodes(d), max(2 * q, math.ceil(1.4 * math.sqrt(d))))
 
 
 class NodeCount(NamedTuple):
@@ -100,7 +100,7 @@ def node_count(
     """
     d = len(x)
     q = max(2, least + least % 2)
-    exact = exact_nodes(d)
+    exact = loops.exact_nodes(d)
     reference = min(exact, max(FIRST_REFERENCE, reference_nodes(d, q)))
     truth = game(x, background, coefficients, reference, rest=rest)
     while q < exact:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap import loops
 from dshap.attributors.closed_form import Checked, ClosedForm
 from dshap.attributors.nodes import (
     node_count,
@@ -20,14 +21,6 @@ from dshap.attributors.nodes import (
     rest_factor,
 )
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
-from dshap.loops.member_sums import subset_sum_bytes, subset_sums
-from dshap.loops.product_games import (
-    exact_nodes,
-    fourier_game_values,
-    product_game_bytes,
-    product_game_operations,
-    product_game_values,
-)
 from dshap.predictors.expansion import Expansion
 from dshap.values.background import herd
 from dshap.values.interventional import KernelInterventional
@@ -69,12 +62,16 @@ class RealPart:
     """An expansion with real factors, and the function of its product games."""
 
     expansion: Expansion
-    game: ClassVar[Callable[..., FloatArray]] = staticmethod(product_game_values)
 
     @staticmethod
     def of(expansion: Expansion) -> RealPart:
         """The part for real factors, or for complex Fourier factors."""
         return (FourierPart if np.iscomplexobj(expansion.coefficients) else RealPart)(expansion)
+
+    @property
+    def game(self) -> Callable[..., FloatArray]:
+        """The function of these factors."""
+        return loops.product_game_values
 
     def factors(self, rows: FloatArray, members: BoolArray) -> tuple[FloatArray, FloatArray]:
         """Factors of the players (d, n, r) and of the columns of no player (n, r)."""
@@ -85,7 +82,9 @@ class RealPart:
 class FourierPart(RealPart):
     """An expansion with complex factors of modulus 1, given by their angles."""
 
-    game = staticmethod(fourier_game_values)
+    @property
+    def game(self) -> Callable[..., FloatArray]:
+        return loops.fourier_game_values
 
     def factors(self, rows: FloatArray, members: BoolArray) -> tuple[FloatArray, FloatArray]:
         frequencies: FloatArray = self.expansion.term_frequencies  # type: ignore[attr-defined]
@@ -169,7 +168,9 @@ class Quadrature(ClosedForm):
         """`complement` (2t, r): Σ_b of products over the columns absent in a trial; `count`."""
         columns, _ = self._all_trials()
         expansion = self._expansion
-        sums = subset_sums(expansion, ~columns, rows, expansion.size, expansion.coefficients.dtype)
+        sums = loops.subset_sums(
+            expansion, ~columns, rows, expansion.size, expansion.coefficients.dtype
+        )
         return Moments({"complement": sums, "count": np.array(float(len(rows)))})
 
     def prepare(self, moments: Moments) -> State:
@@ -288,7 +289,7 @@ class Quadrature(ClosedForm):
         """
         if not len(rows):
             return Checked(np.zeros(self.value.n_outputs), {})
-        exact = exact_nodes(self._d)
+        exact = loops.exact_nodes(self._d)
         unit = state["unit"]
         nodes = state["nodes"]
         error = np.zeros(self.value.n_outputs)
@@ -365,10 +366,14 @@ class Quadrature(ClosedForm):
         return Cost(
             state_bytes=state,
             prepare_bytes=sent + trials + block + 2 * state,
-            task_bytes=sent + factors + product_game_bytes(rows, b, r, d, k, is_fourier=is_fourier),
-            operations=product_game_operations(n, b, r, d, PLANNED_NODES, is_fourier=is_fourier),
+            task_bytes=sent
+            + factors
+            + loops.product_game_bytes(rows, b, r, d, k, is_fourier=is_fourier),
+            operations=loops.product_game_operations(
+                n, b, r, d, PLANNED_NODES, is_fourier=is_fourier
+            ),
             moment_bytes=moments,
-            moment_task_bytes=sent + subset_sum_bytes(n, c, 2 * N_TRIALS, r, item) + moments,
+            moment_task_bytes=sent + loops.subset_sum_bytes(n, c, 2 * N_TRIALS, r, item) + moments,
             moment_operations=item / 4.0 * n * r * (2 * N_TRIALS + 8 * c),
         )
 

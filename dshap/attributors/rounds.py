@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from dshap.attributors.contraction import of_all_values
 from dshap.attributors.failing import Spared, kept_rows
@@ -142,4 +142,6 @@ def at_once(d: int, n_replicates: int) -> float:
     The Bonferroni correction: t_{R−1}(1 − 0.025/d)/t_{R−1}(0.975).
     """
     degrees = max(n_replicates - 1, 1)
-    return float(stdtrit(degrees, 1 - 0.025 / d) / stdtrit(degrees, 0.975))
+    return float(
+        scipy.special.stdtrit(degrees, 1 - 0.025 / d) / scipy.special.stdtrit(degrees, 0.975)
+    )

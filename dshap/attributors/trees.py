@@ -12,7 +12,7 @@ from dshap.attributors.closed_form import Checked, PairedForm
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
 from dshap.core.records import Cost, FloatArray, Moments, State
-from dshap.loops.tree_rows import TILE
+from dshap.loops.codes import TILE
 from dshap.trees.exact import CountedRows, Division, ExactTrees
 from dshap.trees.walks import MAX_WALKED
 from dshap.values.trees import INTERVENTIONAL, Trees

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from dshap.core.records import FloatArray
 
@@ -121,4 +121,6 @@ class GroupedDraws:
 
 def _fewer_degrees(n_groups: int, wanted: int) -> float:
     """The ratio of the quantiles of Student's t for this number of groups and the wanted one."""
-    return float(stdtrit(n_groups - 1, UPPER) / stdtrit(wanted - 1, UPPER))
+    return float(
+        scipy.special.stdtrit(n_groups - 1, UPPER) / scipy.special.stdtrit(wanted - 1, UPPER)
+    )

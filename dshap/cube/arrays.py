@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import zarr
-from zarr.codecs import Crc32cCodec, ZstdCodec
 
 from dshap.core.blocks import Status
 from dshap.core.errors import StoreMismatchError
+from dshap.core.late import zarr
 from dshap.core.places import Place
 from dshap.core.scales import MEANINGS
 from dshap.cube.creation import CONTAINER, creation_at, is_free
@@ -31,8 +30,6 @@ ROOMS_OF_RUNS = ("keys", "parts", "prepared", RUNS)
 """The folders in the store of a job that hold no cube: see `dshap.history.run_folders`."""
 RUN_TIME = re.compile(r"\d{8}T\d{6}Z")
 """The form of the names in the folder `runs`: times in UTC."""
-CODECS = (ZstdCodec(level=0), Crc32cCodec())
-"""The codecs of every chunk; the checksum makes any reader of Zarr fail on a bit that changed."""
 NAT = np.iinfo(np.int64).min
 """The integer that stands for a missing time."""
 KEY_FILL: Mapping[str, Any] = {"int64": -1, "string": "", "datetime64[ns]": NAT}
@@ -290,13 +287,16 @@ def _array(
     **attributes: Any,
 ) -> zarr.Array[Any]:
     """Create an array of the cube with its codecs; empty attributes are left out."""
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
     return group.create_array(
         name,
         shape=shape,
         dtype=dtype,
         chunks=chunks,
         shards=shards,
-        compressors=CODECS,
+        # the checksum makes any reader of Zarr fail on a bit that changed
+        compressors=(ZstdCodec(level=0), Crc32cCodec()),
         fill_value=fill,
         dimension_names=dims,
         attributes={key: value for key, value in attributes.items() if value != ""},

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 
+from dshap.core.late import zarr
 from dshap.core.places import Place, place_of
 from dshap.core.records import FloatArray
 from dshap.cube.arrays import read_run

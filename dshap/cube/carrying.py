@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import zarr
 from numpy.typing import NDArray
 
 from dshap.core.blocks import Attribution, Status
 from dshap.core.errors import DshapError
+from dshap.core.late import zarr
 from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.layout import CubeLayout, reading

@@ -8,12 +8,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import xarray as xr
 from numpy.typing import NDArray
 
 from dshap.core.duck_typing import has_columns, has_member, shape_of
 from dshap.core.errors import InputError, shown
+from dshap.core.late import pd, xr
 from dshap.core.places import Place
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.datasets import origin_of, rows_of, same_rows, stored_arrays
@@ -60,10 +59,12 @@ def with_columns(
     told = {column: {"order": list(order)} for column, order in (orders or {}).items()}
     return cube.assign(
         {
-            f"{ROW_PREFIX}{names[column]}": (
-                "instance",
+            # an array of numpy as it is: to look at others, xarray imports dask.array
+            f"{ROW_PREFIX}{names[column]}": xr.Variable(
+                ("instance",),
                 _with_str(values),
                 {"long_name": column, **told.get(column, {})},
+                fastpath=True,
             )
             for column, values in columns.items()
         }

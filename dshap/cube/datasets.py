@@ -9,24 +9,22 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from numpy.typing import NDArray
 
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError, shown
+from dshap.core.late import xr
 from dshap.core.places import Place, place_of
 from dshap.core.records import FloatArray, Moments, tree_sum
 from dshap.core.rules import as_place
 from dshap.cube.arrays import read_run
 from dshap.cube.blocks import CubeArrays
+from dshap.cube.importance import Importance, feature_ranking, stored_deviations, stored_share
 from dshap.cube.reader import (
     ROW_PREFIX,
-    feature_ranking,
-    importance_table,
     key_texts,
     open_cube,
-    stored_deviations,
-    stored_share,
+    read_cube,
 )
 from dshap.cube.summary import bounded_sums
 from dshap.storage.folder import Folder
@@ -207,9 +205,10 @@ def global_means(cube: xr.Dataset) -> xr.Dataset:
     share = coalition_share(cube)
     total = tree_sum(_sums_of(cube, rows, share) for rows in slices)
     count = int(total["count"])
-    names = {dim: cube[dim].values for dim in ("feature", "output")}
+    features, outputs = (names_along(cube, dim) for dim in ("feature", "output"))
     scale = str(cube["attribution"].attrs.get("scale", ""))
-    return importance_table(total["attribution"] / max(count, 1), names, count, scale)
+    means = total["attribution"] / max(count, 1)
+    return Importance.of(means, features, outputs, count, scale).dataset()
 
 
 def names_along(cube: Any, dim: str) -> list[str]:
@@ -254,7 +253,7 @@ def _share_of(cube: xr.Dataset, path: Place) -> xr.DataArray:
 
 def loaded(path: Place) -> xr.Dataset:
     """A cube in memory, without its store; where its errors have a part of draws, it notes how much."""
-    cube = open_cube(path).load()
+    cube = read_cube(path)
     if "std_error" in cube and (stored_share(path) < 1).any():
         cube["std_error"].attrs[SHARE] = json.dumps(_share_of(cube, path).to_dict())
     return cube

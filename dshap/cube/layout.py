@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import zarr
 from numpy.typing import NDArray
 
 from dshap.core.errors import DamagedError, DshapError, InputError
+from dshap.core.late import zarr
 from dshap.core.places import Place
 from dshap.core.scales import TARGET
 from dshap.core.user_code import raised_by_import
 from dshap.core.vocabulary import Vocabulary
+from dshap.cube.metadata import array_facts
 from dshap.cube.reference_copy import has_copy
-from dshap.cube.zarr_stores import stored_group
 
 TEXT = "string"
 """The type of a kept column of text."""
@@ -177,15 +177,15 @@ def refuse_foreign(path: Place) -> None:
     """Raise an `InputError` if an array of every cube is missing, or of another shape or type."""
     sizes: dict[str, int] = {}
     with reading(path):
-        root = stored_group(path)
         for name, (shapes, kind) in ARRAYS.items():
-            found = root.get(name)
-            if not isinstance(found, zarr.Array):
+            found = array_facts(path / name)
+            if found is None:
                 raise _foreign(path, f"the array {name} is missing")
-            dims = dims_of(found)
-            if dims not in shapes or len(dims) != found.ndim or found.dtype.kind != kind:
+            dims = found.dims
+            if dims not in shapes or len(dims) != len(found.shape) or found.kind != kind:
                 raise _foreign(
-                    path, f"the array {name} is {found.dtype} over ({', '.join(map(str, dims))})"
+                    path,
+                    f"the array {name} is {found.data_type} over ({', '.join(map(str, dims))})",
                 )
             for dim, size in zip(dims, found.shape, strict=True):
                 if sizes.setdefault(str(dim), size) != size:

@@ -7,10 +7,10 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from dshap.core.blocks import Status
 from dshap.core.html import table_html
+from dshap.core.late import xr
 from dshap.core.printing import label
 from dshap.core.scales import unit_words
 from dshap.cube.datasets import as_cube, global_means, row_slices, status_of

@@ -15,9 +15,9 @@ from dshap.core.places import Place
 from dshap.core.rates import seconds_left
 from dshap.core.rows import runs_of_neighbours
 from dshap.cube.layout import reading, refuse_foreign
+from dshap.cube.metadata import known_facts
 from dshap.cube.reference_copy import failures_of, receipts_of
 from dshap.cube.writer import block_of
-from dshap.cube.zarr_stores import stored_array
 from dshap.storage.sealed_files import ReceiptFolder
 
 RECENT = 16
@@ -78,11 +78,11 @@ class BlockTimes:
         """Look at the cube at a place, while it may be growing."""
         refuse_foreign(path)
         with reading(path):
-            status = stored_array(path / "status")
+            status = known_facts(path / "status")
             explained = _times_of_blocks(receipts_of(path))
             failed = _times_of_blocks(failures_of(path))
         only_failed = {block: at for block, at in failed.items() if block not in explained}
-        tile = (status.shards or status.chunks)[0]
+        tile = status.grid[0]
         return cls(status.shape[0], tile, explained, only_failed)
 
     @property

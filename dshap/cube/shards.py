@@ -1,4 +1,4 @@
-"""Rows of an array read from its shards at once: a file, its index, one decompression a chunk.
+"""Rows of an array read from its files at once: of a shard its index, one decompression a chunk.
 
 Zarr sends each chunk of a shard through an event loop and two threads: about a millisecond, several
 times what its bytes take.  A shard that is not exactly as this program writes it is left to Zarr,
@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import google_crc32c
-import numcodecs
-import numcodecs.vlen
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,6 +28,8 @@ LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 FIRST = (LITTLE, {"name": "bytes"}, {"name": "vlen-utf8", "configuration": {}})
 """The codecs of numbers, of single bytes and of text."""
 TYPES = {"string": "O"}
+WHOLE_FILES = {"index_codecs": [LITTLE, {"name": "crc32c"}], "index_location": "end"}
+"""The index that an array without shards is given, so that one check serves both."""
 KEYS = {"name": "default", "configuration": {"separator": "/"}}
 """The form of the names of files."""
 
@@ -46,7 +46,10 @@ class Shards:
     fill: Any
     """The value of what is not stored."""
     shard_rows: int
+    """The rows of a file."""
     chunk_rows: int
+    is_sharded: bool = True
+    """Whether a file holds chunks and their index; else it is one chunk."""
 
     def read(self, start: int, stop: int) -> NDArray[Any] | None:
         """The rows start to stop − 1; None where a shard is not as it was written."""
@@ -64,30 +67,41 @@ class Shards:
         content = memoryview(self.folder.get(name) or b"")
         if not content:
             return not self.folder.has(name)
+        first = shard * self.shard_rows
+        if not self.is_sharded:
+            return self._place(content, first - start, found)
         n_chunks = self.shard_rows // self.chunk_rows
         index = _checked(content[-(16 * n_chunks + CRC_BYTES) :])
         if index is None or len(index) != 16 * n_chunks:
             return False
-        first = shard * self.shard_rows
         for place, (offset, size) in enumerate(np.frombuffer(index, "<u8").reshape(-1, 2).tolist()):
             begin = first + place * self.chunk_rows - start
             if offset == NO_CHUNK or begin >= len(found) or begin + self.chunk_rows <= 0:
                 continue
-            values = self._chunk(content[offset : offset + size])
-            if values is None:
+            if not self._place(content[offset : offset + size], begin, found):
                 return False
-            into = found[max(begin, 0) : begin + self.chunk_rows]
-            into[...] = values[max(-begin, 0) :][: len(into)]
+        return True
+
+    def _place(self, content: memoryview, begin: int, found: NDArray[Any]) -> bool:
+        """Put the rows of a chunk, whose first is `begin` in these rows, there; False if damaged."""
+        values = self._chunk(content)
+        if values is None:
+            return False
+        into = found[max(begin, 0) : begin + self.chunk_rows]
+        into[...] = values[max(-begin, 0) :][: len(into)]
         return True
 
     def _chunk(self, content: memoryview) -> NDArray[Any] | None:
         """The rows of a chunk; None where its bytes are not those that were written."""
+        from numcodecs import Zstd
+        from numcodecs.vlen import VLenUTF8
+
         checked = _checked(content)
         if checked is None:
             return None
-        content = numcodecs.Zstd().decode(checked)
+        content = Zstd().decode(checked)
         if self.dtype.kind == "O":
-            values = numcodecs.vlen.VLenUTF8().decode(content)
+            values = VLenUTF8().decode(content)
         else:
             values = np.frombuffer(content, self.dtype)
         shape = (self.chunk_rows, *self.shape[1:])
@@ -104,20 +118,23 @@ def shards_of(path: Place) -> Shards | None:
         dtype = np.dtype(TYPES.get(document["data_type"], document["data_type"]))
         shape = tuple(document["shape"])
         shard = tuple(document["chunk_grid"]["configuration"]["chunk_shape"])
-        (codec,) = document["codecs"]
-        chunk = tuple(codec["configuration"]["chunk_shape"])
+        is_sharded = document["codecs"][0]["name"] == "sharding_indexed"
+        if is_sharded:
+            inside = document["codecs"][0]["configuration"]
+        else:
+            inside = {**WHOLE_FILES, "chunk_shape": shard, "codecs": document["codecs"]}
+        chunk = tuple(inside["chunk_shape"])
     except (KeyError, TypeError, ValueError):
         return None
     is_by_rows = shape[1:] == shard[1:] == chunk[1:]
-    if not is_by_rows or dtype.kind not in "biufO" or not _is_as_written(document, codec):
+    if not is_by_rows or dtype.kind not in "biufO" or not _is_as_written(document, inside):
         return None
     fill = np.array(document["fill_value"]).astype(dtype)
-    return Shards(folder, shape, dtype.newbyteorder("<"), fill, shard[0], chunk[0])
+    return Shards(folder, shape, dtype.newbyteorder("<"), fill, shard[0], chunk[0], is_sharded)
 
 
-def _is_as_written(document: Mapping[str, Any], codec: Mapping[str, Any]) -> bool:
+def _is_as_written(document: Mapping[str, Any], inside: Mapping[str, Any]) -> bool:
     """Whether the codecs of an array are those that this program creates arrays with."""
-    inside = codec["configuration"]
     return bool(
         document["chunk_key_encoding"] == KEYS
         and inside["codecs"][0] in FIRST

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from dshap.core.blocks import Attribution, jackknife_errors
 from dshap.core.records import FloatArray
@@ -79,7 +79,7 @@ def split_magnitude(phi: FloatArray, std_error: FloatArray) -> tuple[FloatArray,
     inside = np.ones_like(size)
     is_near = ~(ratio >= FAR)  # true for NaN too
     density[is_near] = np.exp(-0.5 * np.square(ratio[is_near])) / np.sqrt(2 * np.pi)
-    inside[is_near] = 2 * ndtr(ratio[is_near]) - 1
+    inside[is_near] = 2 * scipy.special.ndtr(ratio[is_near]) - 1
     split = size * inside - 2 * std_error * density
     slope = np.sign(phi) * (inside + 4 * ratio * density)
     return split, slope

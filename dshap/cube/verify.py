@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import zarr
 
 from dshap.core.errors import UncheckableError, UnreachableError
+from dshap.core.late import zarr
 from dshap.core.places import Place
 from dshap.core.records import digest_of
 from dshap.cube.arrays import is_described, is_job_store, read_job, read_run
@@ -24,8 +24,8 @@ from dshap.cube.current import (
     runs_of,
     set_current,
 )
+from dshap.cube.importance import largest_residual
 from dshap.cube.layout import dims_of
-from dshap.cube.reader import largest_residual
 from dshap.cube.reference_copy import (
     COPY,
     DESCRIPTION,

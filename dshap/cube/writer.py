@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import zarr
 
 from dshap.core.blocks import Attribution, RowBlock, Status
 from dshap.core.errors import DshapError, InputError
+from dshap.core.late import zarr
 from dshap.core.places import Place, place_of
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.vocabulary import Vocabulary
@@ -23,6 +23,7 @@ from dshap.cube.carrying import (
     no_attribution,
 )
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
+from dshap.cube.metadata import known_facts
 from dshap.cube.reference_copy import failures_of, notes_of, receipts_of
 from dshap.cube.summary import block_sums
 from dshap.cube.zarr_stores import stored_array
@@ -481,7 +482,7 @@ def block_of(name: str) -> int | None:
 
 def has_every_receipt(path: Place) -> bool:
     """Whether each block of the cube at `path` has a receipt, as far as their names tell."""
-    n_blocks = stored_array(path / "blocks" / "count").shape[0]
+    n_blocks = known_facts(path / "blocks" / "count").shape[0]
     return sum(1 for _ in receipts_of(path).names()) == n_blocks
 
 

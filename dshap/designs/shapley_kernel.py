@@ -8,7 +8,7 @@ from functools import reduce
 from operator import add
 
 import numpy as np
-import scipy.linalg
+import scipy
 
 from dshap.core.blocks import CoalitionBlock
 from dshap.core.errors import InputError

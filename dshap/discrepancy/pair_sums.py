@@ -13,14 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap import loops
 from dshap.attributors.nodes import node_count
 from dshap.core.cores import n_cores
 from dshap.core.records import FloatArray
 from dshap.core.threads import one_blas_thread
 from dshap.discrepancy.samples import ComparedRows
 from dshap.kernels.product import distinct_values
-from dshap.loops.pair_games import Groups, even_nodes, pair_game_sums
-from dshap.loops.product_games import exact_nodes, product_game_values
 
 TILE_ROWS = 128
 """Rows of a tile on both sides: its factors of 20 columns are 2.6 MB."""
@@ -109,7 +108,9 @@ def _nodes(rows: ComparedRows) -> tuple[FloatArray, FloatArray]:
     factors = rows.factors(probes, probes)
     base = np.broadcast_to(rows.base[:, None, None], (len(factors), 1, PROBES))
     mean = np.full((PROBES, 1), 1.0 / PROBES)
-    return even_nodes(node_count(product_game_values, factors, base, mean, NODE_TOLERANCE).nodes)
+    return loops.even_nodes(
+        node_count(loops.product_game_values, factors, base, mean, NODE_TOLERANCE).nodes
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,12 +151,12 @@ class _Tiles:
         return of_rows, first, of_cells
 
     def _tile(
-        self, factors: FloatArray, first: Groups, second: Groups
+        self, factors: FloatArray, first: loops.Groups, second: loops.Groups
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The sums of a tile; all nodes are taken where the chosen ones are not enough."""
         base = self.rows.base
-        found = pair_game_sums(factors, base, self.nodes, first, second)
-        n_exact = exact_nodes(len(base))
+        found = loops.pair_game_sums(factors, base, self.nodes, first, second)
+        n_exact = loops.exact_nodes(len(base))
         if len(self.nodes[0]) >= n_exact:
             return found
         of_groups = found[2]
@@ -163,9 +164,9 @@ class _Tiles:
         missed = of_groups[:-1].sum(axis=0) - of_groups[-1] + base.prod() * n_pairs
         if np.abs(missed / n_pairs).max() <= TILE_ADDITIVITY:
             return found
-        return pair_game_sums(factors, base, even_nodes(n_exact), first, second)
+        return loops.pair_game_sums(factors, base, loops.even_nodes(n_exact), first, second)
 
-    def _groups(self, part: slice) -> Groups:
+    def _groups(self, part: slice) -> loops.Groups:
         """The cells of consecutive rows."""
         cell_of = self.cell_of[part]
         firsts = np.flatnonzero(np.diff(cell_of, prepend=-1))

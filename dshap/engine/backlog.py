@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from distributed import Client
+from dshap.core.late import distributed
 
 TASKS_AHEAD = 2
 """Number of tasks per thread that are submitted ahead of the running ones.
@@ -28,7 +28,7 @@ Its own three seconds are shorter than the time between two stages of a run.
 """
 
 
-def is_adaptive(client: Client) -> bool:
+def is_adaptive(client: distributed.Client) -> bool:
     """Whether the client's own cluster object scales by its backlog: `cluster.adapt` was called."""
     cluster: Any = client.cluster
     return getattr(cluster, "_adaptive", None) is not None

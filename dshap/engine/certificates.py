@@ -11,9 +11,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from distributed.security import Security
-
 from dshap.core.errors import InputError
+from dshap.core.late import distributed
 
 AUTHORITY = "ca.pem"
 CERTIFICATE = "cert.pem"
@@ -60,12 +59,12 @@ class Certificates:
                 "make new ones in another folder with `dshap cluster certificates FOLDER`"
             )
 
-    def security(self) -> Security:
+    def security(self) -> distributed.Security:
         """The settings of connections between the sides of a cluster."""
         self.check()
         certificate = str(self.certificate)
         key = str(self.key)
-        return Security(
+        return distributed.Security(
             require_encryption=True,
             tls_ca_file=str(self.authority),
             tls_client_cert=certificate,

@@ -11,14 +11,10 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import dask
-import distributed
-from distributed import Client, LocalCluster, Nanny
-from distributed.security import Security
-
 from dshap.core.addresses import masked
 from dshap.core.cores import n_cores
 from dshap.core.errors import InputError, shown
+from dshap.core.late import dask, distributed
 from dshap.engine.backlog import IDLE_LOOKS
 
 WORKER_ENVIRONMENT = {"DASK_LOGGING__DISTRIBUTED": "error"}
@@ -50,7 +46,7 @@ NOTICE_S = 2.0
 """Seconds to wait for the first worker before the user is told about the wait."""
 
 
-def checked_client(given: Any) -> Client:
+def checked_client(given: Any) -> distributed.Client:
     """A client as it is, or a connection to the scheduler at a given address.
 
     An address looks like "tls://10.0.0.5:8786".
@@ -64,7 +60,7 @@ def checked_client(given: Any) -> Client:
         if _client_at(given).status != "running":  # a new scheduler may have its address
             _client_at.cache_clear()
         return _client_at(given)
-    if not isinstance(given, Client):
+    if not isinstance(given, distributed.Client):
         raise InputError(
             f"client is {shown(given)}: give a distributed.Client, or an address like "
             '"tls://10.0.0.5:8786"'
@@ -73,13 +69,15 @@ def checked_client(given: Any) -> Client:
 
 
 @functools.lru_cache(maxsize=8)
-def _client_at(address: str) -> Client:
+def _client_at(address: str) -> distributed.Client:
     """The connection to an address, shared by all calls of this process."""
     return connect(address, CONNECT_S, set_as_default=False)
 
 
-def current_client() -> Client | None:
+def current_client() -> distributed.Client | None:
     """The default Dask client of this process, or None."""
+    if "distributed" not in sys.modules:  # nobody has made one
+        return None
     try:
         return distributed.default_client()
     except ValueError:
@@ -96,7 +94,7 @@ def local_client(
     set_as_default: bool = True,
     is_open: bool = False,
     environment: Mapping[str, str] | None = None,
-) -> Client:
+) -> distributed.Client:
     """Start a cluster of worker processes on this machine; end it with `shut_down`.
 
     The scheduler listens on the loopback interface, without a dashboard.  Whoever can speak to a
@@ -132,9 +130,9 @@ def local_client(
     # some variables, such as OMP_NUM_THREADS, are read as a process starts
     settings = {"distributed.nanny.pre-spawn-environ": {**variables, **own}, **NO_ROUTES}
 
-    def nanny(*given: Any, **options: Any) -> Nanny:
+    def nanny(*given: Any, **options: Any) -> distributed.Nanny:
         with dask.config.set(settings):  # of a worker that starts later too
-            return Nanny(*given, **options)
+            return distributed.Nanny(*given, **options)
 
     if maximum is None:
         first = workers or n_cores()
@@ -142,7 +140,7 @@ def local_client(
         first = minimum
     with dask.config.set(settings):
         try:
-            cluster = LocalCluster(
+            cluster = distributed.LocalCluster(
                 n_workers=first,
                 worker_class=nanny,
                 threads_per_worker=threads,
@@ -154,7 +152,7 @@ def local_client(
                 preload=[NO_SIGINT, NO_HTTP],
                 config=NO_ROUTES,  # workers that start later get it too
                 env=dict(own),
-                security=None if is_open else Security.temporary(),
+                security=None if is_open else distributed.Security.temporary(),
             )
         except RuntimeError as error:
             raise InputError(
@@ -164,7 +162,7 @@ def local_client(
             ) from None
     if maximum is not None:
         cluster.adapt(minimum=minimum, maximum=maximum, wait_count=IDLE_LOOKS)
-    return Client(cluster, set_as_default=set_as_default)
+    return distributed.Client(cluster, set_as_default=set_as_default)
 
 
 def connect(
@@ -172,9 +170,9 @@ def connect(
     timeout_s: float = 30.0,
     *,
     set_as_default: bool = True,
-    security: Security | None = None,
+    security: distributed.Security | None = None,
     is_open: bool = False,
-) -> Client:
+) -> distributed.Client:
     """Connect to the scheduler at an address like tls://10.0.0.5:8786 or tcp://127.0.0.1:8786.
 
     Parameters
@@ -201,7 +199,9 @@ def connect(
             "client=distributed.Client(ADDRESS) in Python"
         )
     try:
-        return Client(address, timeout=timeout_s, set_as_default=set_as_default, security=security)
+        return distributed.Client(
+            address, timeout=timeout_s, set_as_default=set_as_default, security=security
+        )
     except TypeError as error:
         raise InputError(
             f"{masked(address)!r} asks for certificates: name their folder, [cluster] certificates = "
@@ -239,7 +239,7 @@ def is_on_loopback(address: str) -> bool:
         return False
 
 
-def await_workers(client: Client, wait_s: float, say: Callable[[str], None]) -> None:
+def await_workers(client: distributed.Client, wait_s: float, say: Callable[[str], None]) -> None:
     """Wait until the cluster has a worker.
 
     When that takes longer than `NOTICE_S`, `say` is called with a line about the wait.  Meanwhile one
@@ -259,7 +259,7 @@ def await_workers(client: Client, wait_s: float, say: Callable[[str], None]) -> 
         waiting.release()
 
 
-def _await_first(client: Client, wait_s: float, say: Callable[[str], None]) -> None:
+def _await_first(client: distributed.Client, wait_s: float, say: Callable[[str], None]) -> None:
     """Wait for the first worker, or raise an `InputError` after `wait_s` seconds."""
     address = client.scheduler_info()["address"]
     notice = min(NOTICE_S, wait_s)
@@ -278,7 +278,7 @@ def _await_first(client: Client, wait_s: float, say: Callable[[str], None]) -> N
         ) from error
 
 
-def shut_down(client: Client) -> None:
+def shut_down(client: distributed.Client) -> None:
     """Close a client and the local cluster that it started."""
     cluster = client.cluster
     client.close()

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import cloudpickle
-from dask.delayed import delayed
 from distributed import Client, Future, Reschedule, WorkerPlugin, as_completed
 from distributed.client import FutureCancelledError, FuturesCancelledError
 from distributed.comm.core import CommClosedError
 
+from dshap import loops
 from dshap.core.errors import InputError, InterruptedRunError
 from dshap.core.options import WAIT_S
 from dshap.core.places import Place
@@ -40,9 +40,15 @@ from dshap.engine.clusters.inspection import (
     versions_here,
     with_other_versions,
 )
-from dshap.engine.graph import Call, OnDone, OnFailed, Reduction
+from dshap.engine.graph import (
+    Call,
+    OnDone,
+    OnFailed,
+    Reduction,
+    WritePart,
+    partition_tasks,
+)
 from dshap.engine.lifetimes import WATCH_S, Patience, say_nothing
-from dshap.loops import warm_up
 
 M_MMAP_THRESHOLD = -3
 M_TRIM_THRESHOLD = -1
@@ -309,6 +315,10 @@ class DaskExecutor:
             self._has_workers()
         return self._n_threads
 
+    def each_partition(self, parts: Sequence[Any], write: WritePart) -> list[int]:
+        futures = self.client.compute(partition_tasks(parts, write))
+        return [int(count) for count in self.results(futures)]
+
     def results(self, futures: Sequence[Future]) -> list[Any]:
         """The results of futures once all have ended.
 
@@ -456,14 +466,9 @@ class DaskExecutor:
         return self.client.submit(function, *args, priority=priority + step, pure=False)
 
     @property
-    def n_workers(self) -> int:
-        """The number of workers when they were counted last."""
-        return len(self._workers)
-
-    @property
-    def n_lost(self) -> int:
-        """The number of workers that have disappeared so far."""
-        return self._n_lost
+    def workers(self) -> Mapping[str, int]:
+        """The number of workers when they were counted last, and of those lost so far."""
+        return {"workers": len(self._workers), "workers_lost": self._n_lost}
 
     @property
     def n_threads(self) -> int:
@@ -487,21 +492,6 @@ def _gone(error: BaseException) -> InterruptedRunError:
     )
 
 
-def collect_partitions(
-    parts: Sequence[Any], write: Callable[[Any, int], int], executor: DaskExecutor | None
-) -> list[int]:
-    """Run write(partition, index) for every delayed row partition of a Dask collection.
-
-    It runs on the worker that holds the partition, and returns the row counts: the partitions
-    themselves never pass through the client.  Without an executor it runs in this process.
-    """
-    tasks = [delayed(write)(part, index) for index, part in enumerate(parts)]
-    if executor is None:
-        return [int(task.compute(scheduler="synchronous")) for task in tasks]
-    futures = executor.client.compute(tasks)
-    return [int(count) for count in executor.results(futures)]
-
-
 class ContextPlugin(WorkerPlugin):
     """A worker plugin: gives every worker the context of a run, and compiles the loops there.
 
@@ -517,7 +507,7 @@ class ContextPlugin(WorkerPlugin):
         """Set up a worker; one with other versions has no context, and is sent away by the client."""
         refuse_other_versions_than(self.versions)
         _keep_freed_memory()
-        warm_up()
+        loops.warm_up()
         WORKER_LOG.addFilter(_is_no_failed_block)
         _contexts[self.name] = self.context
 

@@ -5,10 +5,12 @@ The plain loop is the specification of the Dask executor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
+from dshap.core.late import dask
 from dshap.core.records import CHAIN, TreeSum
 from dshap.core.threads import one_blas_thread
 
@@ -38,6 +40,13 @@ class Reduction:
 
 OnDone = Callable[[Reduction, Any], None]
 OnFailed = Callable[[Reduction, Exception], None]
+WritePart = Callable[[Any, int], int]
+"""The type of a function of a partition and its index."""
+
+
+def partition_tasks(parts: Sequence[Any], write: WritePart) -> list[Any]:
+    """A delayed task of Dask for each of its delayed partitions."""
+    return [dask.delayed(write)(part, index) for index, part in enumerate(parts)]  # type: ignore[attr-defined]
 
 
 class Executor(Protocol):
@@ -68,6 +77,18 @@ class Executor(Protocol):
         """Whether tasks run in this process and can see its arrays."""
         ...
 
+    @property
+    def workers(self) -> Mapping[str, int]:
+        """The numbers `workers` and `workers_lost`; empty where there is no cluster."""
+        ...
+
+    def each_partition(self, parts: Sequence[Any], write: WritePart) -> list[int]:
+        """The results of write(partition, index), called where each delayed partition of Dask lies.
+
+        The partitions themselves never pass through this process, unless they lie here.
+        """
+        ...
+
 
 class LoopExecutor:
     """An executor that runs everything in this process, one task after the other."""
@@ -75,6 +96,12 @@ class LoopExecutor:
     n_threads = 1
     memory_limit: int | None = None
     is_local = True
+    workers: Mapping[str, int] = MappingProxyType({})
+
+    def each_partition(self, parts: Sequence[Any], write: WritePart) -> list[int]:
+        return [
+            int(task.compute(scheduler="synchronous")) for task in partition_tasks(parts, write)
+        ]
 
     def run(
         self,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from dshap import engine
 from dshap.core.errors import InputError
 from dshap.core.options import WAIT_S, parse_bytes
 from dshap.core.places import Place
-from dshap.engine import DaskExecutor, LoopExecutor, shut_down
-from dshap.engine.graph import OnDone, OnFailed, Reduction
+from dshap.engine import LoopExecutor, shut_down
+from dshap.engine.graph import OnDone, OnFailed, Reduction, WritePart
 from dshap.engine.performance import PerformanceReport
+
+if TYPE_CHECKING:
+    from dshap.engine import DaskExecutor
 
 
 class ThisProcess(LoopExecutor):
@@ -79,7 +83,7 @@ class ClusterExecutor:
         """Start the cluster at the first access; gives its executor."""
         client = self._connected()
         try:
-            executor = DaskExecutor(
+            executor = engine.DaskExecutor(
                 client,
                 self._wait_s,
                 self._say,
@@ -118,6 +122,13 @@ class ClusterExecutor:
         if self.running or self._limit is None:
             return self.started.memory_limit
         return self._limit
+
+    @property
+    def workers(self) -> Mapping[str, int]:
+        return {} if self.running is None else self.running.workers
+
+    def each_partition(self, parts: Sequence[Any], write: WritePart) -> list[int]:
+        return self.started.each_partition(parts, write)
 
     def close(self) -> None:
         """Close the cluster, if it has started, and write its performance report."""

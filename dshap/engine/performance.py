@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from distributed import performance_report
-
 from dshap.core.errors import InputError
+from dshap.core.late import distributed
 
 OPTION = "--performance-report"
 SUFFIX = ".html"
@@ -61,7 +60,7 @@ class PerformanceReport:
                 "installed there: pip install 'dshap[performance]'"
             )
         # a page with all that it shows: it asks no other server
-        self._report = performance_report(filename=str(self._path), mode="inline")
+        self._report = distributed.performance_report(filename=str(self._path), mode="inline")
         with client.as_current():
             client.sync(self._report.__aenter__)
 

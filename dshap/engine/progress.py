@@ -10,7 +10,6 @@ from typing import Any, TextIO
 
 from dshap.core.printing import dated, json_line, printable
 from dshap.core.rates import rate_in_words
-from dshap.engine.cluster import DaskExecutor
 from dshap.engine.events import Count, Event
 from dshap.engine.graph import Executor
 
@@ -158,7 +157,7 @@ class ToldProgress:
                 facts = {"blocks": {**self._facts.get("blocks", {}), **event.facts["blocks"]}}
             case "worker_lost" | "no_workers" | "workers_back":
                 is_urgent = True
-                facts = workers_of(self._executor())
+                facts = {**workers_of(self._executor())}
             case _:
                 return
         self._facts = {**self._facts, **facts}
@@ -170,12 +169,11 @@ def _how_far(count: Count) -> dict[str, Any]:
     return {"stage": count.stage, "done": count.done, "total": count.total, "unit": count.unit}
 
 
-def workers_of(executor: Executor | None) -> dict[str, int]:
+def workers_of(executor: Executor | None) -> Mapping[str, int]:
     """The number of workers of an executor, and of those it has lost; nothing without a cluster."""
-    match executor:
-        case DaskExecutor():
-            return {"workers": executor.n_workers, "workers_lost": executor.n_lost}
-    return {}
+    if executor is None:
+        return {}
+    return executor.workers
 
 
 def _line(count: Count) -> str:

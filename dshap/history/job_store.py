@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 from dshap import __version__
-from dshap.core.errors import InputError, StoreMismatchError
+from dshap.core.errors import StoreMismatchError
 from dshap.core.places import Place
-from dshap.core.records import Record
 from dshap.core.types import RowReader
-from dshap.cube import holds_runs_alone, lost_its_metadata, read_job, read_run, states_of
+from dshap.cube import holds_runs_alone, lost_its_metadata, read_job, read_run
 from dshap.cube.creation import is_free
 from dshap.jobfile.model_tables import ModelFileTable, sha256_of_given
 from dshap.jobfile.schema import Job
-from dshap.models import FitReport
-from dshap.models.expansion import expansion_from
 from dshap.predictors.times import times_of
 from dshap.run.versions import numerics
 from dshap.storage.workspace import workspace_of
@@ -115,16 +111,3 @@ def refuse_place(store: Place) -> None:
         raise StoreMismatchError(
             f"{store} exists and is no store of a job: choose another [job] store"
         )
-
-
-def fit_report(store: Place) -> FitReport | None:
-    """The report of the fit in a job's store; None where the store has none."""
-    states = states_of(store)
-    for name in states.names():
-        if name.startswith("model-"):
-            with contextlib.suppress(InputError, KeyError):
-                record = states.get(name, Record)
-                fitted = expansion_from(record)
-                if fitted.kernel is not None:
-                    return FitReport.from_arrays(record.arrays, fitted.kernel, fitted.feature_names)
-    return None

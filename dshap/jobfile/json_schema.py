@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
+from functools import cache
+from itertools import pairwise
 from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import ModelSchema
 
 from dshap.jobfile.kinds import CODE, Kinds, Table
 from dshap.jobfile.schema import SEVERAL, TABLES, Job
@@ -32,6 +40,38 @@ def json_schema() -> Schema:
     }
 
 
+class _WithDescriptions(GenerateJsonSchema):
+    """A schema in which each key has the text that stands below it in the source."""
+
+    def model_schema(self, schema: ModelSchema) -> JsonSchemaValue:
+        found = super().model_schema(schema)
+        for each in reversed(schema["cls"].__mro__):
+            for name, text in _texts_of(each).items():
+                if name in found.get("properties", {}):
+                    found["properties"][name].setdefault("description", text)
+        return found
+
+
+@cache
+def _texts_of(kind: type[Any]) -> dict[str, str]:
+    """Field -> the text below it in the source of its class; none of a class made at run time."""
+    if kind.__dict__.get("__module__", "").partition(".")[0] != "dshap":
+        return {}
+    try:
+        source = textwrap.dedent(inspect.getsource(kind))
+    except (OSError, TypeError):
+        return {}
+    found = {}
+    for field, below in pairwise(ast.parse(source).body[0].body):  # type: ignore[attr-defined]
+        match field, below:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ):
+                found[name] = inspect.cleandoc(text)
+    return found
+
+
 def _of_table(name: str, kinds: Kinds, definitions: Schema) -> Schema:
     """The schema of one table; its kinds go to the definitions."""
     known: list[Schema] = []
@@ -54,7 +94,7 @@ def _of_kind(
     record: type[Table], kinds: Kinds, kind: str, title: str, definitions: Schema
 ) -> Schema:
     """The schema of a table of one kind."""
-    schema = record.model_json_schema(ref_template=REFERENCE)
+    schema = record.model_json_schema(ref_template=REFERENCE, schema_generator=_WithDescriptions)
     definitions |= schema.pop("$defs", {})
     schema["title"] = title
     if not kinds.tag or not kind:

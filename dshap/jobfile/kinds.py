@@ -22,9 +22,8 @@ CODE = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
 class Table(BaseModel):
     """The base of every table: frozen, without unknown keys, numbers never read from text."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True
-    )
+    # descriptions for the JSON schema are read from the source when that is asked for
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """The keys and their values for `repr`, without secrets."""
@@ -114,7 +113,7 @@ class Kinds:
             raise ValueError(f"{self.tag} is missing")
         kind = str(given.get(self.tag, self.default))
         if kind in self.known:
-            return self.records[kind]
+            return self.record_of(kind)
         if self.takes_others and ":" in kind:
             return _record(self, kind, imported(kind, self.tag))
         if kind in self.not_built:
@@ -126,12 +125,20 @@ class Kinds:
     @cached_property
     def records(self) -> Mapping[str, type[Any]]:
         """Kind -> its record class, for all known kinds."""
-        return {
-            kind: _record(self, kind, imported(place, self.tag))
-            if isinstance(place, str)
-            else place
-            for kind, place in self.known.items()
-        }
+        return {kind: self.record_of(kind) for kind in self.known}
+
+    def record_of(self, kind: str) -> type[Any]:
+        """The record class of a known kind."""
+        place = self.known[kind]
+        if isinstance(place, str):
+            return _record(self, kind, imported(place, self.tag))
+        return place
+
+    def known_record(self, kind: str) -> type[Any] | None:
+        """The record class of a kind; None where it is not known."""
+        if kind in self.known:
+            return self.record_of(kind)
+        return None
 
     def with_key(self, key: str) -> list[str]:
         """The kinds that have this key."""
@@ -139,14 +146,8 @@ class Kinds:
 
 
 def record_of(name: str, bases: tuple[type[Any], ...], options: Mapping[str, Any]) -> type[Any]:
-    """Create the record class `name` with the fields `options` beside those of its bases.
-
-    The descriptions of these fields come with the options.  To search the source for them, as
-    pydantic does for classes that are written out, would take two seconds of every command.
-    """
-    record: type[Any] = create_model(
-        name, __base__=bases, __cls_kwargs__={"use_attribute_docstrings": False}, **options
-    )
+    """Create the record class `name` with the fields `options` beside those of its bases."""
+    record: type[Any] = create_model(name, __base__=bases, **options)
     return record
 
 

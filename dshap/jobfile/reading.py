@@ -80,7 +80,7 @@ def _on_cluster(written: Mapping[str, Any], profile: str, folder: Path) -> dict[
     """The tables of a job on another cluster: without keys of [worker] that its kind does not use."""
     kind = read_cluster_profile(profile, folder)["cluster"]["kind"]
     tables = {**written, "cluster": {"profile": profile}}
-    record = CLUSTERS.records.get(str(kind))
+    record = CLUSTERS.known_record(str(kind))
     worker = written.get("worker")
     if record is not None and isinstance(worker, dict):
         unused = WorkerTable.model_fields.keys() - record.worker_keys

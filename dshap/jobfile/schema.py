@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -249,11 +250,11 @@ def _design(given: Any) -> Any:
     here = DESIGNS.record(given).model_fields
     for name in [name for name in given if name not in here]:
         homes = DESIGNS.with_key(name)
-        if homes and given[name] == DESIGNS.records[homes[0]].model_fields[name].default:
+        if homes and given[name] == DESIGNS.record_of(homes[0]).model_fields[name].default:
             del kept[name]
         elif homes:
             belongs = f"{name} belongs to kind = " + " or ".join(f'"{home}"' for home in homes)
-            is_number = DESIGNS.records[homes[0]].model_fields[name].is_required()
+            is_number = DESIGNS.record_of(homes[0]).model_fields[name].is_required()
             raise ValueError(
                 f'{belongs}; with "{kind}" {_instead(kind)}'
                 if is_number
@@ -319,7 +320,7 @@ class Job(Table):
     @model_validator(mode="before")
     @classmethod
     def _with_chains(cls, given: Any) -> Any:
-        return with_chains(given, DESIGNS.with_key("graph"))
+        return with_chains(given, partial(DESIGNS.with_key, "graph"))
 
     @model_validator(mode="after")
     def _check(self) -> Job:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dshap.analysis.segment_groups import column_of_segment
+from dshap import cube
+from dshap.analysis.segment_names import column_of_segment
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.printing import format_bytes, label
-from dshap.cube import histogram_bytes
 from dshap.engine import Plan
 
 
@@ -43,7 +43,7 @@ def segment_lines(segments: Sequence[str], plans: Sequence[Plan]) -> list[str]:
         return []
     line = f"segments, at the end: {', '.join(map(label, segments))}"
     most = sum(
-        histogram_bytes(plan.n_rows, 8 * plan.n_rows * plan.n_players * plan.n_outputs)
+        cube.histogram_bytes(plan.n_rows, 8 * plan.n_rows * plan.n_players * plan.n_outputs)
         for plan in plans
     )
     if most:

@@ -125,7 +125,7 @@ _ROLES: Any = record_of(
 )
 
 
-class SpooledTable(_ROLES, use_attribute_docstrings=True):  # type: ignore[misc, call-arg]
+class SpooledTable(_ROLES):  # type: ignore[misc]
     """The keys of every source that is read into parts; its columns have the roles of Parquet's."""
 
     def made(self, rest: Any = None) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,11 +97,14 @@ TEXT_PARTS: Mapping[str, ConstructedArgument | None] = {
 table's."""
 
 
-def with_chains(given: Any, kinds: Collection[str]) -> Any:
-    """Set the graph of a design to the chain of each text, where the rows are texts."""
+def with_chains(given: Any, kinds: Callable[[], Collection[str]]) -> Any:
+    """Set the graph of a design to the chain of each text, where the rows are texts.
+
+    `kinds` gives the kinds of designs that have a graph.
+    """
     match given:
         case {"source": {"kind": "texts"}, "design": {"kind": kind, **rest}} if (
-            kind in kinds and "graph" not in rest
+            kind in kinds() and "graph" not in rest
         ):
             return {**given, "design": {**given["design"], "graph": "chain"}}
     return given

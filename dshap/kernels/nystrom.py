@@ -11,10 +11,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import eigh
-from scipy.linalg.blas import dtrmm, strmm
-from scipy.linalg.lapack import dpstrf, dtrtri
 
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray, Record
@@ -90,7 +88,7 @@ def _leverage(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
     ]
     # (n, q)
     phi = np.vstack([features.whitened(basis.matrix(block)[:, features.kept]) for block in blocks])
-    values, vectors = eigh(phi.T @ phi)
+    values, vectors = scipy.linalg.eigh(phi.T @ phi)
     values = np.maximum(values, 0.0)
     rotated = np.square(phi @ vectors)  # (n, q)
     unexplained = np.maximum(1.0 - np.square(phi).sum(axis=1), 0.0)
@@ -286,10 +284,14 @@ class KeptLandmarks:
         float32 columns are multiplied in float32.
         """
         if columns.dtype == np.float32:
-            return np.asarray(strmm(1.0, self._inverse32, columns, side=1, trans_a=1, lower=1))
+            return np.asarray(
+                scipy.linalg.blas.strmm(1.0, self._inverse32, columns, side=1, trans_a=1, lower=1)
+            )
         if columns.flags.f_contiguous:
-            return np.asarray(dtrmm(1.0, self._inverse, columns, side=1, trans_a=1, lower=1))
-        return np.asarray(dtrmm(1.0, self._inverse, columns.T, lower=1).T)
+            return np.asarray(
+                scipy.linalg.blas.dtrmm(1.0, self._inverse, columns, side=1, trans_a=1, lower=1)
+            )
+        return np.asarray(scipy.linalg.blas.dtrmm(1.0, self._inverse, columns.T, lower=1).T)
 
     @cached_property
     def _inverse(self) -> FloatArray:
@@ -298,7 +300,7 @@ class KeptLandmarks:
         A product takes a third of the time, and loses at most cond(L) ≤ tolerance^(−1/2) in
         accuracy.
         """
-        return np.asarray(dtrtri(self.factor, lower=1)[0])
+        return np.asarray(scipy.linalg.lapack.dtrtri(self.factor, lower=1)[0])
 
     @cached_property
     def _inverse32(self) -> NDArray[np.float32]:
@@ -340,7 +342,7 @@ def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
             f"the largest diagonal of the landmarks' kernel matrix is {largest}: it must be "
             "positive"
         )
-    packed, pivots, rank, _ = dpstrf(gram, tol=tolerance * largest, lower=1)
+    packed, pivots, rank, _ = scipy.linalg.lapack.dpstrf(gram, tol=tolerance * largest, lower=1)
     order = pivots.astype(np.intp) - 1  # LAPACK counts from 1
     left = diagonal[order[rank:]] - np.square(packed[rank:, :rank]).sum(axis=1)
     residual = float(np.clip(left, 0.0, None).max(initial=0.0)) / largest

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap import loops
 from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rules import finite_array
-from dshap.loops.exponents import DIFFERENT, DISTANCE, MATERN32, MATERN52, SQUARE, add_exponents
+from dshap.loops.codes import DIFFERENT, DISTANCE, MATERN32, MATERN52, SQUARE
 
 LEAST_SCALE = 1e-150
 """Smallest length-scale; the largest is its inverse."""
@@ -184,7 +185,7 @@ class ProductKernel:
             polynomial = np.ones_like(total)
         else:
             polynomial = np.empty((0, 0))
-        add_exponents(_plain(x), _plain(z), kinds, rates, total, polynomial)
+        loops.add_exponents(_plain(x), _plain(z), kinds, rates, total, polynomial)
         np.exp(total, out=total)
         if has_polynomial:
             return np.multiply(total, polynomial, out=total)

@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import eigvalsh
-from scipy.linalg.blas import dgemm, dsyrk, ssyrk
-from scipy.linalg.lapack import dormqr, dpotrf, dpotrs, dsytrd
 
+from dshap import loops
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
-from dshap.loops.ridge_path import moved_squares, ridge_path
 
 PENALTIES = 10.0 ** -np.arange(0.0, 16.01, 0.25)
 """Values of λ that penalty="validate" chooses from, the largest first."""
@@ -46,15 +44,15 @@ def add_gram(gram: FloatArray, phi: FloatArray) -> None:
     float32 rows are multiplied in float32.
     """
     if phi.dtype == np.float32:
-        gram += ssyrk(1.0, phi, trans=1, lower=1)
+        gram += scipy.linalg.blas.ssyrk(1.0, phi, trans=1, lower=1)
         return
-    dsyrk(1.0, phi, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
+    scipy.linalg.blas.dsyrk(1.0, phi, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
 
 
 def add_cross(cross: NDArray[Any], phi: FloatArray, right: NDArray[Any]) -> None:
     """cross (p, r) += Φᵀ right in place, Fortran order; right (n, r) may be complex."""
     if right.dtype == np.float64:
-        dgemm(1.0, phi, right, beta=1.0, c=cross, trans_a=1, overwrite_c=1)
+        scipy.linalg.blas.dgemm(1.0, phi, right, beta=1.0, c=cross, trans_a=1, overwrite_c=1)
     else:
         cross += phi.T @ right
 
@@ -104,11 +102,13 @@ def ridge_solve(
         If the system is not positive definite in float64; the message gives the rank, the smallest
         eigenvalue and a sufficient ridge.
     """
-    factor, info = dpotrf(_with_ridge(gram, ridge), lower=1, clean=0, overwrite_a=1)
+    factor, info = scipy.linalg.lapack.dpotrf(
+        _with_ridge(gram, ridge), lower=1, clean=0, overwrite_a=1
+    )
     diagonal = np.square(np.diagonal(factor))
     if info or diagonal.min() <= len(gram) * np.finfo(float).eps * diagonal.max():
         raise InputError(_singular(_with_ridge(gram, ridge), float(np.max(ridge)), what))
-    return np.asarray(dpotrs(factor, cross, lower=1)[0])
+    return np.asarray(scipy.linalg.lapack.dpotrs(factor, cross, lower=1)[0])
 
 
 def _with_ridge(gram: FloatArray, ridge: float | FloatArray) -> FloatArray:
@@ -122,7 +122,7 @@ def _singular(system: FloatArray, ridge: float, what: str) -> str:
     """Message for a system that Cholesky refused: rank, smallest eigenvalue and a remedy."""
     if not np.isfinite(system).all():
         return "the Gram matrix holds NaN or infinity: drop such rows, or check the length-scales"
-    values = eigvalsh(system)
+    values = scipy.linalg.eigvalsh(system)
     floor = len(values) * np.finfo(float).eps * values[-1]
     return (
         f"penalty times rows is {ridge:.3g}, too small for the {what} ({len(values)} weights, rank "
@@ -202,7 +202,7 @@ def chosen_penalty(
     system = _tridiagonal(gram, cross)
     rounding = 10.0 * len(gram) * np.finfo(float).eps * max(n, _largest(*system[:2]))
     ridges = n * PENALTIES[: max(1, np.count_nonzero(n * PENALTIES >= rounding))]
-    path = ridge_path(*system, ridges)
+    path = loops.ridge_path(*system, ridges)
     if not path.pivots[0] > 0.0:
         raise InputError(
             f"the sums of a coalition are not positive definite with a ridge of {ridges[0]:.1e}: "
@@ -217,7 +217,7 @@ def chosen_penalty(
         left[:used]
     )
     best = int(errors[: _admitted(errors, ridges[:used], n)].argmin())
-    moved = np.maximum(moved_squares(*system[:2], path.fits, best) / total, 0.0)
+    moved = np.maximum(loops.moved_squares(*system[:2], path.fits, best) / total, 0.0)
     allowed = np.maximum(2.0 * np.sqrt(errors[best] * moved / n), SLACK * errors[best])
     first = int(np.argmax(errors[: best + 1] <= errors[best] + allowed))
     return Penalty(float(PENALTIES[first]), float(errors[first]))
@@ -246,9 +246,11 @@ def _tridiagonal(gram: FloatArray, cross: FloatArray) -> tuple[FloatArray, Float
         padded[: len(gram), : len(gram)] = gram
         right[: len(gram)] = cross
         return np.diagonal(padded).copy(), np.diagonal(padded, -1).copy(), right
-    packed, diagonal, below, factors, _ = dsytrd(gram, lower=1, lwork=NARROW * len(gram))
+    packed, diagonal, below, factors, _ = scipy.linalg.lapack.dsytrd(
+        gram, lower=1, lwork=NARROW * len(gram)
+    )
     lwork = BLOCK * (cross.shape[1] + BLOCK)
-    rotated = dormqr("L", "T", packed[1:, :-1], factors, cross[1:], lwork)[0]
+    rotated = scipy.linalg.lapack.dormqr("L", "T", packed[1:, :-1], factors, cross[1:], lwork)[0]
     return diagonal, below, np.vstack([cross[:1], rotated])
 
 

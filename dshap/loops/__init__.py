@@ -1,32 +1,5 @@
 """Compiled loops (numba and numpy alone), each by its formula; plain versions are in the tests."""
 
-from __future__ import annotations
+from dshap.core.faces import lazy_face
 
-import numpy as np
-
-from dshap.loops.exponents import add_exponents
-from dshap.loops.lattice import Lattice
-from dshap.loops.ridge_path import moved_squares, ridge_path
-from dshap.loops.subset_products import Coalitions, SubsetSums, table_values
-
-__all__ = ["warm_up"]
-
-
-def warm_up() -> None:
-    """Compile (or load) the loops over real factors, so that no task waits for it.
-
-    All others compile when they are first used.
-    """
-    one = np.zeros((1, 1))
-    add_exponents(one, one, np.zeros(1, dtype=np.int64), np.ones(1), one.copy(), one.copy())
-    factors = np.ones((6, 2, 1))
-    for columns in (np.ones((1, 6), dtype=bool), np.eye(6, dtype=bool)):  # a grid, then a list
-        coalitions = Coalitions.of(columns)
-        m = len(columns)
-        table_values(factors, coalitions, np.ones((m, 1, 2)), np.zeros(1), np.empty((1, m, 1)))
-        SubsetSums(columns, 2, np.float64).add(factors)
-    lattice = Lattice(columns, 2, 1, np.float64)
-    lattice.fill(factors)
-    lattice.product(0)
-    path = ridge_path(np.ones(1), np.empty(0), one, np.ones(1))
-    moved_squares(np.ones(1), np.empty(0), path.fits, 0)
+__getattr__, __dir__, __all__ = lazy_face(__name__)

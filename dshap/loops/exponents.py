@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from numba import njit
 
-SQUARE, DISTANCE, MATERN32, MATERN52, DIFFERENT = range(5)
-"""Kinds of a column's distance t in a product kernel.
-
-(x − z)², |x − z|, |x − z| with a polynomial (1 − rate·t; 1 − rate·t + (rate·t)²/3), and 1 where x ≠
-z.
-"""
+from dshap.loops.codes import DIFFERENT, MATERN32, MATERN52, SQUARE
 
 
 @njit(nogil=True, cache=True, fastmath={"contract"})

@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-LANES = 64
-"""Rows that are taken at once: products of all nodes on a path stay in cache."""
+from dshap.loops.codes import LANES
+
 LEAST_SHARE = 1e-280
 """Stands for a share of nothing, so that no factor is zero."""
 

@@ -11,21 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-NUMBER, NEAR_ZERO, ZERO_MISSING, NEVER_MISSING, CATEGORY, VALUE = range(6)
-"""How a column is read.
+from dshap.loops.codes import CATEGORY, NEAR_ZERO, NUMBER, VALUE, ZERO_MISSING
 
-As a number or missing (NaN); the same, with numbers near zero being 0; with zeros missing too; as a
-number, NaN being 0; as the code of a category, by its whole part; as a category, by its own value.
-The last two are of categories.
-"""
 ZERO = float(np.float32(1e-35))
 """Numbers up to this magnitude are zeros for LightGBM."""
 CODED = 256
 """Rows that are coded together: a row's columns stay in cache from one to the next."""
-FEW = 8
-"""Rows that are taken one after the other."""
-TILE = 4096
-"""Rows that go through a tree together: the table of one player stays in the first-level cache."""
 
 
 @njit(nogil=True, cache=True)

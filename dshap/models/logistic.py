@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
 
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
@@ -262,9 +262,9 @@ class KernelLogistic(KernelModel):
     def predict_proba(self, X: Any) -> FloatArray:
         """P(class | x) (n, K)."""
         f = self.decision_function(X)
-        return np.asarray(
-            np.column_stack([expit(-f), expit(f)]) if f.ndim == 1 else softmax(f, axis=1)
-        )
+        if f.ndim == 1:
+            return np.column_stack([scipy.special.expit(-f), scipy.special.expit(f)])
+        return np.asarray(scipy.special.softmax(f, axis=1))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The label with the largest probability (n,)."""

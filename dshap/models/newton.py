@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import helmert
-from scipy.special import entr
 
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
@@ -46,7 +45,7 @@ def contrasts(n_classes: int) -> FloatArray:
     """C (K, c): the logits (n, K) are the coordinates (n, c) times Cᵀ."""
     if n_classes == 2:
         return np.array([[0.0], [1.0]])
-    return helmert(n_classes).T
+    return scipy.linalg.helmert(n_classes).T
 
 
 def base_rates(counts: FloatArray, contrast: FloatArray, size: int) -> FloatArray:
@@ -166,7 +165,7 @@ class Newton:
         if form is not None:
             bent = bent + form @ w
         objective = loss + float(np.vdot(w, bent)) / 2
-        if self.accepted is None and w.any() and objective > entr(counts / n).sum():
+        if self.accepted is None and w.any() and objective > scipy.special.entr(counts / n).sum():
             return replace(now, weights=base_rates(counts, self.contrast, len(self.weights)))
         if objective > self.objective + SLACK * self.objective:
             return now._halved()

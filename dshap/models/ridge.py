@@ -9,8 +9,8 @@ from operator import add
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh
 
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
@@ -380,7 +380,7 @@ def _validated_penalty(train: Moments, validation: Moments, centre: FloatArray) 
         raise InputError(
             "penalty='validate' found no validation rows: give a penalty, or more rows"
         )
-    values, vectors = eigh(train["gram"])
+    values, vectors = scipy.linalg.eigh(train["gram"])
     right = vectors.T @ (train["cross"] - np.outer(train["ones"], centre))  # (p, k)
     quadratic = vectors.T @ validation["gram"] @ vectors
     linear = vectors.T @ (validation["cross"] - np.outer(validation["ones"], centre))

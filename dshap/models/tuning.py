@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.optimize import minimize
-from scipy.special import expit, logit
+import scipy
 
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray
@@ -180,12 +178,12 @@ def validation_error(
     train, held, among = (_gram(kernel, rows, z) for rows in (trial.x, trial.x_validation, z))
     system = train.T @ train + ridge * among
     system[np.diag_indices_from(system)] += JITTER * len(trial.x)
-    factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
-    w = cho_solve(factor, train.T @ trial.y, check_finite=False)  # (r, k)
+    factor = scipy.linalg.cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
+    w = scipy.linalg.cho_solve(factor, train.T @ trial.y, check_finite=False)  # (r, k)
     e = held @ w - trial.y_validation  # (validation, k)
     if not gradient:
         return float(np.vdot(e, e)), None
-    v = cho_solve(factor, held.T @ (2.0 * e), check_finite=False)  # (r, k)
+    v = scipy.linalg.cho_solve(factor, held.T @ (2.0 * e), check_finite=False)  # (r, k)
     slope = _pull_back(kernel, trial.x_validation, z, (2.0 * e @ w.T) * held)
     slope += _pull_back(
         kernel, trial.x, z, ((trial.y - train @ w) @ v.T - (train @ v) @ w.T) * train
@@ -256,14 +254,16 @@ def _coordinates(kernel: ProductKernel) -> FloatArray:
     """u (columns,): log length-scales, and logit ρ of categorical columns."""
     is_rho = np.array(kernel.families) == "categorical"
     return np.where(
-        is_rho, logit(np.where(is_rho, kernel.parameters, 0.5)), np.log(kernel.parameters + is_rho)
+        is_rho,
+        scipy.special.logit(np.where(is_rho, kernel.parameters, 0.5)),
+        np.log(kernel.parameters + is_rho),
     )
 
 
 def _at(kernel: ProductKernel, u: FloatArray) -> ProductKernel:
     is_rho = np.array(kernel.families) == "categorical"
     return ProductKernel(
-        kernel.families, np.where(is_rho, expit(u), np.exp(np.where(is_rho, 0.0, u)))
+        kernel.families, np.where(is_rho, scipy.special.expit(u), np.exp(np.where(is_rho, 0.0, u)))
     )
 
 
@@ -297,7 +297,7 @@ def _descend(now: Tuning, free: BoolArray, trial: Trial, evaluations: int) -> Tu
 
     bounds = _bounds(now.kernel, trial.x)[free]
     start = np.clip(start_point[free], bounds[:, 0], bounds[:, 1])
-    best = minimize(
+    best = scipy.optimize.minimize(
         objective,
         start,
         jac=True,

@@ -1,17 +1,5 @@
 """Predictors of functions, linear models and expansions, with names and checks."""
 
-from dshap.predictors.expansion import Expansion, ExpansionModel, expansion_model
-from dshap.predictors.frames import Frame
-from dshap.predictors.linear import LinearModel
-from dshap.predictors.named import NamedModel
-from dshap.predictors.predict_function import PredictFunction
+from dshap.core.faces import lazy_face
 
-__all__ = [
-    "Expansion",
-    "ExpansionModel",
-    "Frame",
-    "LinearModel",
-    "NamedModel",
-    "PredictFunction",
-    "expansion_model",
-]
+__getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -1,18 +1,15 @@
-"""The progress, importance and damage of stores, as lines of text and as content for JSON."""
+"""The importance and damage of stores, as lines of text and as content for JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 from dshap.analysis.accuracy import accuracy
 from dshap.analysis.rankings import rankings
 from dshap.core.places import Place
 from dshap.cube import (
-    CubeStatus,
     Damage,
-    awaits_shards,
     cube_status,
     read_job,
     read_run,
@@ -20,41 +17,8 @@ from dshap.cube import (
 )
 from dshap.models import FitReport
 from dshap.report.attribution_lines import ranking_lines
-from dshap.report.going_on import holder_content, holder_line, view_of_run
 from dshap.report.notes import accuracy_lines
-from dshap.storage.lease import Holder
-
-
-class Summary(NamedTuple):
-    """The answer of a command: its lines, and the same as content for JSON."""
-
-    lines: list[str]
-    content: dict[str, Any]
-
-
-def progress_summary(
-    cubes: Mapping[str, Place], is_running: bool, holders: Sequence[Holder] = ()
-) -> Summary:
-    """The rows and blocks of each cube that are done, failed and left, and what is going on.
-
-    `holders` are the processes that say that they run on the store.
-    """
-    statuses = {name: cube_status(path) for name, path in cubes.items()}
-    learned = [name for name, path in cubes.items() if awaits_shards(path)]
-    views = {name: view_of_run(name, path, holders) for name, path in cubes.items()}
-    content = {
-        name: {**asdict(status), "awaits_shards": name in learned, **views[name].to_dict()}
-        for name, status in statuses.items()
-    }
-    lines = []
-    for name, status in statuses.items():
-        lines += status_lines({name: status})
-        lines += [f"{name}: {line}" for line in views[name].lines(is_running)]
-    lines += [f"{name}: all is learned, shards can explain the rows" for name in learned]
-    lines += map(holder_line, holders)
-    lines.append("a run is going on" if is_running else "no run is going on")
-    running = [holder_content(each) for each in holders]
-    return Summary(lines, {"cubes": content, "is_running": is_running, "running": running})
+from dshap.report.store_progress import Summary, status_lines
 
 
 def importance_summary(
@@ -80,31 +44,6 @@ def importance_summary(
         for ranking in ranked
     }
     return Summary(lines, content | {"accuracy": found})
-
-
-def status_lines(statuses: Mapping[str, CubeStatus]) -> list[str]:
-    """The progress of each cube; and where rows failed, the count and first row of each reason."""
-    lines = []
-    for name, status in statuses.items():
-        lines.append(f"{name}: {_progress_line(status)}")
-        lines += [
-            f"{name}: {each.rows:,} failed, first {each.first}: {each.reason}"
-            for each in status.failures
-        ]
-    return lines
-
-
-def _progress_line(status: CubeStatus) -> str:
-    rows = {
-        "ok": status.ok,
-        "skipped": status.skipped,
-        "failed": status.failed,
-        "pending": status.pending,
-    }
-    shown = ", ".join(
-        f"{count:,} {name}" for name, count in rows.items() if count or name in ("ok", "pending")
-    )
-    return f"{status.n_rows:,} rows: {shown}; {status.blocks_done} of {status.n_blocks} blocks done"
 
 
 def damage_summary(

@@ -13,7 +13,7 @@ from dshap.core.errors import InputError, StoreMismatchError
 from dshap.core.places import Place
 from dshap.cube import CarriedRows, CubeLayout, finished_blocks, read_run, refuse_altered
 from dshap.cube.carrying import EXPLAINED
-from dshap.cube.reader import stored_share
+from dshap.cube.importance import stored_share
 from dshap.storage.array_files import form_of_array, parts_of_array
 
 UPPER_BOUNDS = (

@@ -25,6 +25,7 @@ from dshap.core.rows import sample_positions, spans_with
 from dshap.core.types import Attributor, RowReader
 from dshap.engine import Executor, Plan
 from dshap.engine.explain import BlockWriter, Evaluation
+from dshap.engine.graph import WritePart
 from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass
 from dshap.run.session import Session
 
@@ -127,6 +128,13 @@ class NothingLearned:
     @property
     def is_local(self) -> bool:
         return self.executor.is_local
+
+    @property
+    def workers(self) -> Mapping[str, int]:
+        return self.executor.workers
+
+    def each_partition(self, parts: Sequence[Any], write: WritePart) -> list[int]:
+        return self.executor.each_partition(parts, write)
 
 
 def opened_attributor(session: Session, run: Run, place: Place) -> Attributor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 from dshap.core.html import table_html
 from dshap.core.records import BoolArray, FloatArray
@@ -139,6 +139,6 @@ def _shares_of_sizes(d: int) -> FloatArray:
     Logarithms make them finite for any d.
     """
     sizes = np.arange(1, d)
-    logs = -gammaln(sizes + 1) - gammaln(d - sizes + 1)
+    logs = -scipy.special.gammaln(sizes + 1) - scipy.special.gammaln(d - sizes + 1)
     shares: FloatArray = np.exp(logs - logs.max(initial=-np.inf))
     return shares / shares.sum()

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dshap import engine
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
 from dshap.core.rules import Flag, as_place
 from dshap.core.types import Pass, RowReader
 from dshap.engine import (
-    DaskExecutor,
     Events,
     Executor,
     LineProgress,
@@ -26,7 +26,6 @@ from dshap.engine import (
     Progress,
     ToldProgress,
     checked_client,
-    collect_partitions,
     current_client,
     is_notebook,
     learn_from,
@@ -88,10 +87,7 @@ class Session:
 
         The call runs where the partition lives; gives the results.
         """
-        match self.executor:
-            case DaskExecutor() as executor:
-                return collect_partitions(parts, write, executor)
-        return collect_partitions(parts, write, None)
+        return self.executor.each_partition(parts, write)
 
 
 @contextlib.contextmanager
@@ -143,7 +139,7 @@ def _executor_for(client: Any, wait_s: float, say: Callable[..., None]) -> Execu
         client = checked_client(client)
     if client is None:
         return LoopExecutor()
-    return DaskExecutor(client, wait_s, say)
+    return engine.DaskExecutor(client, wait_s, say)
 
 
 def _displays_for(given: bool | None) -> list[Progress]:

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from dshap.core.errors import InputError
+from dshap.core.late import pa
 from dshap.sinks.dialects import Dialect, dialect_of
 from dshap.sinks.ledger import LEDGER, OWN_NAMES
 from dshap.sinks.records import CubeFacts, Sink

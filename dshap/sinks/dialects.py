@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
+from dshap.core.late import pa
 from dshap.sinks.shapes import TIME
 
 SQL_TYPES: Mapping[pa.DataType, str] = {

@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 from numpy.typing import NDArray
 
 from dshap.core.blocks import Status
 from dshap.core.errors import DoesNotFitError, InputError
+from dshap.core.late import pa, pc, pd
 from dshap.core.records import FloatArray
 from dshap.core.rules import Choice, Whole
 from dshap.cube.blocks import classes_in, joined_columns

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-import pyarrow as pa
-
 from dshap.core.errors import InputError
+from dshap.core.late import pa
 from dshap.sinks.dialects import LoadSession, Place
 from dshap.sinks.records import BACKFILL, RowHistory, Sink
 from dshap.sinks.shapes import TIME

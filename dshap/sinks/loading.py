@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
 
-import pyarrow as pa
-
 from dshap.core.errors import DatabaseError, LockedError
+from dshap.core.late import pa
 from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import refuse_other_columns

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from dshap.core.errors import InputError
+from dshap.core.late import pa, pc
 from dshap.sinks.records import Sink
 
 NUL = "\0"

@@ -14,10 +14,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow as pa
-
 from dshap.core.addresses import is_of_bucket
 from dshap.core.errors import InputError, SinkError
+from dshap.core.late import pa
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.creation import is_free
 from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run

@@ -9,10 +9,10 @@ from datetime import date
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
+from dshap.core.late import pa
 from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.kinds import sink_kind

@@ -13,7 +13,7 @@ from dshap.analysis.accuracy import accuracy
 from dshap.core.blocks import Status
 from dshap.core.places import Place
 from dshap.core.records import digest_of
-from dshap.cube import CubeStatus, cube_status, feature_importance, read_plan, read_run
+from dshap.cube import CubeStatus, cube_status, read_plan, read_run, stored_importance
 from dshap.cube.blocks import CubeArrays
 from dshap.engine import Plan
 from dshap.history.run_record import ExplanationFacts, KeyCounts, ResultStatus
@@ -165,14 +165,13 @@ def ranking_of(cube: Place) -> dict[str, dict[str, float]]:
 
     It is empty where no row is finished.
     """
-    table = feature_importance(cube)
-    if not table.attrs["rows"]:
+    found = stored_importance(cube)
+    if not found.rows:
         return {}
-    features = [str(feature) for feature in table["feature"].values]
-    magnitudes = table["mean_magnitude"].transpose("output", "feature").values.tolist()
+    magnitudes = found.means["mean_magnitude"].value.T.tolist()
     return {
-        str(output): dict(zip(features, row, strict=True))
-        for output, row in zip(table["output"].values, magnitudes, strict=True)
+        output: dict(zip(found.features, row, strict=True))
+        for output, row in zip(found.outputs, magnitudes, strict=True)
     }
 
 

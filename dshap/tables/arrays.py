@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import EmptyTableError, InputError, shown, unknown_name
 from dshap.core.floats import refuse_rounded, unmasked
+from dshap.core.late import pa, pd
 from dshap.tables.columns import (
     Layout,
     Names,

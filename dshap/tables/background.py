@@ -12,8 +12,8 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from dshap.core import rules as checks
 from dshap.core.blocks import RowBlock
@@ -244,7 +244,7 @@ def _frequencies(sample: FloatArray, seed: int) -> tuple[FloatArray, FloatArray]
     points = rng.random((FRESH_FREQUENCIES, columns))
     few = min(columns, SOBOL_COLUMNS)
     points[:, :few] = qmc.Sobol(few, seed=rng).random(FRESH_FREQUENCIES)
-    fresh = ndtri(np.clip(points, 1e-12, 1.0 - 1e-12)) / kernel.parameters
+    fresh = scipy.special.ndtri(np.clip(points, 1e-12, 1.0 - 1e-12)) / kernel.parameters
     return Fourier(2 * FREQUENCIES, seed).anchors(sample, kernel), fresh
 
 

@@ -12,9 +12,8 @@ import itertools
 import re
 from typing import Any
 
-import pyarrow as pa
-
 from dshap.core.errors import InputError
+from dshap.core.late import pa
 from dshap.core.places import BucketPath, place_of
 from dshap.storage.buckets import ObjectReader, head_of, listed
 from dshap.tables.lakehouse_folders import refuse_table_of_object, refuse_tables_in_bucket

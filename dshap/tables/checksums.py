@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from dshap.core.errors import DshapError, InputError
+from dshap.core.late import pa, pq
 
 KEPT = {"compression": "lz4", "use_dictionary": False}
 """How rows are stored that dshap reads again: fast, and every float64 bit for bit."""

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError, times_refused, unknown_column, unknown_name
 from dshap.core.floats import LARGEST_WHOLE, rounded_refusal
+from dshap.core.late import pa, pc
 from dshap.core.options import MISSING_POLICIES
 from dshap.core.records import BoolArray, FloatArray
 from dshap.predictors.times import DATE, from_microseconds, microseconds, misfit, time_kind, zone_of
@@ -30,7 +29,6 @@ KEY_DTYPES: Mapping[str, np.dtype[Any]] = {
     "datetime64[ns]": np.dtype("datetime64[ns]"),
     "string": np.dtypes.StringDType(),
 }
-KEY_ARROW = {"int64": pa.int64(), "string": pa.large_string()}
 KEY_FILL = {"int64": -1, "string": ""}
 """Values that stand for a missing key until the census refuses it; a missing time is NaT."""
 
@@ -199,7 +197,8 @@ def kept_array(column: pa.Array, name: str, dtype: np.dtype[Any]) -> NDArray[Any
 def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], BoolArray | None]:
     """The key (n,) in `KEY_DTYPES[dtype]` and its null flags (n,), None if it has no null."""
     plain = _values(column)
-    kind = KEY_ARROW.get(dtype) or pa.timestamp("ns", tz=getattr(plain.type, "tz", None))
+    kinds = {"int64": pa.int64(), "string": pa.large_string()}
+    kind = kinds.get(dtype) or pa.timestamp("ns", tz=getattr(plain.type, "tz", None))
     try:
         values = plain.cast(kind)
     except pa.ArrowInvalid as error:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from dshap.core.errors import EmptyTableError, InputError, unknown_column, unknown_name
 from dshap.core.floats import as_array
+from dshap.core.late import pd
 from dshap.core.types import RowReader
 from dshap.predictors.times import misfit, times_of
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas

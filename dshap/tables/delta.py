@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
+from dshap.core.late import pa
 from dshap.core.rules import as_place, checked
 from dshap.tables.columns import Names, Times
 from dshap.tables.lake_files import (

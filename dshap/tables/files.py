@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import pyarrow as pa
-
 from dshap.core.errors import InputError
+from dshap.core.late import pa
 from dshap.core.places import is_in_bucket, of_place
 from dshap.core.rules import as_place
 from dshap.tables.bucket_files import common_folder, find_objects, head_of_object

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
+from dshap.core.late import pa, pc
 from dshap.core.places import place_of
 from dshap.core.printing import shortened
 from dshap.core.rules import as_place, checked

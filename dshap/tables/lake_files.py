@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.core.duck_typing import is_scanned
 from dshap.core.errors import InputError
+from dshap.core.late import pa
 from dshap.core.places import is_in_bucket
 from dshap.tables.files import below_common_folder, table_stamp
 from dshap.tables.parquet import Footer, ParquetFiles, ParquetSource, open_file, stored_nulls

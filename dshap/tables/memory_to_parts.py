@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from dshap.core.errors import InputError
+from dshap.core.late import pa
 from dshap.core.types import RowReader
 from dshap.storage.disk import whole_file
 from dshap.tables.arrays import ArraySource

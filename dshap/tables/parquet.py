@@ -14,11 +14,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dshap.core.errors import EmptyTableError, InputError
+from dshap.core.late import pa, pq
 from dshap.core.places import is_in_bucket
 from dshap.tables.bucket_files import open_object
 from dshap.tables.checksums import open_parquet, unreadable

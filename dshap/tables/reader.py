@@ -10,11 +10,11 @@ from functools import cached_property
 from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
+from dshap.core.late import pa
 from dshap.core.records import BoolArray
 from dshap.core.types import RowReader
 from dshap.tables.columns import (

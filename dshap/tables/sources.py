@@ -8,12 +8,12 @@ parameters of its constructor are the keys of [source] in a job file, its name i
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from dshap.core.duck_typing import SCANNED
 from dshap.core.types import RowReader
@@ -30,7 +30,8 @@ class Kind(NamedTuple):
 
     open: Callable[[Asked], RowReader | Asked] | None = None
     """The function that opens rows of this kind; None: its reader does."""
-    types: tuple[type, ...] = ()
+    types: tuple[type | str, ...] = ()
+    """Types, or "package:name" of one: rows of it are there once its package is imported."""
     members: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     reader: str = ""
@@ -42,7 +43,7 @@ class Kind(NamedTuple):
 
     def knows(self, rows: Any) -> bool:
         has_members = bool(self.members) and all(hasattr(rows, name) for name in self.members)
-        is_one = has_members or isinstance(rows, self.types)
+        is_one = has_members or isinstance(rows, tuple(_loaded(self.types)))
         return is_one and (not self.suffixes or str(rows).endswith(self.suffixes))
 
     def opened(self, asked: Asked) -> RowReader | Asked:
@@ -51,6 +52,18 @@ class Kind(NamedTuple):
             return self.open(asked)
         reader: RowReader = reader_class(self.reader)(asked.rows, **asked.roles)
         return reader
+
+
+def _loaded(types: Iterable[type | str]) -> Iterator[type]:
+    """The types among these that anything here can be of."""
+    for each in types:
+        match each:
+            case type():
+                yield each
+            case str():
+                package, _, name = each.partition(":")
+                if package in sys.modules:
+                    yield getattr(sys.modules[package], name)
 
 
 KINDS: Mapping[str, Kind] = {
@@ -75,8 +88,8 @@ KINDS: Mapping[str, Kind] = {
     "list": Kind(conversion.open_list, (list, tuple)),
     "reader": Kind(conversion.open_reader, (RowReader,)),
     "array": Kind(conversion.open_array, (np.ndarray,)),
-    "data frame": Kind(conversion.open_frame, (pd.DataFrame,)),
-    "column": Kind(conversion.refuse_column, (pd.Series,)),
+    "data frame": Kind(conversion.open_frame, ("pandas:DataFrame",)),
+    "column": Kind(conversion.refuse_column, ("pandas:Series",)),
     "xarray dataset": Kind(conversion.open_dataset, members=("data_vars",)),
     "xarray array": Kind(conversion.open_data_array, members=("dims", "coords")),
     "dask array": Kind(conversion.open_dask_array, members=("__dask_graph__", "rechunk")),

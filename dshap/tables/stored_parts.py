@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-import pyarrow as pa
-
+from dshap.core.late import pa
 from dshap.core.places import Place
 from dshap.storage.folder import Folder
 from dshap.storage.seals import digest_of_file

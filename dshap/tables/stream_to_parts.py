@@ -6,9 +6,7 @@ import contextlib
 from pathlib import Path
 from types import TracebackType
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from dshap.core.late import pa, pq
 from dshap.storage.disk import whole_file
 from dshap.storage.seals import digest_of_file
 from dshap.tables.checksums import KEPT, parquet_writer

@@ -15,10 +15,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from dshap.core.errors import InputError, unknown_column
+from dshap.core.late import pa, pc
 from dshap.tables.row_values import words_of_arrow
 
 FIRST_DAY = -719_162
@@ -30,7 +29,7 @@ _CASTS = {"postgresql": "{name}::float8 AS {name}"}
 _CAST = "CAST({name} AS DOUBLE PRECISION) AS {name}"
 
 
-Piece = Callable[[], AbstractContextManager[Iterable[pa.RecordBatch]]]
+Piece = Callable[[], "AbstractContextManager[Iterable[pa.RecordBatch]]"]
 """The type of a function that opens some of the rows of a stream."""
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError, unknown_name
+from dshap.core.late import pa
 from dshap.core.records import FloatArray
 from dshap.core.rows import SPAN_ROWS
 from dshap.tables.columns import Names, as_names, layout_of

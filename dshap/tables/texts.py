@@ -10,13 +10,12 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.core.blocks import RowBlock
 from dshap.core.capabilities import OfTexts
 from dshap.core.errors import EmptyTableError, InputError, shown, unknown_column
+from dshap.core.late import pa, pd
 from dshap.core.records import FloatArray
 from dshap.core.rows import spans
 from dshap.core.types import RowReader

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap import loops
 from dshap.core.records import BoolArray, FloatArray
-from dshap.loops.tree_rows import CATEGORY, VALUE, code_rows
+from dshap.loops.codes import CATEGORY, VALUE
 
 Whole = NDArray[np.int64]
 SHORT = 65_533
@@ -62,7 +63,7 @@ class CodedColumns:
     def codes(self, rows: FloatArray) -> NDArray[Any]:
         """Codes (C, n) of rows (n, columns)."""
         codes = np.empty((len(self.columns), len(rows)), self.dtype)
-        code_rows(
+        loops.code_rows(
             rows,
             self.columns,
             self.kinds,

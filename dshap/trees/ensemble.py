@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap import loops
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray
-from dshap.loops.tree_cut import in_preorder
-from dshap.loops.tree_rows import NUMBER, TILE, add_leaves
+from dshap.loops.codes import NUMBER, TILE
 from dshap.trees.coding import CategorySplit, CodedDecisions, coded_decisions
 
 Whole = NDArray[np.int64]
@@ -174,7 +174,7 @@ class TreeEnsemble:
     def sums(self, codes: NDArray[Any], trees: Whole) -> FloatArray:
         """The sums (k, n) of the leaves of some trees that coded rows (C, n) reach."""
         total = np.zeros((self.n_outputs, codes.shape[1]))
-        add_leaves(
+        loops.add_leaves(
             codes,
             self.arrays,
             self.decisions.sets,
@@ -203,7 +203,7 @@ class _Joined:
     def add(self, tree: Tree, first: int) -> int:
         """Append a tree, in preorder; the number of nodes then."""
         order = np.empty(len(tree.left), np.int64)
-        order = order[: in_preorder(tree.left, tree.right, order)]
+        order = order[: loops.in_preorder(tree.left, tree.right, order)]
         place = np.full(len(tree.left), -1)
         place[order] = first + np.arange(len(order))
         is_leaf = tree.left[order] < 0

@@ -10,9 +10,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap import loops
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
-from dshap.loops.tree_rows import TILE, most_nodes
+from dshap.loops.codes import TILE
 from dshap.trees.ensemble import TreeEnsemble
 from dshap.trees.groups import LeafGroups, TreeShape
 from dshap.trees.patterns import PatternTables, add_counts
@@ -127,14 +128,14 @@ class Division:
     @property
     def lanes(self) -> int:
         """Rows of a tile: fewer for large trees, so that their decisions stay in cache."""
-        largest = most_nodes(self.ensemble.first, self.groups.of_tree)
+        largest = loops.most_nodes(self.ensemble.first, self.groups.of_tree)
         return max(MIN_LANES, min(TILE, MAX_DECISION_BYTES // max(largest, 1)))
 
     def work_bytes(self, *, is_counted: bool) -> int:
         """Bytes that one thread needs beside tables, rows and values."""
         first = self.ensemble.first
         columns = self.ensemble.decisions.columns
-        n_bytes = self.lanes * most_nodes(first, self.groups.of_tree)
+        n_bytes = self.lanes * loops.most_nodes(first, self.groups.of_tree)
         n_bytes += self.lanes * len(columns.columns) * columns.dtype().itemsize
         if not len(self.others):
             return n_bytes

@@ -9,9 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap import loops
 from dshap.core.records import BoolArray, FloatArray
-from dshap.loops.tree_cut import cut_trees, fill_groups, refine_counts, walk_trees
-from dshap.loops.tree_dependence import add_curves, count_leaves, weigh_leaves
 from dshap.trees.ensemble import TreeEnsemble
 
 Whole = NDArray[np.int64]
@@ -36,7 +35,7 @@ class TreeShape:
         column = ensemble.column
         player = np.where(column < 0, -1, player_of[column])
         parent, end, depth, on_path = np.zeros((4, len(column)), np.int64)
-        walk_trees(ensemble.first, ensemble.right, player, parent, end, depth, on_path)
+        loops.walk_trees(ensemble.first, ensemble.right, player, parent, end, depth, on_path)
         return cls(player, parent, end, depth, on_path)
 
     def add_curves(
@@ -50,7 +49,7 @@ class TreeShape:
     ) -> None:
         """out (k, lanes) += the values of leaves, by their shares where coded rows pass a player."""
         tree_of = np.searchsorted(ensemble.first, leaves, side="right") - 1
-        add_curves(
+        loops.add_curves(
             codes,
             ensemble.arrays,
             ensemble.decisions.sets,
@@ -79,7 +78,7 @@ class TreeShape:
     ) -> FloatArray:
         """(leaves,): the training weight that passes all decisions but those of one player."""
         shares = np.empty(len(leaves))
-        weigh_leaves(leaves, self.player, self.parent, ensemble.weight, player, shares)
+        loops.weigh_leaves(leaves, self.player, self.parent, ensemble.weight, player, shares)
         return shares
 
     def cut(
@@ -95,7 +94,7 @@ class TreeShape:
             may = self.below(within) >= 0
         is_top = np.zeros(len(self.player), dtype=bool)
         costs, n_numbers = np.zeros((2, len(ensemble.output)))
-        cut_trees(
+        loops.cut_trees(
             ensemble.first,
             ensemble.right,
             self.player,
@@ -161,7 +160,7 @@ class LeafGroups:
         bits = np.full(first_bit[-1] + 1, n_literals)
         literals = np.empty((n_literals, 2), np.int64)
         if len(tops):
-            fill_groups(
+            loops.fill_groups(
                 tops,
                 shape.player,
                 shape.parent,
@@ -198,7 +197,7 @@ class LeafGroups:
             return counts
         found = np.zeros(int(parts.sizes.sum()), np.int64)
         if len(parts):
-            refine_counts(
+            loops.refine_counts(
                 len(shape.player),
                 shape.below(self.tops)[parts.tops],
                 (self.first_bit, self.bits, self.literals),
@@ -213,7 +212,9 @@ class LeafGroups:
     def shares_counted(self, counts: Whole, total: int, player: int = -1) -> FloatArray:
         """(leaves,): the counted weight that passes all decisions but those of one player."""
         shares = np.empty(len(self.leaves[1]))
-        count_leaves(self.first_bit, self.leaves, counts, self.first_pattern, total, player, shares)
+        loops.count_leaves(
+            self.first_bit, self.leaves, counts, self.first_pattern, total, player, shares
+        )
         return shares
 
 

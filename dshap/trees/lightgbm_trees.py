@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dshap.core.errors import InputError
-from dshap.loops.tree_rows import NEAR_ZERO, NEVER_MISSING, ZERO_MISSING
+from dshap.loops.codes import NEAR_ZERO, NEVER_MISSING, ZERO_MISSING
 from dshap.trees.coding import CategorySplit
 from dshap.trees.ensemble import Tree, TreeEnsemble
 

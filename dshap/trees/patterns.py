@@ -8,10 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap import loops
 from dshap.core.records import FloatArray
-from dshap.loops.tree_cut import list_pairs
-from dshap.loops.tree_games import FACTORIALS, fill_tables
-from dshap.loops.tree_rows import FEW, add_tables, add_tables_of_few, count_patterns
+from dshap.loops.codes import FEW
 from dshap.trees.ensemble import TreeEnsemble
 from dshap.trees.groups import LeafGroups, TreeShape
 
@@ -43,7 +42,7 @@ class TableColumns:
             n_rows = n_players * (n_players - 1) // 2
             n_held = k * (k - 1) // 2
             keys = np.empty(n_held.sum(), np.int64)
-            list_pairs(first_player, held_player, group_of_leaf, n_players, keys)
+            loops.list_pairs(first_player, held_player, group_of_leaf, n_players, keys)
         else:
             n_rows = n_players
             n_held = k
@@ -98,7 +97,7 @@ class PatternTables:
             shares = np.empty(0, np.int64), groups.first_pattern, 1
         else:
             shares = counts[0], groups.first_pattern, counts[1]
-        fill_tables(
+        loops.fill_tables(
             groups.first_bit,
             groups.leaves,
             ensemble.values,
@@ -106,7 +105,7 @@ class PatternTables:
             start,
             shares,
             pairs,
-            FACTORIALS,
+            loops.FACTORIALS,
             tables,
         )
         output = np.repeat(ensemble.output, np.diff(groups.of_tree))
@@ -122,7 +121,7 @@ class PatternTables:
 
     def add(self, codes: NDArray[Any], out: FloatArray) -> None:
         """out (k · rows of values, lanes) += the values of coded rows (C, lanes)."""
-        add = add_tables_of_few if codes.shape[1] <= FEW else add_tables
+        add = loops.add_tables_of_few if codes.shape[1] <= FEW else loops.add_tables
         add(
             codes,
             self.ensemble.arrays,
@@ -161,7 +160,7 @@ def add_counts(
     ensemble: TreeEnsemble, groups: LeafGroups, codes: NDArray[Any], weights: Whole, counts: Whole
 ) -> None:
     """counts (patterns of all groups,) += the weights (n,) of coded rows (C, n) of each pattern."""
-    count_patterns(
+    loops.count_patterns(
         codes,
         weights,
         ensemble.arrays,

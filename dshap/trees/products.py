@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap import loops
 from dshap.core.records import FloatArray
-from dshap.loops.product_games import exact_nodes, legendre_nodes
-from dshap.loops.tree_products import LANES, add_integrals, shares_passed
+from dshap.loops.codes import LANES
 from dshap.trees.ensemble import TreeEnsemble
 from dshap.trees.groups import TreeShape
 
@@ -45,7 +45,7 @@ class TreeProducts:
         """The products of some trees of an ensemble."""
         before = np.zeros(len(shape.player), np.int64)
         share = np.zeros(len(shape.player))
-        shares_passed(
+        loops.shares_passed(
             ensemble.first,
             ensemble.right,
             shape.player,
@@ -55,8 +55,8 @@ class TreeProducts:
             share,
         )
         longest = np.maximum.reduceat(shape.on_path, ensemble.first[:-1])[trees]
-        n_nodes = np.minimum([exact_nodes(int(k)) for k in longest], MAX_NODES).astype(int)
-        rules = [legendre_nodes(q) for q in range(1, MAX_NODES + 1)]
+        n_nodes = np.minimum([loops.exact_nodes(int(k)) for k in longest], MAX_NODES).astype(int)
+        rules = [loops.legendre_nodes(q) for q in range(1, MAX_NODES + 1)]
         starts = np.cumsum([0, *range(1, MAX_NODES + 1)])
         return cls(
             ensemble,
@@ -91,7 +91,7 @@ class TreeProducts:
         """out (k · rows of values, lanes) += the values of coded rows (C, lanes)."""
         if not len(self.trees):
             return
-        add_integrals(
+        loops.add_integrals(
             codes,
             self.ensemble.arrays,
             self.ensemble.decisions.sets,

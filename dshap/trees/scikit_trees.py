@@ -12,7 +12,7 @@ import numpy as np
 from dshap.core.duck_typing import of_estimator
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
-from dshap.loops.tree_rows import VALUE
+from dshap.loops.codes import VALUE
 from dshap.trees.coding import CategorySplit
 from dshap.trees.ensemble import Tree, TreeEnsemble, Whole
 

@@ -15,7 +15,7 @@ from dshap.core.floats import LARGEST_WHOLE, rounded_refusal
 from dshap.core.records import FloatArray, digest_of
 from dshap.core.rules import checked
 from dshap.core.scales import TARGET
-from dshap.loops.tree_rows import CATEGORY
+from dshap.loops.codes import CATEGORY
 from dshap.predictors.class_choice import ClassChoice, class_choice
 from dshap.predictors.named import (
     NamedModel,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap import loops
 from dshap.core.records import FloatArray
-from dshap.loops.tree_walks import add_walks
 from dshap.trees.ensemble import TreeEnsemble
 from dshap.trees.groups import TreeShape
 
@@ -42,7 +42,7 @@ class TreeWalks:
 
     def add(self, codes: NDArray[Any], out: FloatArray) -> None:
         """out (k · rows of values, lanes) += the values of coded rows (C, lanes)."""
-        add_walks(
+        loops.add_walks(
             codes,
             self.background,
             self.shares,

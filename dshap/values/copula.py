@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Self
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, Cost, FloatArray, State
@@ -136,5 +136,5 @@ def _margin(sample: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         )
     share = np.cumsum(count) / count.sum()
     middle = share - 0.5 * count / count.sum()
-    end = np.append(ndtri(share[:-1]), np.inf)
-    return value, np.asarray(ndtri(middle)), end
+    end = np.append(scipy.special.ndtri(share[:-1]), np.inf)
+    return value, np.asarray(scipy.special.ndtri(middle)), end

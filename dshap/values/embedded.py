@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from dshap import loops
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, FloatArray, State
 from dshap.core.rules import checked
@@ -19,7 +20,6 @@ from dshap.kernels import (
     checked_embedding,
     checked_kernel,
 )
-from dshap.loops.lattice import Lattice
 from dshap.values.base import TableValue
 
 SUM_ROWS = 512
@@ -128,7 +128,7 @@ class EmbeddedValue(TableValue):
 
     def _lattice_bytes(self, n: int, n_terms: int, itemsize: int) -> int:
         """Bytes of the factors of n rows, three temporaries of one, and the lattices."""
-        return itemsize * n * n_terms * (self.n_columns + 3) + Lattice.nbytes(
+        return itemsize * n * n_terms * (self.n_columns + 3) + loops.Lattice.nbytes(
             self.n_columns, n_terms, n, itemsize
         )
 

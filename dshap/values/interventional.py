@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from dshap import loops
 from dshap.core.blocks import Scored
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
-from dshap.loops.member_sums import MemberSums, subset_sum_bytes, subset_sums
 from dshap.predictors.expansion import expansion_model
 from dshap.values.base import KernelValue
 from dshap.values.subset_table import SubsetTable
@@ -66,7 +66,7 @@ class KernelInterventional(KernelValue):
         """`complement` (m, r) = Σ_b k_S̄(X_b, z_r), and `count`."""
         columns = ~self.players.columns(masks)
         dtype = self.expansion.coefficients.dtype
-        sums = subset_sums(self.expansion, columns, rows, self._r, dtype)
+        sums = loops.subset_sums(self.expansion, columns, rows, self._r, dtype)
         return Moments({"complement": sums, "count": np.array(float(len(rows)))})
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
@@ -101,9 +101,9 @@ class KernelInterventional(KernelValue):
             task_bytes=SubsetTable.task_bytes(n, m, k, r, c, item),
             operations=item / 4.0 * n * r * (m * (1 + k) + 8 * c),
             moment_bytes=moments,
-            moment_task_bytes=subset_sum_bytes(n, c, m, r, item) + moments,
+            moment_task_bytes=loops.subset_sum_bytes(n, c, m, r, item) + moments,
             moment_operations=item / 4.0 * n * r * (m + 8 * c),
-            row_bytes=MemberSums.row_bytes(n, c, m, k, r) if item == 8 else 0,
+            row_bytes=loops.MemberSums.row_bytes(n, c, m, k, r) if item == 8 else 0,
         )
 
     def fingerprint(self) -> dict[str, Any]:

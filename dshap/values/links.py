@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import xlogy
 
 from dshap.core.capabilities import refuse_lacking
 from dshap.core.errors import InputError, PredictError, shown, unknown_name
@@ -293,7 +293,7 @@ class ExpectedLogProbability(ProbabilityLink):
     scale = EXPECTED_LOG
 
     def _values(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
-        return np.asarray(xlogy(prediction[:, None], p).sum(axis=2, keepdims=True))
+        return np.asarray(scipy.special.xlogy(prediction[:, None], p).sum(axis=2, keepdims=True))
 
 
 IDENTITY = Identity()

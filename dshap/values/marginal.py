@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap import loops
 from dshap.core.draws import Draws, GroupedDraws
 from dshap.core.duck_typing import has_columns, is_frame, is_lazy, is_pandas, is_scanned
 from dshap.core.errors import InputError, shown
@@ -17,7 +18,6 @@ from dshap.core.floats import floats_of
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
 from dshap.core.types import Link, RowReader
-from dshap.loops.masking import Calls, Masks, Parts, mixed_bytes, mixed_values
 from dshap.predictors.frames import frame_of
 from dshap.predictors.named import columns_by_name, fitted_names_of, names_of
 from dshap.values.background import Background, checked_weights
@@ -173,7 +173,7 @@ class Marginal(PredictedValue):
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """The columns that are present in each coalition, and the same as bits."""
-        found = Masks.of(self.players.columns(masks))
+        found = loops.Masks.of(self.players.columns(masks))
         return State({"columns": found.columns, "bits": found.bits})
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
@@ -184,7 +184,9 @@ class Marginal(PredictedValue):
         if self.background is None:
             raise InputError("the background is a table that is read by spans: ask dshap.explain")
         weights = self._weights
-        return mixed_values(*self._mixed(state, rows, self.background), weights) / weights.sum()
+        return (
+            loops.mixed_values(*self._mixed(state, rows, self.background), weights) / weights.sum()
+        )
 
     @property
     def draws(self) -> Draws | None:
@@ -205,9 +207,9 @@ class Marginal(PredictedValue):
         """values (n, 1 + g, m, k): of all background rows, then without each group of them."""
         assert self.background is not None
         shape = groups.n_groups, len(rows), len(state["columns"]), self.n_outputs
-        parts = Parts(groups.group, np.zeros(shape))
+        parts = loops.Parts(groups.group, np.zeros(shape))
         mixed = self._mixed(state, rows, self.background)
-        whole = mixed_values(*mixed, groups.weights, parts)
+        whole = loops.mixed_values(*mixed, groups.weights, parts)
         return groups.means(whole, parts.sums).swapaxes(0, 1)
 
     def base_without(self, state: State | None, groups: GroupedDraws) -> FloatArray:
@@ -226,27 +228,27 @@ class Marginal(PredictedValue):
 
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
         """Σ_b f(x_S, X_b,S̄) (n, m, k) over these rows of the background (b, columns)."""
-        return mixed_values(*self._mixed(state, rows, others), np.ones(len(others)))
+        return loops.mixed_values(*self._mixed(state, rows, others), np.ones(len(others)))
 
     def _mixed(
         self, state: State, rows: FloatArray, others: FloatArray
-    ) -> tuple[Calls, Masks, FloatArray, FloatArray]:
+    ) -> tuple[loops.Calls, loops.Masks, FloatArray, FloatArray]:
         """The arguments of `mixed_values`: the model's calls, the masks, rows and background."""
-        masks = Masks(state["columns"], state["bits"])
+        masks = loops.Masks(state["columns"], state["bits"])
         return self._calls, masks, np.ascontiguousarray(rows), np.ascontiguousarray(others)
 
     @property
-    def _calls(self) -> Calls:
-        return Calls(self.model.call, self.n_outputs, self.model.buffer_rows)
+    def _calls(self) -> loops.Calls:
+        return loops.Calls(self.model.call, self.n_outputs, self.model.buffer_rows)
 
     def cost(self, m: int, n: int = 1) -> Cost:
         """Bytes of mixed rows and of model calls; the model's operations are unknown."""
-        state = Masks.bytes_of(m, self.n_columns)
+        state = loops.Masks.bytes_of(m, self.n_columns)
         if self.background is None:
             b = STREAMED_ROWS
         else:
             b = len(self.background)
-        mixes = mixed_bytes(self._calls, n, b, max(m, 1), self.n_columns)
+        mixes = loops.mixed_bytes(self._calls, n, b, max(m, 1), self.n_columns)
         return Cost(
             state_bytes=state,
             prepare_bytes=2 * state,

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg.blas import dgemm, dtrmm
 
+from dshap import loops
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
@@ -23,8 +24,6 @@ from dshap.kernels.ridge import (
     stacked_parts,
     stacked_zeros,
 )
-from dshap.loops.lattice import Lattice, squares_of_sums
-from dshap.loops.subset_products import rows_last
 from dshap.predictors.expansion import BothKinds, expansion_model
 from dshap.values.base import KernelValue
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue
@@ -173,22 +172,24 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """Whether v_S(x) is a quadratic form of the shared kernel products."""
         return self._is_shared and self.expansion.coefficients.shape[1] == 1
 
-    def _lattices(self, columns: BoolArray, away: BoolArray, n: int) -> tuple[Lattice, Lattice]:
+    def _lattices(
+        self, columns: BoolArray, away: BoolArray, n: int
+    ) -> tuple[loops.Lattice, loops.Lattice]:
         """Lattices of the embedding's products and of the model's.
 
         The former are over `columns` (m, columns), the latter over `away` (m, columns).
         """
         basis = self._bound_basis
         model = self.expansion
-        at = Lattice(columns, basis.size, n, basis.dtype)
+        at = loops.Lattice(columns, basis.size, n, basis.dtype)
         if self._is_shared:
             return at, at.also(away)
-        return at, Lattice(away, model.size, n, model.coefficients.dtype)
+        return at, loops.Lattice(away, model.size, n, model.coefficients.dtype)
 
-    def _fill(self, at: Lattice, away: Lattice, rows: FloatArray) -> None:
-        at.fill(rows_last(self._bound_basis.factors(rows)))
+    def _fill(self, at: loops.Lattice, away: loops.Lattice, rows: FloatArray) -> None:
+        at.fill(loops.rows_last(self._bound_basis.factors(rows)))
         if not away.is_shared:
-            away.fill(rows_last(self.expansion.factors(rows)))
+            away.fill(loops.rows_last(self.expansion.factors(rows)))
 
     def moments(
         self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
@@ -222,7 +223,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
                     ones[j] += phi.sum(axis=0)
                     mean[j] += absent.sum(axis=0)
                 if probes:
-                    squares[j] += squares_of_sums(absent, probes[j])
+                    squares[j] += loops.squares_of_sums(absent, probes[j])
         sums = {"gram": gram, "cross": cross, "count": np.array(float(len(rows)))}
         if self._sums_means:
             sums |= {"ones": one, "mean": mean}
@@ -480,9 +481,11 @@ def _form_values(form: FloatArray, products: FloatArray) -> FloatArray:
     q = form.shape[1]
     kept = products[:, :q]
     others = products[:, q:]
-    half = dtrmm(1.0, form[:q].T, kept, side=1, trans_a=1)
+    half = scipy.linalg.blas.dtrmm(1.0, form[:q].T, kept, side=1, trans_a=1)
     if others.size:
-        half = dgemm(1.0, others, form[q:].T, beta=1.0, c=half, trans_b=1, overwrite_c=1)
+        half = scipy.linalg.blas.dgemm(
+            1.0, others, form[q:].T, beta=1.0, c=half, trans_b=1, overwrite_c=1
+        )
     return np.asarray(np.einsum("ij,ij->i", half, kept))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap import loops
 from dshap.core.blocks import Scored
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
@@ -22,9 +23,6 @@ from dshap.kernels.ridge import (
     stacked_parts,
     stacked_zeros,
 )
-from dshap.loops.lattice import Lattice
-from dshap.loops.member_sums import MemberSums
-from dshap.loops.subset_products import rows_last
 from dshap.values.base import PredictedValue
 from dshap.values.embedded import SUM_ROWS, EmbeddedValue
 from dshap.values.subset_table import SubsetTable
@@ -198,11 +196,11 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             dtype = np.float32
         else:
             dtype = basis.dtype
-        lattice = Lattice(columns, basis.size, SUM_ROWS, dtype)
+        lattice = loops.Lattice(columns, basis.size, SUM_ROWS, dtype)
         for start in range(0, len(rows), SUM_ROWS):
             part = rows[start : start + SUM_ROWS]
             target = f[start : start + SUM_ROWS]
-            lattice.fill(rows_last(basis.factors(part)).astype(dtype, copy=False))
+            lattice.fill(loops.rows_last(basis.factors(part)).astype(dtype, copy=False))
             for j in lattice.order.tolist():
                 phi = features[j].whitened(lattice.product(j, features[j].kept))  # (n, p)
                 add_gram(grams[j], phi)
@@ -284,7 +282,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             moment_bytes=moments,
             moment_task_bytes=block + features + moments + 8 * n * (k + 1),
             moment_operations=n * (m * (p**2 + 4.0 * q) + 16.0 * c * q),
-            row_bytes=MemberSums.row_bytes(n, c, m, k, q) if item == 8 else 0,
+            row_bytes=loops.MemberSums.row_bytes(n, c, m, k, q) if item == 8 else 0,
         )
 
     def fingerprint(self) -> dict[str, Any]:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap import loops
 from dshap.core.blocks import Scored
 from dshap.core.records import BoolArray, FloatArray, State
-from dshap.loops.member_sums import MemberSums, Terms, member_weights
-from dshap.loops.subset_products import Coalitions, rows_last, table_items, table_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +21,7 @@ class SubsetTable:
     as (m, k, r).
     """
 
-    terms: Terms
+    terms: loops.Terms
     columns: BoolArray
     """(m, columns): the columns that are present in each coalition."""
     table: NDArray[Any]
@@ -34,14 +33,14 @@ class SubsetTable:
         return State({"columns": self.columns, "table": self.table, "base": self.base})
 
     @classmethod
-    def from_state(cls, terms: Terms, state: State) -> SubsetTable:
+    def from_state(cls, terms: loops.Terms, state: State) -> SubsetTable:
         return cls(terms, state["columns"], state["table"], state["base"])
 
     def values(self, rows: FloatArray) -> FloatArray:
         """The values (n, m, k) of rows (n, columns)."""
         out = np.empty((len(rows), len(self.columns), len(self.base)))
-        factors = rows_last(self.terms.factors(rows))
-        table_values(factors, Coalitions.of(self.columns), self.table, self.base, out)
+        factors = loops.rows_last(self.terms.factors(rows))
+        loops.table_values(factors, loops.Coalitions.of(self.columns), self.table, self.base, out)
         return out
 
     def scored(
@@ -55,10 +54,10 @@ class SubsetTable:
         The score must be w_S (1[i in S] − |S| / d): then the sum is Σ_{S ∋ i} w_S v_S minus its
         mean over the players.  `members` (d, columns) are the columns of each player.
         """
-        weights = member_weights(score)
+        weights = loops.member_weights(score)
         if weights is None or not np.array_equal((score > 0.0) @ members, self.columns):
             return None
-        sums = MemberSums.of(self.terms, self.columns, self.table, weights, whole)
+        sums = loops.MemberSums.of(self.terms, self.columns, self.table, weights, whole)
         if sums is None:
             return None
         # (d,), (d, k)
@@ -80,5 +79,7 @@ class SubsetTable:
     @staticmethod
     def task_bytes(n: int, m: int, k: int, r: int, n_columns: int, itemsize: int = 8) -> int:
         """Bytes of the values, the loops, and factors of n rows with three temporaries of one."""
-        held = max(table_items(n_columns, m, k, r), MemberSums.items(n_columns, m, k, r))
+        held = max(
+            loops.table_items(n_columns, m, k, r), loops.MemberSums.items(n_columns, m, k, r)
+        )
         return itemsize * (n * r * (n_columns + 3) + held) + 8 * n * m * k

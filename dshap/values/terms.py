@@ -15,10 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap import loops
 from dshap.core.records import BoolArray, FloatArray, Moments, State
 from dshap.kernels import NystromBasis, SubsetFeatures
-from dshap.loops.subset_products import rows_last
-from dshap.loops.term_sums import term_sums
 from dshap.predictors.expansion import Expansion
 from dshap.values.interventional import KernelInterventional
 from dshap.values.observational import KernelObservational, coalition_weights, product_parts
@@ -57,8 +56,8 @@ class InterventionalTerms(KernelInterventional):
         out = np.empty((len(rows), self._r), weights.dtype)
         for start in range(0, len(rows), TERM_ROWS):
             block = slice(start, start + TERM_ROWS)
-            factors = rows_last(self.expansion.factors(rows[block]))
-            out[block] = term_sums(factors, state["columns"], weights)
+            factors = loops.rows_last(self.expansion.factors(rows[block]))
+            out[block] = loops.term_sums(factors, state["columns"], weights)
         return out
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
+from dshap.core.late import pa
 from dshap.core.records import BoolArray
 from dshap.tables.columns import key_array, key_dtype
 from dshap.tables.keys.hashes import hash_keys

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from dshap.core.errors import EmptyTableError, InputError
+from dshap.core.late import pa
 from dshap.tables.row_values import words_of_arrow
 from dshap.tables.streams import RowStream, in_one_piece
 from dshap.warehouse.reading_once import RowsReadOnce, SpoolRules

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 
-import pyarrow as pa
-
+from dshap.core.late import pa
 from dshap.tables.streams import RowStream
 from dshap.warehouse.databases import Database
 from dshap.warehouse.queries import Query, columns_of_query, open_query

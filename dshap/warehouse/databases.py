@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-import pyarrow as pa
-
 from dshap.core.addresses import MASK, masked, scheme_of
 from dshap.core.errors import DatabaseError, InputError
+from dshap.core.late import pa
 from dshap.tables.row_values import without_row_values
 from dshap.warehouse.connection_profiles import Profile, read_profile
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from dshap.core.errors import InputError, StaleSourceError
+from dshap.core.late import pa, pc
 from dshap.tables.streams import refuse_infinite
 
 CLOCK_AHEAD = timedelta(minutes=15)
@@ -19,14 +17,7 @@ than clocks of machines differ."""
 DAY_AHEAD = timedelta(hours=14)
 """How far a date may lie in the future, which counts from midnight in UTC: days begin so much earlier
 in the easternmost time zone."""
-_HOLDS_TIMES = (
-    pa.types.is_timestamp,
-    pa.types.is_date,
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_string_view,
-    pa.types.is_null,
-)
+_HOLD_TIMES = ("timestamp", "date", "string", "large_string", "string_view", "null")
 """Types of columns that may hold times: texts are read as ISO has them."""
 
 
@@ -52,7 +43,7 @@ class Freshness:
         """Raise where the source has no such column, or one that holds neither times nor texts."""
         self.check_named(schema.names)
         kind = schema.field(self.column).type
-        if not any(is_one(kind) for is_one in _HOLDS_TIMES):
+        if not any(getattr(pa.types, f"is_{name}")(kind) for name in _HOLD_TIMES):
             raise _no_times(self.column, kind)
 
     def judged(self, newest: datetime | None, now: datetime) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 
-import pyarrow as pa
-
+from dshap.core.late import pa
 from dshap.tables.columns import kind_of_key
 from dshap.tables.parquet import ParquetFiles
 from dshap.warehouse.reading_once import RowsReadOnce, SpoolRules, kept_columns, look_at_files

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError, unknown_name
+from dshap.core.late import pa
 from dshap.core.printing import one_line
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rows import read_sample

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
 from dshap.core.cores import n_cores
 from dshap.core.errors import DatabaseError, unknown_name
+from dshap.core.late import pa
 from dshap.tables.streams import Piece, RowStream
 from dshap.warehouse.databases import Database, batches_from
 

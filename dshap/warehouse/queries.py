@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 from dshap.core.environment import with_names
 from dshap.core.errors import DatabaseError, InputError
+from dshap.core.late import pa
 from dshap.tables.streams import RowStream, in_one_piece
 from dshap.warehouse.databases import Database, batches_from
 from dshap.warehouse.freshness import Freshness, newest_in

@@ -14,9 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from dshap.core.errors import InputError, unknown_column
+from dshap.core.late import pa
 from dshap.storage.full_disk import full_disk, is_full_disk
 from dshap.tables.parquet import ParquetFiles
 from dshap.tables.stream_to_parts import PartWriter

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dshap.analysis.column_values import binned, columns_of
-from dshap.analysis.segment_groups import column_of_segment, row_groups
+from dshap.analysis.segment_groups import row_groups
+from dshap.analysis.segment_names import column_of_segment
 from dshap.analysis.view import view_of
 from dshap.core.errors import InputError
 from tests.analysis.test_segments import with_plan

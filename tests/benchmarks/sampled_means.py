@@ -30,7 +30,7 @@ from scipy.stats import t
 
 import dshap
 from dshap.core.records import FloatArray
-from dshap.cube import feature_importance
+from dshap.cube import feature_ranking
 
 MODELS = ("quadratic", "rule", "exponential")
 VALUES = {"Gaussian": dshap.values.Gaussian, "Copula": dshap.values.Copula}
@@ -225,7 +225,7 @@ def magnitudes(model: Model, method: str, n_background: int, seeds: int) -> tupl
             dshap.explain(
                 dshap.values.Marginal(model, background), rows, design="exact", store=store
             )
-            ranking = feature_importance(store).isel(output=0)
+            ranking = feature_ranking(store).isel(output=0)
         mean = ranking["mean_magnitude"].values[has_effect]
         error = ranking["mean_magnitude_std_error"].values[has_effect]
         held.append(np.abs(mean - true[has_effect]) <= t.ppf(0.975, 19) * error + 1e-9)

@@ -10,9 +10,9 @@ import pytest
 import xarray as xr
 
 import dshap
+from dshap.api import pictures_of_a_cube
 from dshap.core.errors import InputError
 from dshap.cube.methods import summary_line
-from dshap.report import pictures_of_a_cube
 from dshap.values import Tokens
 from tests.cube.cubes import make_cube
 

@@ -24,7 +24,7 @@ from dshap.cube import (
     open_cube,
     verify_cube,
 )
-from dshap.cube.reader import FailedRows
+from dshap.cube.progress import FailedRows
 from dshap.cube.writer import block_name
 from dshap.storage.sealed_files import ReceiptFolder
 from tests.cube.cubes import KEYS, N_ROWS, TILE, block_of, bytes_of, make_cube, phi_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -99,9 +100,9 @@ def test_rankings_of_cubes(cubes):
 def test_rows_are_those_of_the_summaries(cubes, monkeypatch):
     """The count comes with the ranking: no pass over the status of every row."""
     for rows in (5, 17):
-        counted = dshap.cube.feature_ranking(cubes["one"]).assign_attrs(rows=rows)
+        counted = replace(dshap.cube.stored_importance(cubes["one"]), rows=rows)
         monkeypatch.setattr(
-            "dshap.analysis.rankings.feature_importance", lambda path, counted=counted: counted
+            "dshap.analysis.rankings.stored_importance", lambda path, counted=counted: counted
         )
         assert rankings({"one": cubes["one"]})[0].rows == rows
 

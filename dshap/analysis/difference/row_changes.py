@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from dshap.analysis.agreement import Worths
 from dshap.analysis.difference.row_pairs import Rows
@@ -91,7 +91,9 @@ def _sums_of(rows: Rows) -> Moments:
     """Sums of |φ| (g, d, k) and of rows (g,) in groups by key; of predictions and bases (k,)."""
     n_rows = len(rows)
     group = (rows.hashes[:, 0] % np.uint64(N_GROUPS)).astype(np.int64)
-    chosen = csr_array((np.ones(n_rows), (group, np.arange(n_rows))), shape=(N_GROUPS, n_rows))
+    chosen = scipy.sparse.csr_array(
+        (np.ones(n_rows), (group, np.arange(n_rows))), shape=(N_GROUPS, n_rows)
+    )
     magnitudes = chosen @ np.abs(np.nan_to_num(rows.phi)).reshape(n_rows, -1)
     return Moments(
         {

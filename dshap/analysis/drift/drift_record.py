@@ -8,12 +8,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from dshap.analysis.numbers_as_text import decimals_of, number, text_table
 from dshap.core.errors import InputError
 from dshap.core.html import table_html
+from dshap.core.late import pd
 from dshap.core.printing import label
 from dshap.core.records import FloatArray
 from dshap.core.rules import Number

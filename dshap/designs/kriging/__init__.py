@@ -37,7 +37,6 @@ They are taken where cross-validation (`cross_validation.py`) or the likelihood 
 last two, φ is no longer linear in the values.
 """
 
-from dshap.designs.kriging.design import KrigingDesign as KrigingDesign
-from dshap.designs.kriging.factory import kriging as kriging
-from dshap.designs.kriging.tuning import MAX_KRIGED as MAX_KRIGED
-from dshap.designs.kriging.tuning import MAX_KRIGED_PLAYERS as MAX_KRIGED_PLAYERS
+from dshap.core.faces import lazy_face
+
+__getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -25,8 +25,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.special import softmax
+import scipy
 
 from dshap.core.records import BoolArray, FloatArray
 from dshap.designs.kriging.prior import Prior, correlations, player_sizes
@@ -78,7 +77,7 @@ def weighted_priors(
     if before is not None:
         known = {tuple(row[:4]): np.log(row[4]) for row in before.tolist()}
         log_weights += [known.get(tuple(choice), -np.inf) for choice in choices.tolist()]
-    weights = softmax(log_weights)
+    weights = scipy.special.softmax(log_weights)
     kept = weights > LEAST_WEIGHT * weights.max()
     return np.column_stack([choices, weights / weights[kept].sum()])[kept]
 
@@ -173,12 +172,14 @@ class Sloped:
         p, d = self.process.trend.shape
         process = self.process
         out = []
-        whitened = solve_triangular(process.factor, odd, lower=True)
+        whitened = scipy.linalg.solve_triangular(process.factor, odd, lower=True)
         by_player = process.trend.T @ whitened
         squares = np.square(whitened).sum(axis=0)
         for slope in SLOPES:
             factor = self._factor(slope)
-            left = squares - np.square(solve_triangular(factor, by_player, lower=True)).sum(axis=0)
+            left = squares - np.square(
+                scipy.linalg.solve_triangular(factor, by_player, lower=True)
+            ).sum(axis=0)
             left = np.maximum(left, np.finfo(float).eps * squares)
             volume = 2 * np.log(np.diag(process.factor)).sum() + 2 * np.log(np.diag(factor)).sum()
             volume += np.log(self.relevance).sum() - (d - 1) * np.log(d / (slope - LEAST_SLOPE))
@@ -189,7 +190,7 @@ class Sloped:
         """Σ share W (c, p, d) over slopes, for c columns of shares (slopes, c)."""
         by_trend = np.zeros((shares.shape[1], *self.gram.shape))
         for slope, share in zip(slopes.tolist(), shares, strict=True):
-            by_trend += share[:, None, None] * cho_solve(
+            by_trend += share[:, None, None] * scipy.linalg.cho_solve(
                 (self._factor(slope), True), self.process.missing
             )
         return np.stack(
@@ -201,10 +202,10 @@ class Sloped:
 
     def precision(self, slope: float) -> FloatArray:
         """Precision (p, p) of the values at the pairs, in units of scale."""
-        whitened = solve_triangular(
+        whitened = scipy.linalg.solve_triangular(
             self.process.factor, np.eye(len(self.process.factor)), lower=True
         )
-        by_player = solve_triangular(
+        by_player = scipy.linalg.solve_triangular(
             self._factor(slope), self.process.trend.T @ whitened, lower=True
         )
         return np.asarray(whitened.T @ whitened - by_player.T @ by_player)
@@ -213,11 +214,13 @@ class Sloped:
         """Sum of the posterior variances of φ, in units of scale."""
         missing = self.process.missing
         process = self.process
-        by_trend = (missing * cho_solve((self._factor(slope), True), missing)).sum()
+        by_trend = (missing * scipy.linalg.cho_solve((self._factor(slope), True), missing)).sum()
         return float(process.variance.sum() - np.square(process.covariance).sum() + by_trend)
 
     def _factor(self, slope: float) -> FloatArray:
         """Cholesky factor (d, d), lower, of H⁻¹."""
         d = len(self.gram)
         ridge = np.diag(1 / self.relevance) - 1 / d
-        return np.asarray(cholesky(self.gram + d / (slope - LEAST_SLOPE) * ridge, lower=True))
+        return np.asarray(
+            scipy.linalg.cholesky(self.gram + d / (slope - LEAST_SLOPE) * ridge, lower=True)
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+import scipy
 
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
@@ -47,8 +47,12 @@ def interaction_weights(pairs: FloatArray, decay: float | None) -> FloatArray:
     minus = (
         (pairs < 0).sum(axis=1, keepdims=True) - (pairs[:, i] < 0) - (pairs[:, j] < 0).astype(int)
     )
-    factor = cholesky(order_kernel(pairs, variances) + NUGGET * np.eye(len(pairs)), lower=True)
-    covariance = solve_triangular(factor, pairs[:, i] * pairs[:, j] * others[minus], lower=True)
-    trend = solve_triangular(factor, np.ones(len(pairs)), lower=True)
+    factor = scipy.linalg.cholesky(
+        order_kernel(pairs, variances) + NUGGET * np.eye(len(pairs)), lower=True
+    )
+    covariance = scipy.linalg.solve_triangular(
+        factor, pairs[:, i] * pairs[:, j] * others[minus], lower=True
+    )
+    trend = scipy.linalg.solve_triangular(factor, np.ones(len(pairs)), lower=True)
     covariance -= trend[:, None] * (trend @ covariance / (trend @ trend))
-    return np.asarray(solve_triangular(factor, covariance, lower=True, trans="T"))
+    return np.asarray(scipy.linalg.solve_triangular(factor, covariance, lower=True, trans="T"))

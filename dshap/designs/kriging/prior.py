@@ -15,6 +15,7 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap import loops
 from dshap.core.records import FloatArray
 from dshap.designs.kriging.tuning import (
     COMMON_PAIRS,
@@ -25,7 +26,6 @@ from dshap.designs.kriging.tuning import (
     RELEVANT_ORDERS,
     SIZE_LENGTH,
 )
-from dshap.loops.elementary import elementary_products, others_sums
 
 
 def order_variances(d: int, first: int, decay: float | None) -> FloatArray:
@@ -167,9 +167,9 @@ def _of_relevance(
     weights[orders - 1] = variances[orders] * 2 / (orders * _elementary(relevance)[orders])
     of_phi = np.zeros_like(weights)
     of_phi[orders - 1] = weights[orders - 1] * 2 / orders
-    variance = relevance * others_sums(relevance[None], of_phi)[0]
+    variance = relevance * loops.others_sums(relevance[None], of_phi)[0]
     return Covariances(
-        values, pairs * relevance * others_sums(pairs * relevance, weights), variance
+        values, pairs * relevance * loops.others_sums(pairs * relevance, weights), variance
     )
 
 
@@ -264,7 +264,7 @@ def _correlated_blocks(
     for start in range(0, len(pairs), CORRELATION_ROWS):
         block = slice(start, start + CORRELATION_ROWS)
         later = slice(start, None)
-        sums = elementary_products(pairs[block] * relevance, pairs[later], orders)
+        sums = loops.elementary_products(pairs[block] * relevance, pairs[later], orders)
         yield block, later, sums / totals[:, None, None]
 
 

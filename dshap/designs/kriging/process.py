@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
+import scipy
 
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
@@ -48,11 +48,16 @@ class Process:
     def of(cls, pairs: FloatArray, parts: Covariances) -> Process:
         """Build the process of these covariances at the pairs; raises as `at`."""
         try:
-            factor = cholesky(parts.values + NUGGET * np.eye(len(pairs)), lower=True)
-        except LinAlgError:
+            factor = scipy.linalg.cholesky(parts.values + NUGGET * np.eye(len(pairs)), lower=True)
+        except np.linalg.LinAlgError:
             raise _undetermined(pairs.shape) from None
-        trend = solve_triangular(factor, pairs, lower=True)
-        return cls(factor, trend, solve_triangular(factor, parts.with_phi, lower=True), parts.phi)
+        trend = scipy.linalg.solve_triangular(factor, pairs, lower=True)
+        return cls(
+            factor,
+            trend,
+            scipy.linalg.solve_triangular(factor, parts.with_phi, lower=True),
+            parts.phi,
+        )
 
     @cached_property
     def gram(self) -> FloatArray:
@@ -61,8 +66,8 @@ class Process:
         InputError if the pairs do not determine the attributions of additive games.
         """
         try:
-            return np.asarray(cholesky(self.trend.T @ self.trend, lower=True))
-        except LinAlgError:
+            return np.asarray(scipy.linalg.cholesky(self.trend.T @ self.trend, lower=True))
+        except np.linalg.LinAlgError:
             raise _undetermined(self.trend.shape) from None
 
     @property
@@ -75,14 +80,14 @@ class Process:
 
         The weight of the pair (N, ∅) makes the sum of phi exact.
         """
-        by_trend = cho_solve((self.gram, True), self.missing)
+        by_trend = scipy.linalg.cho_solve((self.gram, True), self.missing)
         weights = self.weights(by_trend)
         explained = np.square(self.covariance).sum(axis=0) - (self.missing * by_trend).sum(axis=0)
         return weights, np.maximum(self.variance - explained, 0.0)
 
     def weights(self, by_trend: FloatArray, share: float = 1.0) -> FloatArray:
         """`share` times the weights (p, d) of the odd values, given the trend's by_trend (d, d)."""
-        weights = solve_triangular(
+        weights = scipy.linalg.solve_triangular(
             self.factor, share * self.covariance + self.trend @ by_trend, lower=True, trans="T"
         )
         total = np.zeros(len(weights))
@@ -92,12 +97,16 @@ class Process:
 
     def residual(self, whitened: FloatArray) -> FloatArray:
         """Whitened values (p, games) with their trend projected out."""
-        by_trend = cho_solve((self.gram, True), self.trend.T @ whitened, check_finite=False)
+        by_trend = scipy.linalg.cho_solve(
+            (self.gram, True), self.trend.T @ whitened, check_finite=False
+        )
         return np.asarray(whitened - self.trend @ by_trend)
 
     def squares(self, odd: FloatArray) -> FloatArray:
         """yᵀPy (games,) of odd values (p, games)."""
-        whitened = self.residual(solve_triangular(self.factor, odd, lower=True, check_finite=False))
+        whitened = self.residual(
+            scipy.linalg.solve_triangular(self.factor, odd, lower=True, check_finite=False)
+        )
         return np.asarray(np.square(whitened).sum(axis=0))
 
     @property
@@ -117,7 +126,7 @@ class Process:
         scale.
         """
         whitened = self.residual(
-            solve_triangular(self.factor, np.eye(len(self.factor)), lower=True)
+            scipy.linalg.solve_triangular(self.factor, np.eye(len(self.factor)), lower=True)
         )
         return np.asarray(whitened.T @ whitened)
 

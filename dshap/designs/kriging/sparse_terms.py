@@ -16,8 +16,8 @@ from itertools import combinations
 from math import comb
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dpotri
 
 from dshap.core.records import FloatArray
 from dshap.designs.kriging.prior import Prior
@@ -265,8 +265,8 @@ def _inverse(gram: FloatArray, variances: FloatArray) -> FloatArray:
     root = np.sqrt(variances)
     inner = root[:, None] * gram * root
     inner[np.diag_indices_from(inner)] += 1.0
-    factor, failed = dpotrf(inner, lower=1)
+    factor, failed = scipy.linalg.lapack.dpotrf(inner, lower=1)
     if failed:
         return np.full(gram.shape, np.nan)
-    inverse = np.tril(dpotri(factor, lower=1)[0])
+    inverse = np.tril(scipy.linalg.lapack.dpotri(factor, lower=1)[0])
     return np.asarray(root[:, None] * (inverse + np.tril(inverse, -1).T) * root)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-import scipy.sparse
+import scipy
 
 from dshap.core.blocks import N_ENDS, Groups
 from dshap.core.records import FloatArray

@@ -8,7 +8,7 @@ from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, overload
 
 import numpy as np
-import scipy.sparse
+import scipy
 from numpy.typing import NDArray
 
 from dshap.core.blocks import N_ENDS, CoalitionBlock, DesignInfo, Groups

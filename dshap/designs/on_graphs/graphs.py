@@ -8,9 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import scipy.sparse
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components, dijkstra
 
 from dshap.core.errors import InputError, shown
 from dshap.core.records import BoolArray
@@ -68,7 +67,9 @@ class Graph:
 
     def components(self) -> NDArray[np.int32]:
         """The number of the connected component of each node (d,)."""
-        return np.asarray(connected_components(self.adjacency, directed=False)[1])
+        return np.asarray(
+            scipy.sparse.csgraph.connected_components(self.adjacency, directed=False)[1]
+        )
 
     @property
     def is_connected(self) -> bool:
@@ -153,7 +154,7 @@ def _near(graph: Graph, order: int | None) -> BoolArray:
     if order is not None:
         adjacency = graph.adjacency
         for start, stop in coalition_spans(*near.shape):
-            paths = dijkstra(
+            paths = scipy.sparse.csgraph.dijkstra(
                 adjacency, indices=np.arange(start, stop), unweighted=True, limit=order
             )
             near[start:stop] = np.isfinite(paths)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import binom
 
 from dshap.core.blocks import DesignInfo
 from dshap.core.errors import InputError
@@ -271,7 +271,7 @@ def _enumerated(
     row, player = set_player_pairs(np.concatenate([to_words(is_listed[None]), found.common]), d)
     n = size[player]
     is_in = has(words[row], player)
-    weight = 1 / (n * binom(n - 1, sizes(words)[row] - is_in))
+    weight = 1 / (n * scipy.special.binom(n - 1, sizes(words)[row] - is_in))
     if is_present:
         return to_words(np.ones((1, d), dtype=bool)) & ~words, ScoreTerms(
             row, player, np.where(is_in, -weight, weight)

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
+import scipy
 from numpy.typing import NDArray
-from scipy.special import binom
 
 from dshap.core.blocks import EMPTY, FULL, Groups
 from dshap.core.records import BoolArray, FloatArray
@@ -194,7 +193,7 @@ class Sides:
 
 def _share(u: NDArray[np.int64], b: NDArray[np.int64]) -> FloatArray:
     """(u − 1)! b!/(u + b)!; finite at u = 0."""
-    share: FloatArray = 1 / (np.maximum(u, 1) * binom(u + b, b))
+    share: FloatArray = 1 / (np.maximum(u, 1) * scipy.special.binom(u + b, b))
     return share
 
 

@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
+import scipy
 from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from distributed import Client
-
 from dshap.core.addresses import masked
 from dshap.core.errors import InputError
+from dshap.core.late import distributed
 from dshap.engine.clusters.installed import package_of
 
 
@@ -20,7 +19,7 @@ def gateway_client(
     gateway: Mapping[str, Any] | None = None,
     minimum: int | None = None,
     maximum: int | None = None,
-) -> Client:
+) -> distributed.Client:
     """Start a cluster with so many workers, or reach the one of a name, which then stays.
 
     With `maximum` the gateway lets their number follow the tasks that wait, from `minimum` (0) upward.
@@ -39,7 +38,7 @@ def gateway_client(
                 started.adapt(minimum=minimum or 0, maximum=maximum)
         else:
             started = reached.connect(cluster, shutdown_on_close=False)
-        client: Client = started.get_client()
+        client: distributed.Client = started.get_client()
         return client
     except Exception as error:
         place = masked(address or "of the configuration of dask-gateway")

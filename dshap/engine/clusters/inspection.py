@@ -6,10 +6,8 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from distributed import Client
-from distributed.versions import get_package_info
-
 from dshap.core.errors import InputError
+from dshap.core.late import distributed
 from dshap.core.places import Place
 from dshap.core.processors import processor
 from dshap.storage.folder import Folder
@@ -24,10 +22,10 @@ N_TRIPS = 20
 
 def versions_here() -> dict[str, str]:
     """The versions of Python and of the packages of `SHOWN` in this process."""
-    return _of_interest(get_package_info(SHOWN))
+    return _of_interest(distributed.versions.get_package_info(SHOWN))
 
 
-def versions_of_workers(client: Client) -> dict[str, dict[str, str]]:
+def versions_of_workers(client: distributed.Client) -> dict[str, dict[str, str]]:
     """Address of a worker -> its versions, as `versions_here` has them; no code is sent there."""
     asked: Any = client.get_versions(check=False, packages=list(SHOWN))
     found = asked["workers"]
@@ -40,7 +38,7 @@ def _of_interest(packages: Mapping[str, Any]) -> dict[str, str]:
     return {"python": python, **{name: str(packages.get(name) or "none") for name in SHOWN}}
 
 
-def processors_of_workers(client: Client) -> dict[str, str]:
+def processors_of_workers(client: distributed.Client) -> dict[str, str]:
     """Address of a worker -> its processor in words; the worker must have this version of dshap."""
     found: dict[str, str] = client.run(processor)
     return found
@@ -51,7 +49,7 @@ def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     return [name for name in ("python", *COMPARED) if one[name] != other[name]]
 
 
-def refuse_other_versions(client: Client) -> None:
+def refuse_other_versions(client: distributed.Client) -> None:
     """Raise an `InputError` that names every version that a worker has otherwise than this process."""
     here = versions_here()
     found = versions_of_workers(client)
@@ -67,14 +65,14 @@ def refuse_other_versions(client: Client) -> None:
         )
 
 
-def with_other_versions(client: Client) -> set[str]:
+def with_other_versions(client: distributed.Client) -> set[str]:
     """The addresses of workers whose versions differ from those of this process."""
     here = versions_here()
     found = versions_of_workers(client).items()
     return {address for address, there in found if differing(here, there)}
 
 
-def ended_on_purpose(client: Client, gone: Collection[str]) -> set[str]:
+def ended_on_purpose(client: distributed.Client, gone: Collection[str]) -> set[str]:
     """The addresses of workers that the cluster ended itself, of those that are gone.
 
     The scheduler keeps an hour of events about each worker.  It expects the end of one that a cluster
@@ -83,7 +81,7 @@ def ended_on_purpose(client: Client, gone: Collection[str]) -> set[str]:
     return {address for address in gone if _was_expected(client, address)}
 
 
-def _was_expected(client: Client, address: str) -> bool:
+def _was_expected(client: distributed.Client, address: str) -> bool:
     """Whether the scheduler expected the end of a worker."""
     events: Any = client.get_events(address)
     return any(
@@ -115,7 +113,9 @@ def _some(addresses: Sequence[str]) -> str:
     return ", ".join(addresses[:SHOWN_WORKERS]) + (f" and {more} more" if more > 0 else "")
 
 
-def unseen_by_workers(client: Client, places: Mapping[str, Place]) -> dict[str, dict[str, str]]:
+def unseen_by_workers(
+    client: distributed.Client, places: Mapping[str, Place]
+) -> dict[str, dict[str, str]]:
     """Noun -> worker -> the reason why it does not see the place, where some do not.
 
     The reason is empty where a path is not there; of a bucket it is the error of a listing.
@@ -139,7 +139,7 @@ def unseen_places(places: Mapping[str, str]) -> dict[str, str]:
     return unseen
 
 
-def refuse_unseen(client: Client, places: Mapping[str, Place]) -> None:
+def refuse_unseen(client: distributed.Client, places: Mapping[str, Place]) -> None:
     """Raise an `InputError` where a worker does not see one of the places; `places` are by noun."""
     for noun, faults in unseen_by_workers(client, places).items():
         workers = _some(list(faults))
@@ -151,7 +151,7 @@ def refuse_unseen(client: Client, places: Mapping[str, Place]) -> None:
         )
 
 
-def round_trip_s(client: Client) -> float:
+def round_trip_s(client: distributed.Client) -> float:
     """The median seconds in which a worker answers a task that does nothing."""
     taken = []
     for number in range(N_TRIPS):

@@ -16,11 +16,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, SchedulerPlugin
-from distributed.security import Security
-from tornado.ioloop import PeriodicCallback
-
 from dshap.core.errors import InputError, unknown_name
+from dshap.core.late import distributed
 from dshap.core.user_code import job_path
 from dshap.engine.backlog import IDLE_LOOKS
 from dshap.engine.certificates import Certificates, make_certificates
@@ -87,7 +84,7 @@ def queue_client(
     jobqueue: Mapping[str, Any] | None = None,
     minimum: int | None = None,
     maximum: int | None = None,
-) -> Client:
+) -> distributed.Client:
     """Submit `workers` jobs to the queue, and keep as many there until the client is closed.
 
     With `maximum` their number follows the tasks that wait, from `minimum` (0) upward.
@@ -119,7 +116,7 @@ def queue_client(
         with contextlib.suppress(AssertionError):  # of workers that have never started
             cluster.close()
         raise InputError(f"the queue takes no worker: {_told_by_queue(error)}") from error
-    client = Client(cluster)
+    client = distributed.Client(cluster)
     if maximum is None:
         cluster.loop.add_callback(_keep, cluster, lambda: cluster.scale(jobs=workers))
     else:
@@ -130,7 +127,7 @@ def queue_client(
 
 def _security(
     new_folder: Callable[[], Path], certificates: str | None, jobqueue: Mapping[str, Any]
-) -> Security | bool:
+) -> distributed.Security | bool:
     """The certificates of a cluster; True where dask-jobqueue makes them, in memory and in files."""
     if certificates is not None:
         return Certificates.of_folder(certificates).security()
@@ -140,7 +137,7 @@ def _security(
 
 
 def _arguments(
-    kind: str, worker: WorkerOptions, security: Security | bool, options: dict[str, Any]
+    kind: str, worker: WorkerOptions, security: distributed.Security | bool, options: dict[str, Any]
 ) -> dict[str, Any]:
     """The arguments of the class of dask-jobqueue."""
     variables = {**worker.variables, **job_path(worker.variables)}
@@ -179,18 +176,6 @@ async def _submitted(cluster: Any) -> None:
     await cluster
 
 
-class _Arrivals(SchedulerPlugin):
-    """The names of the workers that have come, whether they are there or not."""
-
-    name = "dshap-arrivals"
-
-    def __init__(self) -> None:
-        self.names = set[str]()
-
-    def add_worker(self, scheduler: Any, worker: str) -> None:
-        self.names.add(str(scheduler.workers[worker].name))
-
-
 def _forget_ended(cluster: Any) -> None:
     """Take jobs that have ended out of the plan of an adaptive cluster, which then plans others."""
     for name in set(cluster.worker_spec) - set(cluster.workers):
@@ -200,7 +185,11 @@ def _forget_ended(cluster: Any) -> None:
 
 def _keep(cluster: Any, replace_ended: Callable[[], object]) -> None:
     """Submit jobs anew as others end, on the loop of the cluster, while that is open."""
-    arrivals = _Arrivals()
+    from tornado.ioloop import PeriodicCallback
+
+    from dshap.engine.clusters.arrivals import Arrivals
+
+    arrivals = Arrivals()
     cluster.scheduler.add_plugin(arrivals)
     missed = Counter[str]()
 

@@ -15,15 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-from distributed import Client
-
 from dshap.core.exit_statuses import FINAL
+from dshap.core.late import distributed
 from dshap.core.options import parse_bytes
 from dshap.engine.certificates import FILES, Certificates
 from dshap.engine.clients import connect
-from dshap.engine.clusters.pod_worker import PORT
-from dshap.engine.clusters.worker import QUIET_PAGES, WorkerOptions
+from dshap.engine.clusters.worker import PORT, QUIET_PAGES, WorkerOptions
 
 USER_ID = 1000
 """The user of all containers; cluster/Containerfile makes it."""
@@ -70,7 +67,7 @@ def at_pods(
     namespace: str = "default",
     address: str | None = None,
     certificates: str = TLS_FOLDER,
-) -> Client:
+) -> distributed.Client:
     """Connect to the scheduler of the pods that `Pods.manifests` describes, by its service."""
     security = Certificates.of_folder(certificates).security()
     return connect(address or service_address(name, namespace), security=security)
@@ -457,23 +454,3 @@ def _quantity(n_bytes: int) -> str:
     if rest:
         return str(n_bytes)
     return f"{mebibytes}Mi"
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as they are, below a bar, and equal parts in full."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-
-def as_yaml(objects: list[Manifest]) -> str:
-    """The objects as one file for `kubectl apply -f`."""
-    return yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, width=100)

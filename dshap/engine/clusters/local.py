@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from distributed import Client
-
+from dshap.core.late import distributed
 from dshap.engine.clients import local_client
 from dshap.engine.clusters.worker import WorkerOptions
 
@@ -15,7 +14,7 @@ def local_workers(
     threads: int | None = None,
     minimum: int | None = None,
     maximum: int | None = None,
-) -> Client:
+) -> distributed.Client:
     """Start worker processes on this machine, one for each core where `workers` is left out.
 
     With `maximum` their number follows the tasks that wait, from `minimum` (0) upward.

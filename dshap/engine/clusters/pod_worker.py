@@ -25,9 +25,8 @@ from distributed.utils import get_ip
 
 from dshap.engine.certificates import Certificates
 from dshap.engine.clients import SENT_AWAY
+from dshap.engine.clusters.worker import PORT
 
-PORT = 8786
-"""The port of a scheduler, where its address names none."""
 PAUSE_S = 1.0
 """The seconds between two looks for a scheduler."""
 ASKED_S = 10.0

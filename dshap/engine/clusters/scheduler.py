@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from distributed import Client
-
 from dshap.core.addresses import masked
 from dshap.core.errors import InputError
+from dshap.core.late import distributed
 from dshap.engine.certificates import Certificates
 from dshap.engine.clients import connect, is_encrypted
 
 
 def at_scheduler(
     address: str, certificates: str | None = None, security: Literal["tls", "none"] = "tls"
-) -> Client:
+) -> distributed.Client:
     """Connect to the scheduler at an address, by the certificates of a folder where one is given.
 
     Without it Dask's own configuration says which certificates a tls:// address is asked by.  An

@@ -5,7 +5,6 @@ Scheduler and client are in this process.  Each host gets one worker, which ends
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import inspect
 import logging
@@ -15,11 +14,8 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import dask
-from distributed import Client, Scheduler, SpecCluster
-from distributed.deploy.ssh import Worker
-
 from dshap.core.errors import InputError, unknown_name
+from dshap.core.late import dask, distributed
 from dshap.core.user_code import job_path
 from dshap.engine.certificates import Certificates
 from dshap.engine.clients import NO_HTTP
@@ -70,7 +66,7 @@ def ssh_client(
     host: str | None = None,
     connect: Mapping[str, Any] | None = None,
     say: Callable[[str], None] = say_nothing,
-) -> Client:
+) -> distributed.Client:
     """Start a worker on each of `hosts`, like "user@host:port".
 
     A host that does not start its worker is named by `say`, and the others go on without it.
@@ -91,8 +87,8 @@ def ssh_client(
     workers = {place: _worker_on(place, worker, connect or {}) for place in hosts}
     # the workers inherit this; Dask reads the address of each in what it logs
     with dask.config.set({**made.configuration(), "logging.distributed": "info"}):
-        cluster = SpecCluster(
-            scheduler={"cls": Scheduler, "options": scheduler},
+        cluster = distributed.SpecCluster(
+            scheduler={"cls": distributed.Scheduler, "options": scheduler},
             security=made.security(),
             silence_logs=logging.ERROR,
         )
@@ -109,7 +105,7 @@ def ssh_client(
             f"no worker starts on {place} by SSH ({type(error).__name__}: {error}): the run goes on "
             f"with {len(workers) - len(missing)} of {len(workers)} hosts"
         )
-    return Client(cluster)
+    return distributed.Client(cluster)
 
 
 def _worker_on(place: str, worker: WorkerOptions, connect: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,7 +130,7 @@ def _worker_on(place: str, worker: WorkerOptions, connect: Mapping[str, Any]) ->
         "kwargs": {name: value for name, value in given.items() if value is not None},
         "remote_python": shlex.join(["env", *python]),
     }
-    return {"cls": Worker, "options": options}
+    return {"cls": distributed.deploy.ssh.Worker, "options": options}
 
 
 async def _started(cluster: Any, specs: Mapping[str, Any]) -> dict[str, Exception]:
@@ -143,6 +139,8 @@ async def _started(cluster: Any, specs: Mapping[str, Any]) -> dict[str, Exceptio
     Dask's SpecCluster starts all of its workers or fails, so each is started here and then handed to
     it as one that it has started.
     """
+    import asyncio
+
     places = list(specs)
     ended = await asyncio.gather(
         *(_worker_started(cluster, place, specs[place]) for place in places)
@@ -161,6 +159,8 @@ async def _started(cluster: Any, specs: Mapping[str, Any]) -> dict[str, Exceptio
 
 async def _worker_started(cluster: Any, place: str, spec: Mapping[str, Any]) -> Any:
     """The worker of one host once it has told its address; the error where it does not start."""
+    import asyncio
+
     worker = spec["cls"](cluster.scheduler.address, name=place, **spec["options"])
     try:
         async with asyncio.timeout(START_S):

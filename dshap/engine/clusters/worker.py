@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from dshap.core.errors import InputError
 from dshap.core.options import parse_bytes
 
+PORT = 8786
+"""The port of a scheduler, where its address names none."""
 LEFT_OVER_S = 300
 """The seconds of a walltime that are left when a worker ends itself: it hands its results on."""
 STAGGER_S = 60

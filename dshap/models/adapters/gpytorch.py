@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
 
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
@@ -143,7 +143,7 @@ def _exact(model: Any) -> tuple[Any, Solve]:
         )
 
     def solve(kernel: FloatArray, mean: float) -> FloatArray:
-        return cho_solve(
+        return scipy.linalg.cho_solve(
             _factor(kernel + np.diag(np.broadcast_to(noise, targets.shape))), targets - mean
         )
 
@@ -183,10 +183,12 @@ def _approximate(model: Any) -> tuple[Any, Solve]:
 
 
 STRATEGIES: dict[str, Callable[[tuple[FloatArray, bool], FloatArray, float], FloatArray]] = {
-    "VariationalStrategy": lambda factor, values, mean: solve_triangular(
+    "VariationalStrategy": lambda factor, values, mean: scipy.linalg.solve_triangular(
         factor[0], values, lower=True, trans="T"
     ),
-    "UnwhitenedVariationalStrategy": lambda factor, values, mean: cho_solve(factor, values - mean),
+    "UnwhitenedVariationalStrategy": lambda factor, values, mean: scipy.linalg.cho_solve(
+        factor, values - mean
+    ),
 }
 
 MODELS: dict[str, Callable[[Any], tuple[Any, Solve]]] = {
@@ -198,8 +200,8 @@ MODELS: dict[str, Callable[[Any], tuple[Any, Solve]]] = {
 
 def _factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
     try:
-        return cho_factor(matrix, lower=True)
-    except (LinAlgError, ValueError) as error:
+        return scipy.linalg.cho_factor(matrix, lower=True)
+    except (np.linalg.LinAlgError, ValueError) as error:
         raise InputError(
             f"the kernel matrix cannot be factored ({error}): raise the model's noise or jitter"
         ) from error

@@ -1,7 +1,5 @@
 """A report of a store as one HTML page: what was explained, how sure it is, its figures and its rows."""
 
-from dshap.report.pages.difference_writing import difference_page
-from dshap.report.pages.rendering import require_jinja
-from dshap.report.pages.writing import page
+from dshap.core.faces import lazy_face
 
-__all__ = ["difference_page", "page", "require_jinja"]
+__getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -18,7 +18,8 @@ from dshap.analysis.difference.difference_record import (
 )
 from dshap.analysis.numbers_as_text import decimals_of, number
 from dshap.analysis.rankings import Ranking, RankingAgreement, ranking_agreement
-from dshap.analysis.segment_groups import column_of_segment, row_groups
+from dshap.analysis.segment_groups import row_groups
+from dshap.analysis.segment_names import column_of_segment
 from dshap.analysis.segments import Segments, segments_together
 from dshap.analysis.view import view_of
 from dshap.core.errors import InputError

@@ -18,12 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
+from dshap.core.late import pa, pc, pq
 from dshap.core.places import Place
 from dshap.core.records import BoolArray
 from dshap.tables.checksums import KEPT, open_parquet, parquet_writer, unreadable

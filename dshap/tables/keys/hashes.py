@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from dshap.core.late import pd
 from dshap.core.rows import splitmix64
 
 WideHashes = NDArray[np.uint64]

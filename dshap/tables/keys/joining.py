@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from dshap.core.late import pa
 from dshap.core.records import BoolArray
 from dshap.core.rows import spans
 from dshap.tables.keys.digests import RowDigests

@@ -16,7 +16,7 @@ from dshap.core.blocks import Status
 from dshap.core.errors import InputError
 from dshap.cube import feature_ranking, set_current
 from dshap.cube.datasets import magnitude_errors
-from dshap.cube.reader import stored_deviations
+from dshap.cube.importance import stored_deviations
 from dshap.report import diff, largest_shift
 from tests.cube.cubes import N_ROWS, make_cube, phi_of
 from tests.tables.keys_of_one_hash import keys_of_one_hash

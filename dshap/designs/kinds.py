@@ -1,0 +1,30 @@
+"""The designs by name, as job files and stored fingerprints name them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, get_type_hints
+
+from dshap.core.types import Design
+
+KINDS: Mapping[str, str] = {
+    "exact": "dshap.designs.exact:exact",
+    "kernelshap": "dshap.designs.kernelshap:kernelshap",
+    "kriging": "dshap.designs.kriging:kriging",
+    "permutation": "dshap.designs.permutation:permutation",
+    "local": "dshap.designs.on_graphs.local:local",
+    "connected": "dshap.designs.on_graphs.connected:connected",
+    "connected_regression": "dshap.designs.on_graphs.connected_regression:connected_regression",
+    "myerson": "dshap.designs.on_graphs.myerson:myerson",
+}
+"""Name of a design -> the function that makes it; job files take all of them."""
+
+
+def restored_design(fingerprint: Mapping[str, Any]) -> Design:
+    """The design with this `fingerprint`, which may have lists in place of tuples, as JSON has."""
+    parameters = dict(fingerprint)
+    module, _, name = KINDS[str(parameters.pop("design"))].partition(":")
+    kind = get_type_hints(getattr(importlib.import_module(module), name))["return"]
+    design: Design = kind.restored(parameters)
+    return design

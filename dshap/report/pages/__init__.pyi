@@ -1,0 +1,5 @@
+from dshap.report.pages.difference_writing import difference_page
+from dshap.report.pages.rendering import require_jinja
+from dshap.report.pages.writing import page
+
+__all__ = ["difference_page", "page", "require_jinja"]

@@ -1,0 +1,53 @@
+"""Loading a finished cube into a sink of any kind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+
+from dshap.core.places import Place, place_of
+from dshap.cube.blocks import CubeArrays
+from dshap.sinks.checks import check_sink
+from dshap.sinks.records import CubeFacts, RowHistory, RunDay, Sink, SinkResult
+
+
+def load_sink(
+    sink: Sink,
+    cube_path: str | Place,
+    history: RowHistory,
+    job_name: str,
+    say: Callable[[str], None] = lambda line: None,
+    *,
+    as_of: date | None = None,
+    is_backfill: bool = False,
+) -> SinkResult:
+    """Load a finished cube into a sink; a load that was killed is finished by the same call.
+
+    In a database everything happens in one transaction, which the line of the run in `_dshap_runs`
+    belongs to: the table is as before, or as the load leaves it.  A run that was loaded is not
+    loaded again.
+
+    Parameters
+    ----------
+    sink : where to, and in which form
+    cube_path : path of the cube, all of whose blocks are finished
+    history : the nights that its rows come from
+    job_name : the name of the job, which the table belongs to from its first load on
+    say : function that shows a line of progress
+    as_of : the date of the run, which its line in `_dshap_runs` states
+    is_backfill : whether the run is for an earlier date than the last load, which stays the last
+
+    Raises
+    ------
+    InputError
+        The cube or the table does not fit the sink; nothing was written.
+    DatabaseError
+        The database failed, or refused; nothing of the load is in it.
+    """
+    started = time.perf_counter()
+    cube = CubeArrays(place_of(cube_path))
+    check_sink(sink, CubeFacts.of_cube(cube))
+    result = sink.load(cube, history, job_name, say, RunDay(as_of, is_backfill))
+    return replace(result, seconds=time.perf_counter() - started)
