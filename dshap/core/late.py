@@ -21,6 +21,7 @@ class _Late(ModuleType):
 dask = _Late("dask")
 distributed = _Late("distributed")
 pa = _Late("pyarrow")
+pa_csv = _Late("pyarrow.csv")
 pc = _Late("pyarrow.compute")
 pd = _Late("pandas")
 pq = _Late("pyarrow.parquet")

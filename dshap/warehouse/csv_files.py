@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-import pyarrow.csv as pa_csv
-
 from dshap.core.errors import EmptyTableError, InputError
-from dshap.core.late import pa
+from dshap.core.late import pa, pa_csv
 from dshap.tables.row_values import words_of_arrow
 from dshap.tables.streams import RowStream, in_one_piece
 from dshap.warehouse.reading_once import RowsReadOnce, SpoolRules
@@ -27,10 +25,8 @@ _FAULT = re.compile(
     r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to [^:]+: invalid value '(.*)'",
     re.DOTALL,
 )
-_NUMBERS = (pa.int64(), pa.float64())
-_TIMES = (pa.date32(), pa.timestamp("s"), pa.timestamp("ns"))
-_LADDERS = (_NUMBERS, _TIMES)
-"""Types of which a later one holds all values of an earlier one."""
+_LADDERS = (("int64", "double"), ("date32[day]", "timestamp[s]", "timestamp[ns]"))
+"""Types, as Arrow writes them, of which a later one holds all values of an earlier one."""
 
 
 @dataclass(frozen=True)
@@ -208,8 +204,8 @@ def _joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     if one == other:  # and yet it does not hold the value
         return pa.string()
     for ladder in _LADDERS:
-        if one in ladder and other in ladder:
-            return max(one, other, key=ladder.index)
+        if str(one) in ladder and str(other) in ladder:
+            return max(one, other, key=lambda kind: ladder.index(str(kind)))
     return pa.string()
 
 

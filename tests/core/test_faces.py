@@ -98,7 +98,7 @@ def test_a_job_is_shown_without_heavy_packages(tmp_path):
         'target = "y"\n[model]\nkind = "kernel_ridge"\n'
         '[[explain]]\nname = "e"\nvalue = "kernel_interventional"\n'
     )
-    assert loaded_by(tmp_path, "job", "job.toml") == set()
+    assert loaded_by(tmp_path, "job", "job.toml") <= {"pyarrow"}
 
 
 def test_the_first_explanation_without_a_client_loads_no_cluster_package(tmp_path):
