@@ -657,7 +657,7 @@ def test_several_outputs_are_shown_side_by_side(folder):
 @pytest.mark.slow
 def test_changed_values_are_found(folder):
     assert run_job(folder).exit_code == 0
-    (folder / "out.zarr" / "observational" / "prediction" / "c" / "0" / "0").unlink()
+    (folder / "out.zarr" / "observational" / "prediction" / "c.0.0").unlink()
     found = dshap_("verify", "out.zarr")
     assert found.exit_code == 7
     assert (
@@ -672,7 +672,7 @@ def test_what_is_damaged_is_repaired_to_the_same_files(folder, with_job):
     makes all again."""
     assert run_job(folder, ("explain.0.quality_rows", 20)).exit_code == 0
     store, before = folder / "out.zarr", tree(folder / "out.zarr")
-    (store / "observational" / "prediction" / "c" / "0" / "0").unlink()
+    (store / "observational" / "prediction" / "c.0.0").unlink()
     (store / "observational" / "feature" / "c" / "0").write_bytes(b"none")
     next((store / "state").glob("model-*.npz")).write_bytes(b"none")
     (store / "interventional" / "state" / "notes" / "mse_v.json").unlink()

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -284,9 +284,13 @@ def _array(
     chunks: tuple[int, ...],
     fill: Any,
     shards: tuple[int, ...] | None = None,
+    separator: Literal["/", "."] = ".",
     **attributes: Any,
 ) -> zarr.Array[Any]:
-    """Create an array of the cube with its codecs; empty attributes are left out."""
+    """Create an array of the cube with its codecs; empty attributes are left out.
+
+    Its files lie side by side: a folder for each would be one more object, and one more to sync.
+    """
     from zarr.codecs import Crc32cCodec, ZstdCodec
 
     return group.create_array(
@@ -298,6 +302,7 @@ def _array(
         # the checksum makes any reader of Zarr fail on a bit that changed
         compressors=(ZstdCodec(level=0), Crc32cCodec()),
         fill_value=fill,
+        chunk_key_encoding={"name": "default", "separator": separator},
         dimension_names=dims,
         attributes={key: value for key, value in attributes.items() if value != ""},
     )
@@ -380,7 +385,17 @@ def _small(
         fill = np.nan
     else:
         fill = None
-    array = _array(group, name, values.shape, dtype, dims, values.shape or (), fill, **attributes)
+    array = _array(
+        group,
+        name,
+        values.shape,
+        dtype,
+        dims,
+        values.shape or (),
+        fill,
+        separator="/",
+        **attributes,
+    )
     if values.shape:
         array[...] = values
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dshap.core.places import Place
 from dshap.cube.layout import reading, refuse_foreign
 from dshap.cube.metadata import known_facts
-from dshap.cube.reference_copy import failures_of, receipts_of
+from dshap.cube.reference_copy import failures_of, has_copy, receipts_of
+from dshap.storage.sealed_files import ReceiptFolder
 
 MAX_TOLD = 1_000
 """Largest number of blocks with failed rows whose reasons a status reports."""
@@ -55,11 +56,12 @@ def cube_status(path: Place) -> CubeStatus:
 
 def _status(path: Place) -> CubeStatus:
     n_rows = known_facts(path / "status").shape[0]
-    failed = {name: record["failed"] for name, record in failures_of(path).whole()}
+    is_sealed = has_copy(path)
+    failed = {name: record["failed"] for name, record in _records(failures_of(path), is_sealed)}
     ok = 0
     skipped = 0
     done = 0
-    for name, receipt in receipts_of(path).whole():
+    for name, receipt in _records(receipts_of(path), is_sealed):
         groups = receipt.get("failed", [])
         failed.pop(name, None)
         if groups:
@@ -80,6 +82,14 @@ def _status(path: Place) -> CubeStatus:
         n_blocks=known_facts(path / "blocks" / "count").shape[0],
         failures=_failures(group for groups in told for group in groups),
     )
+
+
+def _records(marks: ReceiptFolder, is_sealed: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(name, record) of the marks of a folder; those of earlier versions have no seal."""
+    for name in marks.names():
+        record, fault = marks.looked_at(name)
+        if record is not None and not (fault and is_sealed):
+            yield name, record
 
 
 def _rows_of(groups: Iterable[Mapping[str, Any]]) -> int:

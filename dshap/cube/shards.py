@@ -1,4 +1,4 @@
-"""Rows of an array read from its files at once: of a shard its index, one decompression a chunk.
+"""The files of an array: rows read from them, and one file made of rows, without an event loop.
 
 Zarr sends each chunk of a shard through an event loop and two threads: about a millisecond, several
 times what its bytes take.  A shard that is not exactly as this program writes it is left to Zarr,
@@ -30,8 +30,8 @@ FIRST = (LITTLE, {"name": "bytes"}, {"name": "vlen-utf8", "configuration": {}})
 TYPES = {"string": "O"}
 WHOLE_FILES = {"index_codecs": [LITTLE, {"name": "crc32c"}], "index_location": "end"}
 """The index that an array without shards is given, so that one check serves both."""
-KEYS = {"name": "default", "configuration": {"separator": "/"}}
-"""The form of the names of files."""
+SEPARATORS = ("/", ".")
+"""Between the numbers in the name of a file: stores of earlier versions have a folder for each."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,11 @@ class Shards:
     chunk_rows: int
     is_sharded: bool = True
     """Whether a file holds chunks and their index; else it is one chunk."""
+    separator: str = "/"
+
+    def name(self, shard: int) -> str:
+        """The name of a file, such as "c.12.0.0"."""
+        return self.separator.join(["c", str(shard), *["0"] * (len(self.shape) - 1)])
 
     def read(self, start: int, stop: int) -> NDArray[Any] | None:
         """The rows start to stop − 1; None where a shard is not as it was written."""
@@ -63,7 +68,7 @@ class Shards:
 
     def _read_shard(self, shard: int, start: int, found: NDArray[Any]) -> bool:
         """Put the rows of a shard into their place in rows from `start` on; False if damaged."""
-        name = "/".join(["c", str(shard), *["0"] * (len(self.shape) - 1)])
+        name = self.name(shard)
         content = memoryview(self.folder.get(name) or b"")
         if not content:
             return not self.folder.has(name)
@@ -90,6 +95,43 @@ class Shards:
         into = found[max(begin, 0) : begin + self.chunk_rows]
         into[...] = values[max(-begin, 0) :][: len(into)]
         return True
+
+    def encoded(self, values: NDArray[Any]) -> bytes | None:
+        """One file that holds these rows; None where all of them are fill values.
+
+        It has the bytes that Zarr writes: a chunk of fill values only is left out, and the last
+        file of an array has fill values behind its last row.
+        """
+        whole = values.astype(self.dtype, copy=False)
+        if len(values) < self.shard_rows:
+            whole = np.full((self.shard_rows, *self.shape[1:]), self.fill, self.dtype)
+            whole[: len(values)] = values
+        chunks = whole.reshape(-1, self.chunk_rows, *self.shape[1:])
+        parts = [self._encoded_chunk(chunk) for chunk in chunks]
+        if all(part is None for part in parts):
+            return None
+        if not self.is_sharded:
+            return parts[0]
+        sizes = [0 if part is None else len(part) for part in parts]
+        ends = np.cumsum(sizes)
+        index = np.full((len(parts), 2), NO_CHUNK, "<u8")
+        for place, part in enumerate(parts):
+            if part is not None:
+                index[place] = ends[place] - sizes[place], sizes[place]
+        return b"".join([*filter(None, parts), _with_checksum(index.tobytes())])
+
+    def _encoded_chunk(self, values: NDArray[Any]) -> bytes | None:
+        """The bytes of a chunk; None where all of it are fill values."""
+        from numcodecs import Zstd
+        from numcodecs.vlen import VLenUTF8
+
+        if _is_all(values, self.fill):
+            return None
+        if self.dtype.kind == "O":
+            content = VLenUTF8().encode(values.ravel())
+        else:
+            content = np.ascontiguousarray(values)
+        return _with_checksum(Zstd(level=0).encode(content))
 
     def _chunk(self, content: memoryview) -> NDArray[Any] | None:
         """The rows of a chunk; None where its bytes are not those that were written."""
@@ -130,18 +172,45 @@ def shards_of(path: Place) -> Shards | None:
     if not is_by_rows or dtype.kind not in "biufO" or not _is_as_written(document, inside):
         return None
     fill = np.array(document["fill_value"]).astype(dtype)
-    return Shards(folder, shape, dtype.newbyteorder("<"), fill, shard[0], chunk[0], is_sharded)
+    return Shards(
+        folder,
+        shape,
+        dtype.newbyteorder("<"),
+        fill,
+        shard[0],
+        chunk[0],
+        is_sharded,
+        separator_of(document),
+    )
+
+
+def separator_of(document: Mapping[str, Any]) -> str:
+    """The separator in the names of an array's files, from its document."""
+    return str(document["chunk_key_encoding"]["configuration"]["separator"])
 
 
 def _is_as_written(document: Mapping[str, Any], inside: Mapping[str, Any]) -> bool:
     """Whether the codecs of an array are those that this program creates arrays with."""
     return bool(
-        document["chunk_key_encoding"] == KEYS
+        document["chunk_key_encoding"]["name"] == "default"
+        and separator_of(document) in SEPARATORS
         and inside["codecs"][0] in FIRST
         and [each["name"] for each in inside["codecs"][1:]] == ["zstd", "crc32c"]
         and inside["index_codecs"] == [LITTLE, {"name": "crc32c"}]
         and inside["index_location"] == "end"
     )
+
+
+def _is_all(values: NDArray[Any], fill: Any) -> bool:
+    """Whether all of these values are the fill value, NaN among them."""
+    is_fill = values == fill
+    if values.dtype.kind == "f":
+        is_fill |= np.isnan(values) & np.isnan(fill)
+    return bool(is_fill.all())
+
+
+def _with_checksum(content: bytes) -> bytes:
+    return content + google_crc32c.value(content).to_bytes(CRC_BYTES, "little")
 
 
 def _checked(content: memoryview) -> memoryview | None:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshap.core.blocks import Attribution, RowBlock, Status
-from dshap.core.errors import DshapError, InputError
-from dshap.core.late import zarr
+from dshap.core.errors import DamagedError, DshapError, InputError
 from dshap.core.places import Place, place_of
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.vocabulary import Vocabulary
@@ -25,8 +25,9 @@ from dshap.cube.carrying import (
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.metadata import known_facts
 from dshap.cube.reference_copy import failures_of, notes_of, receipts_of
+from dshap.cube.shards import Shards, shards_of
 from dshap.cube.summary import block_sums
-from dshap.cube.zarr_stores import stored_array
+from dshap.cube.whole_arrays import whole_array
 from dshap.storage.folder import Folder
 
 SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
@@ -70,7 +71,7 @@ class CubeWriter:
         self.layout = layout
         self.fingerprint = fingerprint
         self.carried = carried
-        self._arrays: dict[str, zarr.Array[Any]] = {}
+        self._arrays: dict[str, Shards] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_arrays": {}}
@@ -97,16 +98,17 @@ class CubeWriter:
         summary = self._summary(attribution.good)
         if self.carried is not None:
             stored, summary = self._with_carried(self.carried, tile, stored, summary)
-        for name, values in stored.items():
-            self._store(name, tile, slice(start, stop), values)
-        for name, value in summary.items():
-            self._store(name, tile, tile, value)
+        status = {"status": stored["status"]}  # it comes last
+        rows = {name: values for name, values in stored.items() if name not in status}
+        files = self._store(
+            {**rows, **{name: value[None] for name, value in summary.items()}, **status}, tile
+        )
         receipt = {
             "block": tile,
             "start": start,
             "stop": stop,
             "digests": block_digests({"base_value": attribution.base} | stored | summary),
-            "files": self._synced(tile, [*stored, *summary]),
+            "files": files,
             "ok": int(summary["blocks/count"]),
             "fingerprint": self.fingerprint,
             **({"stated": dict(attribution.stated)} if attribution.stated else {}),
@@ -119,12 +121,13 @@ class CubeWriter:
         while is_doubted:
             # whoever marked the block as failed may have written its status over that of these rows,
             # before or after this receipt: the status that is read after it tells
-            self._store("status", tile, slice(start, stop), stored["status"])
-            self._synced(tile, ["status"])
+            self._store(status, tile)
             self._put_receipt(mark, receipt)
             failures.remove(mark)
-            now = stored_array(self.path / "status")[start:stop]
-            is_doubted = failures.has(mark) or not np.array_equal(now, stored["status"])
+            now = self._shards("status").read(start, stop)
+            is_doubted = (
+                failures.has(mark) or now is None or not np.array_equal(now, stored["status"])
+            )
         return receipt
 
     def is_carried(self, tile: int) -> BoolArray:
@@ -144,7 +147,7 @@ class CubeWriter:
         """(k,): the stored v(empty), where it is the same for all rows; else zeros."""
         if self.layout.is_base_by_row:
             return np.zeros(len(self.layout.outputs))
-        return np.asarray(self._array("base_value")[...], np.float64)
+        return whole_array(self.path / "base_value")
 
     def _with_carried(
         self,
@@ -225,38 +228,22 @@ class CubeWriter:
             receipts.remove(name)
             receipts.put(name, receipt)
 
-    def _store(self, name: str, tile: int, where: Any, values: np.ndarray) -> None:
-        """Write the rows of one shard.
+    def _store(self, stored: Mapping[str, NDArray[Any]], tile: int) -> dict[str, int]:
+        """Write the shard of a tile of each array; return file -> bytes, once all are kept.
 
-        Zarr reads the shard that is there; if it is damaged, it is removed first.
+        A file of fill values only is not stored and has 0 bytes.
         """
-        array = self._array(name)
-        try:
-            array[where] = values
-        except (ValueError, IndexError, OSError):
-            Folder(self.path / name).clear_way(self._chunk(name, tile))
-            array[where] = values
-
-    def _file(self, name: str, tile: int) -> str:
-        """The path of a tile of an array, relative to the cube."""
-        return f"{name}/{self._chunk(name, tile)}"
-
-    def _chunk(self, name: str, tile: int) -> str:
-        """The path of a tile of an array, relative to the array."""
-        array = self._array(name)
-        return str(array.metadata.encode_chunk_key((tile, *[0] * (array.ndim - 1))))
-
-    def _synced(self, tile: int, names: Iterable[str]) -> dict[str, int]:
-        """file -> bytes of a tile of these arrays, once all of them are on disk.
-
-        A file of fill values only is not stored and has 0 bytes.  The folders above a file are
-        synced with it, as each may be new.
-        """
-        store = Folder(self.path)
-        files = [self._file(name, tile) for name in names]
-        sizes = {file: store.size(file) for file in files}
-        store.sync([file for file, size in sizes.items() if size])
-        return sizes
+        folder = Folder(self.path)
+        contents = {}
+        for name, values in stored.items():
+            shards = self._shards(name)
+            contents[f"{name}/{shards.name(tile)}"] = shards.encoded(values)
+        for file in [file for file, content in contents.items() if content is None]:
+            folder.clear_way(file)
+        kept = {file: content for file, content in contents.items() if content is not None}
+        if kept:
+            folder.replace_all(kept)
+        return {file: len(content or b"") for file, content in contents.items()}
 
     def write_base(self, base: FloatArray) -> None:
         """Store v(empty), where it is the same for all rows.
@@ -271,8 +258,7 @@ class CubeWriter:
                 f"the base value is {base}, that of {self.carried.path} is "
                 f"{self.carried.base_value()}: its rows cannot be carried, explain all rows"
             )
-        self._store("base_value", 0, ..., base)
-        self._synced(0, ["base_value"])
+        self._store({"base_value": base}, 0)
 
     def write_note(self, name: str, content: dict[str, Any]) -> None:
         """Store a small record in place of an old one; `open_cube` shows it as an attribute."""
@@ -302,7 +288,7 @@ class CubeWriter:
             receipts.remove(name)
             failures.remove(name)
             failures.put(name, {"failed": [group]})
-            self._store("status", tile, slice(start, stop), status)
+            self._store({"status": status}, tile)
             is_marked = failures.has(name) and not receipts.has(name)
 
     def done(self, tiles: Iterable[int] | None = None) -> set[int]:
@@ -407,9 +393,15 @@ class CubeWriter:
         """The first row of a tile, and the row after its last."""
         return tile * self.layout.tile, min((tile + 1) * self.layout.tile, self.layout.n_rows)
 
-    def _array(self, name: str) -> zarr.Array[Any]:
+    def _shards(self, name: str) -> Shards:
+        """The files of an array, whose document is read once."""
         if name not in self._arrays:
-            self._arrays[name] = stored_array(self.path / name, "r+")
+            found = shards_of(self.path / name)
+            if found is None:
+                raise DamagedError(
+                    f"{self.path / name} is not an array as dshap creates it: dshap verify says more"
+                )
+            self._arrays[name] = found
         return self._arrays[name]
 
 

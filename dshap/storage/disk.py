@@ -10,12 +10,11 @@ import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 SYNC_THREADS = 8
 """Number of syncs that run at once: the file system then writes its journal once for all of them.
-
-The 42 syncs of a block take 20 ms so, and 130 ms one after the other.
 """
 NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
 """The error numbers of file systems that cannot sync a folder."""
@@ -61,9 +60,20 @@ def make_folder(path: Path) -> None:
 def sync(paths: Iterable[Path]) -> None:
     """Return once the content of these files, and the names in these folders, are on disk."""
     chosen = list(dict.fromkeys(paths))
-    with ThreadPoolExecutor(max(1, min(len(chosen), SYNC_THREADS))) as pool:
-        for _ in pool.map(_sync, chosen):
-            pass
+    if len(chosen) == 1:
+        _sync(chosen[0])
+        return
+    for _ in _syncing_threads().map(_sync, chosen):
+        pass
+
+
+@cache
+def _syncing_threads() -> ThreadPoolExecutor:
+    """The threads of this process that wait for the disk."""
+    return ThreadPoolExecutor(SYNC_THREADS, "dshap-sync")
+
+
+os.register_at_fork(after_in_child=_syncing_threads.cache_clear)  # threads are not forked
 
 
 def _sync(path: Path) -> None:

@@ -10,7 +10,7 @@ import shutil
 import stat
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,9 +21,9 @@ from dshap.storage.links import true_path
 from dshap.storage.private_folders import clear_private_rooms
 
 ORPHAN = re.compile(
-    r"\.([\w.-]+\.(npz|npy|json|parquet|made)|\d+|current)\.[0-9a-f]{12}"
+    r"\.([\w.-]+\.(npz|npy|json|parquet|made)|c(\.\d+)*|\d+|current)\.[0-9a-f]{12}"
     r"|\.[\w.-]+\.[0-9a-f]{32}\.tmp"
-    r"|[\w-]+\.[0-9a-f]{32}\.partial"
+    r"|[\w-]+(\.\d+)*\.[0-9a-f]{32}\.partial"
 )
 """The names of unfinished files: those of `DiskFiles.put_new` and `DiskFiles.replace`, those of
 `dshap.storage.disk.whole_file`, and Zarr's of a chunk or document."""
@@ -88,6 +88,25 @@ class DiskFiles:
         with _private_file(path, content) as private:
             os.replace(private, path)
         sync([path.parent])
+
+    def replace_all(self, contents: Mapping[str, bytes]) -> None:
+        """Put each content under its name, one after the other; all are synced at once."""
+        privates = {}
+        try:
+            for name, content in contents.items():
+                path = self.path / name
+                if not path.parent.is_dir() or path.is_dir():
+                    self.clear_way(name)
+                    make_folder(path.parent)
+                privates[path] = private_name(path)
+                privates[path].write_bytes(content)
+            sync(privates.values())
+            for path, private in privates.items():
+                os.replace(private, path)
+        finally:
+            for private in privates.values():
+                private.unlink(missing_ok=True)
+        sync(path.parent for path in privates)
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[Path]:
@@ -279,7 +298,7 @@ class DiskFiles:
 @contextlib.contextmanager
 def _private_file(path: Path, *data: bytes | memoryview) -> Iterator[Path]:
     """A synced file with this content beside `path`, under a random name; removed afterwards."""
-    private = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
+    private = private_name(path)
     make_folder(path.parent)
     try:
         with open(private, "xb") as file:
@@ -290,6 +309,11 @@ def _private_file(path: Path, *data: bytes | memoryview) -> Iterator[Path]:
         yield private
     finally:
         private.unlink(missing_ok=True)
+
+
+def private_name(path: Path) -> Path:
+    """A random name beside a file, which `ORPHAN` knows."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
 
 
 def _make_way_for_folder(path: Path) -> None:

@@ -9,7 +9,7 @@ cleared here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO
@@ -49,6 +49,13 @@ class Folder:
     def replace(self, name: str, content: bytes) -> None:
         """Put this content under a name in one step, whatever stood there or above it."""
         self._files.replace(name, content)
+
+    def replace_all(self, contents: Mapping[str, bytes]) -> None:
+        """Put each content under its name in one step, and return once all of them are kept.
+
+        A file is seen after those before it, on a disk; in a bucket the last is, after all others.
+        """
+        self._files.replace_all(contents)
 
     def writing(self, name: str) -> AbstractContextManager[Path]:
         """A path of this machine for a large file, which is written part by part.

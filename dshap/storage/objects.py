@@ -11,7 +11,7 @@ import io
 import os
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
@@ -114,6 +114,13 @@ class ObjectFiles:
     def replace(self, name: str, content: bytes) -> None:
         with told(self.place):
             _put(self._store, self._key(name), content)
+
+    def replace_all(self, contents: Mapping[str, bytes]) -> None:
+        """Put each content under its name, several at a time, and the last after all others."""
+        *first, last = contents
+        for _ in several_at_once(lambda name: self.replace(name, contents[name]), first):
+            pass
+        self.replace(last, contents[last])
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[Path]:

@@ -200,7 +200,7 @@ def kind_of(file: Path) -> str:
     if "state" in file.parts:
         inside = file.parts[file.parts.index("state") + 1 :]
         return inside[0] if len(inside) > 1 else file.name.split("-")[0]
-    return str(file).split("/c/")[0]
+    return str(file).split("/c.")[0].split("/c/")[0]
 
 
 def outcome(case: Case, store: Path) -> list[str]:

@@ -27,7 +27,7 @@ def service():
 def chunk_lost(game):
     """A file of the values of the cube that is read is lost: it reads as NaN."""
     cube = game.store / "reasons"
-    Folder(cube / current_of(cube) / "attribution" / "c").delete("0")
+    Folder(cube / current_of(cube) / "attribution").delete("c.0.0.0")
     game.damaged.append("attribution")
     return Ended()
 

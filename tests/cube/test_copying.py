@@ -55,7 +55,7 @@ def test_a_copy_that_was_stopped_is_no_store_and_is_gone_on_with(cube, tmp_path,
     monkeypatch.undo()
     assert read_run(tmp_path / "half.zarr") is None
     assert Folder(tmp_path / "half.zarr").has_room("attribution")
-    Folder(tmp_path / "half.zarr").replace("attribution/c/9/0/0", b"not of the cube")
+    Folder(tmp_path / "half.zarr").replace("attribution/c.9.0.0", b"not of the cube")
     n_files, n_copied = copied(cube, tmp_path / "half.zarr")
     assert 0 < n_copied < n_files
     assert content_of(tmp_path / "half.zarr") == content_of(cube)
@@ -66,7 +66,7 @@ def test_the_command_verifies_what_it_copied(s3, cube):
     done = CliRunner().invoke(cli, ["copy", str(cube), there, "--json"])
     assert done.exit_code == 0
     assert json.loads(done.output)["to"] == there
-    Folder(cube).replace("attribution/c/1/0/0", b"nonsense")
+    Folder(cube).replace("attribution/c.1.0.0", b"nonsense")
     damaged = CliRunner().invoke(cli, ["copy", str(cube), f"s3://{BUCKET}/damaged.zarr"])
     assert damaged.exit_code == 7
     assert "dshap: " in damaged.output

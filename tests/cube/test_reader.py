@@ -179,7 +179,7 @@ def test_verify_finds_a_receipt_of_another_run(tmp_path):
 
 def test_verify_finds_a_lost_shard(tmp_path):
     make_cube(tmp_path / "cube.zarr")
-    (tmp_path / "cube.zarr" / "attribution" / "c" / "1" / "0" / "0").unlink()
+    (tmp_path / "cube.zarr" / "attribution" / "c.1.0.0").unlink()
     (found,) = verify_cube(tmp_path / "cube.zarr")
     assert str(found) == "block 1 (rows 8 to 15): stored values changed (attribution)"
 

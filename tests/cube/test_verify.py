@@ -92,10 +92,10 @@ DAMAGES = {
     "state/finished.json": "the list of what the run left: it is no record",
     "state/receipts/block-00000001.json": "receipt block-00000001: it is no record",
     "state/notes/pilot.json": "note pilot: it is no record",
-    "attribution/c/1/0/0": "block 1 (rows 8 to 15): stored values changed (attribution)",
-    "id/c/2": "block 2 (rows 16 to 20): stored values changed (id)",
-    "rows/a/c/0": "block 0 (rows 0 to 7): stored values changed (rows/a)",
-    "blocks/residual/c/2/0": "block 2 (rows 16 to 20): stored values changed (blocks/residual)",
+    "attribution/c.1.0.0": "block 1 (rows 8 to 15): stored values changed (attribution)",
+    "id/c.2": "block 2 (rows 16 to 20): stored values changed (id)",
+    "rows/a/c.0": "block 0 (rows 0 to 7): stored values changed (rows/a)",
+    "blocks/residual/c.2.0": "block 2 (rows 16 to 20): stored values changed (blocks/residual)",
     "base_value/c/0": "base_value: stored values changed (against 3 receipts)",
 }
 
@@ -116,7 +116,7 @@ def test_what_is_damaged_is_named_alone(tmp_path, file):
     assert named(writer.path)
 
 
-@pytest.mark.parametrize("file", ["attribution/c/1/0/0", "feature/c/0"])
+@pytest.mark.parametrize("file", ["attribution/c.1.0.0", "feature/c/0"])
 def test_plain_readers_of_zarr_see_a_flipped_bit(tmp_path, file):
     """crc32c: an error, where the values used to be read as if nothing were."""
     _, writer = make_cube(tmp_path / "cube.zarr")
@@ -150,14 +150,13 @@ def test_repair_touches_nothing_that_is_whole(tmp_path):
 
 
 def test_a_writer_throws_away_a_shard_that_cannot_be_read(tmp_path):
-    """Zarr looks into a shard before it writes: one that a crash or a bit left unreadable must not
-    stop the block."""
+    """A shard that a crash or a bit left unreadable does not stop the block."""
     from tests.cube.cubes import block_of
 
     layout, writer = make_cube(tmp_path / "cube.zarr")
     before = bytes_of(writer.path)
     for tile in (1, 2):
-        shard = writer.path / "attribution" / "c" / str(tile) / "0" / "0"
+        shard = writer.path / "attribution" / f"c.{tile}.0.0"
         shard.write_bytes(shard.read_bytes()[:30])
         writer.write(tile, *block_of(layout, tile))
     assert {name: own[0] for name, own in bytes_of(writer.path).items()} == {
@@ -223,8 +222,16 @@ FOREIGN = (
 )
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("alter", FOREIGN)
+@pytest.mark.parametrize(
+    ("alter", "reader"),
+    [
+        (alter, reader)
+        for alter in FOREIGN
+        for reader in READERS
+        # neither of these reads the attributions
+        if alter is not unknown_codec or reader not in ("cube_status", "feature_ranking")
+    ],
+)
 def test_a_store_of_another_hand_is_refused_in_one_line(tmp_path, alter, reader):
     """With the run's attribute of a cube, and no copy of what it was created with."""
     make_cube(tmp_path / "cube.zarr")
@@ -293,7 +300,7 @@ def test_a_resumed_run_computes_a_damaged_state_again_and_says_so(tmp_path, caps
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(
-    "file", ["attribution/c/1/0/0", "blocks/count/c/1", "status/c/1", "base_value/c/0"]
+    "file", ["attribution/c.1.0.0", "blocks/count/c.1", "status/c.1", "base_value/c/0"]
 )
 def test_a_finished_run_misses_a_file_that_a_power_cut_took(tmp_path, capsys, file):
     """The run said that all is done, and `attribution` read NaN with status ok."""
@@ -308,7 +315,7 @@ def test_a_finished_run_misses_a_file_that_a_power_cut_took(tmp_path, capsys, fi
         assert {name: own[0] for name, own in bytes_of(store).items()} == {
             name: own[0] for name, own in whole.items()
         }
-    others = [name for name in whole if "/c/0" in name and "base" not in name]
+    others = [name for name in whole if "/c.0" in name and "base" not in name]
     # and nothing else
     assert others
     assert all(bytes_of(store)[name] == whole[name] for name in others)
@@ -433,7 +440,7 @@ def test_pairs_of_alterations_are_mended_by_one_repair_and_one_run(tmp_path):
 
 
 PAIRS = {
-    "copy and status": ("state/created/*.npz", "status/c/1"),
+    "copy and status": ("state/created/*.npz", "status/c.1"),
     "copy and metadata": ("state/created/*.npz", "zarr.json"),
     "copy and plan": ("state/created/*.npz", "state/plan.json"),
     "copy and metadata of an array": ("state/created/*.npz", "attribution/zarr.json"),
@@ -493,7 +500,7 @@ def test_a_prepared_store_with_two_damages_is_prepared_again(tmp_path, how):
 @pytest.mark.parametrize(
     "file",
     ["state/moments-*.npz", "state/receipts/block-00000001.json", "state/finished.json", "state/notes/additivity.json",
-     "state/created/*.npz", "state/plan.json", "zarr.json", "feature/c/0", "status/c/1", "blocks/count/c/1",
+     "state/created/*.npz", "state/plan.json", "zarr.json", "feature/c/0", "status/c.1", "blocks/count/c.1",
      "base_value/c/0"],
 )  # fmt: skip
 def test_what_stands_in_the_place_of_a_file_is_named_and_mended(tmp_path, finished, file, kind):

@@ -18,10 +18,10 @@ PENDING = int(Status.PENDING)
 ALL = range(N_ROWS)
 OF_BLOCK_1 = range(16, 32)
 FILES = {
-    "attribution/c/1/**/*": OF_BLOCK_1,
-    "prediction/c/1/**/*": OF_BLOCK_1,
-    "status/c/1": OF_BLOCK_1,
-    "blocks/residual/c/1/**/*": OF_BLOCK_1,
+    "attribution/c.1*": OF_BLOCK_1,
+    "prediction/c.1*": OF_BLOCK_1,
+    "status/c.1": OF_BLOCK_1,
+    "blocks/residual/c.1*": OF_BLOCK_1,
     "state/receipts/*1.json": OF_BLOCK_1,
     "base_value/c/*": ALL,
     "attribution/zarr.json": ALL,

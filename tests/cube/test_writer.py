@@ -25,6 +25,7 @@ from dshap.cube import (
     verify_cube,
 )
 from dshap.cube.progress import FailedRows
+from dshap.cube.shards import Shards
 from dshap.cube.writer import block_name
 from dshap.storage.sealed_files import ReceiptFolder
 from tests.cube.cubes import KEYS, N_ROWS, TILE, block_of, bytes_of, make_cube, phi_of
@@ -100,14 +101,14 @@ def test_the_receipt_says_what_was_stored(tmp_path):
 def test_the_receipt_comes_last(tmp_path, monkeypatch):
     """Where the write of the status fails, nothing says that the block is done."""
     layout, writer = make_cube(tmp_path / "cube.zarr", tiles=[])
-    whole = zarr.open_array
+    encoded = Shards.encoded
 
-    def broken(store, **options):
-        if store == writer.path / "blocks" / "count":
+    def broken(shards, values):
+        if shards.folder.path == writer.path / "status":
             raise OSError("disk full")
-        return whole(store, **options)
+        return encoded(shards, values)
 
-    monkeypatch.setattr(zarr, "open_array", broken)
+    monkeypatch.setattr(Shards, "encoded", broken)
     with pytest.raises(OSError, match="disk full"):
         writer.write(0, *block_of(layout, 0))
     assert writer.done() == set()
@@ -199,7 +200,7 @@ def test_verify_reads_keys_summaries_and_base_too(tmp_path, name):
 
 def files_of_block(path, tile: int) -> set[str]:
     """All files of a block of `make_cube`, found in the folder: not as the writer lists them."""
-    return {str(file) for file in path.rglob("*") if file.is_file() and f"/c/{tile}" in str(file)}
+    return {str(file) for file in path.rglob("*") if file.is_file() and f"/c.{tile}" in str(file)}
 
 
 def test_a_receipt_is_linked_after_its_files_and_their_folders_are_synced(tmp_path, monkeypatch):
@@ -210,7 +211,11 @@ def test_a_receipt_is_linked_after_its_files_and_their_folders_are_synced(tmp_pa
     whole_sync, whole_link = os.fsync, os.link
 
     def watched_sync(descriptor: int) -> None:
-        happened.append(("sync", os.readlink(f"/proc/self/fd/{descriptor}")))
+        # a file is synced under a private name, `.NAME.RANDOM`, before it has its own
+        name = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if name.name.startswith("."):
+            name = name.with_name(name.stem.removeprefix("."))
+        happened.append(("sync", str(name)))
         whole_sync(descriptor)
 
     def watched_link(source, target) -> None:
@@ -268,7 +273,7 @@ def test_a_block_that_lost_a_file_is_not_done(tmp_path, how):
     not."""
     layout, writer = make_cube(tmp_path / "cube.zarr")
     whole = {name: content for name, (content, _) in bytes_of(writer.path).items()}
-    shard = writer.path / "attribution" / "c" / "1" / "0" / "0"
+    shard = writer.path / "attribution" / "c.1.0.0"
     content = shard.read_bytes()
     shard.unlink()
     if how in ("emptied", "cut"):
@@ -279,7 +284,7 @@ def test_a_block_that_lost_a_file_is_not_done(tmp_path, how):
         shard.symlink_to("gone")
     assert writer.done() == {0, 2}
     assert drop_lost_blocks(writer.path) == [
-        "block 1 lost attribution/c/1/0/0: it is computed again"
+        "block 1 lost attribution/c.1.0.0: it is computed again"
     ]
     writer.write(1, *block_of(layout, 1))
     assert writer.done() == {0, 1, 2}
@@ -292,8 +297,8 @@ def test_a_block_without_values_has_no_files_to_lose(tmp_path):
     layout, writer = make_cube(tmp_path / "cube.zarr", skipped=tuple(range(TILE)))
     assert writer.done() == {0, 1, 2}
     receipt = ReceiptFolder(writer.path / "state" / "receipts").get("block-00000001")
-    assert receipt["files"]["attribution/c/1/0/0"] == 0
-    assert receipt["files"]["status/c/1"] > 0
+    assert receipt["files"]["attribution/c.1.0.0"] == 0
+    assert receipt["files"]["status/c.1"] > 0
     writer.write(1, *block_of(layout, 1, skipped=tuple(range(TILE))))
     assert writer.done() == {0, 1, 2}
 
@@ -301,7 +306,7 @@ def test_a_block_without_values_has_no_files_to_lose(tmp_path):
 def test_a_block_that_lost_a_file_and_fails_is_marked_so(tmp_path):
     """Its receipt would have said that it is done."""
     _, writer = make_cube(tmp_path / "cube.zarr")
-    (writer.path / "attribution" / "c" / "1" / "0" / "0").unlink()
+    (writer.path / "attribution" / "c.1.0.0").unlink()
     writer.mark_failed(1, TILE, 2 * TILE, "no memory")
     assert cube_status(writer.path).failed == TILE
     assert cube_status(writer.path).blocks_done == 2

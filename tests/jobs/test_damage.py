@@ -46,7 +46,7 @@ def change_row(shop, key):
 
 
 DAMAGES = (
-    ("attribution/c/1/0/0", 32, False),
+    ("attribution/c.1.0.0", 32, False),
     ("state/receipts/*1.json", 32, True),
     ("attribution/zarr.json", 80, False),
     pytest.param("base_value/c/0", 80, True, marks=pytest.mark.slow),

@@ -222,7 +222,7 @@ def test_a_block_of_an_older_run_that_is_lost_stays_lost(shop):
     """Its rows count as not explained; nothing is said to be whole that is not."""
     store = shop.folder / "store"
     cube = store / "reasons" / runs_in_store(store)[0].run_id
-    (file,) = cube.glob("attribution/c/0/0/0")
+    (file,) = cube.glob("attribution/c.0.0.0")
     file.unlink()
     repair_job_store(store)
     assert not damages(store)

@@ -440,7 +440,7 @@ def test_two_shards_at_once_in_a_bucket(folder, s3):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "place", ["receipts/block-00000002", "attribution/c/3", "notes/additivity"]
+    "place", ["receipts/block-00000002", "attribution/c.3", "notes/additivity"]
 )
 def test_killed_and_run_again(folder, place):
     """SIGKILL before a receipt, at an array and in the finish; the same line does the rest."""
@@ -508,7 +508,9 @@ def test_what_a_killed_shard_was_writing(folder):
     """Unfinished files are removed by the finish once nobody can be writing them any more."""
     written(SMALL)
     ran("--only", "learn", "-q")
-    new, old = (Path("out.zarr/observational", f"attribution/c/.0.{digit * 12}") for digit in "ab")
+    new, old = (
+        Path("out.zarr/observational", f"attribution/.c.0.0.0.{digit * 12}") for digit in "ab"
+    )
     new.parent.mkdir(parents=True, exist_ok=True)
     for each in (new, old):
         each.write_text("unfinished")
@@ -831,7 +833,7 @@ def cubes_of_nights() -> list[dict[str, bytes]]:
     """The arrays of each night's cube."""
     nights = sorted(Path("build/shop/reasons").glob("2*"))
     return [
-        {name: content for name, (content, _) in bytes_of(night).items() if "/c/" in name}
+        {name: content for name, (content, _) in bytes_of(night).items() if "/c." in name}
         for night in nights
     ]
 

@@ -29,7 +29,9 @@ ORPHANS = (
     f"state/receipts/.block-00000000.json.{HEX}",
     f".zarr.json.{HEX}",
     f"feature/c/.0.{HEX}",
-    f"attribution/c/0/0.{'0f' * 16}.partial",
+    f"attribution/.c.12.0.0.{HEX}",
+    f"attribution/c.0.0.{'0f' * 16}.partial",
+    f"feature/c/0.{'0f' * 16}.partial",
     f"zarr.{'0f' * 16}.partial",
 )
 OTHERS = (".DS_Store", f".notes.{HEX}", f"state/.mine.npz.{HEX}9", "half.partial", f"draft.{HEX}")

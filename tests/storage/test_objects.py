@@ -85,7 +85,7 @@ def test_damage_is_found_and_repaired(s3):
     store = place("damaged.zarr")
     cube = explain(store)
     folder = Folder(store)
-    folder.replace("attribution/c/1/0/0", b"nonsense")
+    folder.replace("attribution/c.1.0.0", b"nonsense")
     folder.delete("feature/zarr.json")
     found = {damage.place for damage in verify_store(folder.path)["damaged.zarr"]}
     assert "feature/zarr.json" in found

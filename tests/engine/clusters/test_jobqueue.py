@@ -63,7 +63,7 @@ def chunks_of(store: Path) -> dict[str, bytes]:
     return {
         path.relative_to(store).as_posix(): path.read_bytes()
         for name in ("attribution", "prediction", "status")
-        for path in (store / "marginal" / name).rglob("c/**/*")
+        for path in (store / "marginal" / name).glob("c.*")
         if path.is_file()
     }
 
