@@ -125,6 +125,8 @@ def local_client(
     if vars(multiprocessing.current_process()).get("_inheriting"):
         sys.exit(1)  # without a message: the first process gives the reason
     logging.getLogger("distributed").setLevel(logging.ERROR)
+    import distributed.config  # noqa: F401 (dask knows its settings from then on)
+
     own = environment or {}
     variables = dask.config.get("distributed.nanny.pre-spawn-environ") | WORKER_ENVIRONMENT
     # some variables, such as OMP_NUM_THREADS, are read as a process starts

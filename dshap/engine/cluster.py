@@ -49,6 +49,7 @@ from dshap.engine.graph import (
     partition_tasks,
 )
 from dshap.engine.lifetimes import WATCH_S, Patience, say_nothing
+from dshap.engine.packs import Ended, PackSize, ended
 
 M_MMAP_THRESHOLD = -3
 M_TRIM_THRESHOLD = -1
@@ -104,6 +105,11 @@ class _Batch:
     reduction: Reduction | None = None
     """The reduction that this future is the result of; None where more of it follows."""
 
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing more follows of what this future is the result of."""
+        return self.reduction is not None
+
     def end(
         self, fetch: Callable[[Future], Any], on_done: OnDone, on_failed: OnFailed | None
     ) -> None:
@@ -126,6 +132,38 @@ class _Batch:
             on_failed(self.reduction, error)
         else:
             on_done(self.reduction, result)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pack(_Batch):
+    """One submitted task that is several reductions without leaves."""
+
+    reductions: Sequence[Reduction]
+    learn: Callable[[Ended], None]
+    """Called with the pack once it has ended."""
+
+    @property
+    def is_last(self) -> bool:
+        return True
+
+    def end(
+        self, fetch: Callable[[Future], Any], on_done: OnDone, on_failed: OnFailed | None
+    ) -> None:
+        assert on_failed is not None
+        try:
+            pack: Ended = fetch(self.future)
+        except Exception as error:
+            if self.future.status != "error":
+                raise
+            for reduction in self.reductions:
+                on_failed(reduction, error)
+            return
+        self.learn(pack)
+        for reduction, outcome in zip(self.reductions, pack.outcomes, strict=True):
+            if outcome.error is None:
+                on_done(reduction, outcome.result)
+            else:
+                on_failed(reduction, outcome.error)
 
 
 @dataclass
@@ -199,6 +237,7 @@ class DaskExecutor:
         self._n_threads = 0
         self._counted_at = -math.inf
         self._n_lost = 0
+        self._pack_size = PackSize()
         self._strangers = set[str]()
 
     def run(
@@ -281,7 +320,10 @@ class DaskExecutor:
         self, run: str, reductions: Iterator[Reduction], on_done: OnDone, on_failed: OnFailed | None
     ) -> None:
         window = _Window()
-        batches = self._batches(run, reductions, window)
+        if on_failed is None:
+            batches = self._batches(run, reductions)
+        else:
+            batches = self._packs(run, reductions, window)
         finished = as_completed(loop=self.client.loop)
 
         # while the last tasks of a batch run, those of the next keep the other workers busy
@@ -297,11 +339,11 @@ class DaskExecutor:
         try:
             fill_window()
             for futures in self._patience.completed(finished, self._is_manned):
-                ended = [window.end(future) for future in futures]
-                fetch = self._fetch_of([batch.future for batch in ended if batch.reduction])
-                for batch in ended:
+                batches_ended = [window.end(future) for future in futures]
+                fetch = self._fetch_of([batch.future for batch in batches_ended if batch.is_last])
+                for batch in batches_ended:
                     batch.end(fetch, on_done, on_failed)
-                    if batch.reduction is not None:  # others are yet to be added
+                    if batch.is_last:  # others are yet to be added
                         batch.future.release()
                 fill_window()
         finally:
@@ -403,36 +445,52 @@ class DaskExecutor:
             )
 
     def _batches(
-        self, run: str, reductions: Iterator[Reduction], window: _Window
+        self, run: str, reductions: Iterator[Reduction], first: int = 0
     ) -> Iterator[_Batch]:
         """Submit one reduction after the other, a batch of tasks with each step.
 
-        Those that are a single task are submitted together, as many as there is room for.
+        `first` is the number of reductions before these, which go first.
+        """
+        for number, reduction in enumerate(reductions, first):
+            submit = functools.partial(self._submit, -number)
+            last = yield from self._submitted(run, reduction, submit)
+            yield _Batch(last, _n_last(reduction) or 1, reduction)
+
+    def _packs(
+        self, run: str, reductions: Iterator[Reduction], window: _Window
+    ) -> Iterator[_Batch]:
+        """Submit reductions, each of which may fail without the others.
+
+        Those that are a single task are submitted together, as many as there is room for, quick
+        ones in packs.
         """
         number = 0
-        for first in reductions:
-            alone = []
-            following: Reduction | None = first
-            while following is not None and not following.leaves:
+        following = next(reductions, None)
+        while following is not None:
+            if following.leaves:
+                yield from self._batches(run, iter([following]), number)
+                number += 1
+                following = next(reductions, None)
+                continue
+            size = self._pack_size.of(self._n_threads, self._grows)
+            alone = list[Reduction]()
+            while (
+                following is not None
+                and not following.leaves
+                and len(alone) < max(1, window.room) * size
+            ):
                 alone.append(following)
-                following = None
-                if len(alone) < window.room:
-                    following = next(reductions, None)
+                following = next(reductions, None)
+            packs = [alone[start:stop] for start, stop in spans(0, len(alone), size)]
             futures = self.client.map(
-                functools.partial(call_task, run),
-                [reduction.finish for reduction in alone],
-                [None] * len(alone),
+                functools.partial(call_pack, run),
+                [[reduction.finish for reduction in pack] for pack in packs],
                 priority=-number,
                 pure=False,
             )
-            for reduction, future in zip(alone, futures, strict=True):
-                yield _Batch(future, 1, reduction)
-            number += len(alone)
-            if following is not None:
-                submit = functools.partial(self._submit, -number)
-                last = yield from self._submitted(run, following, submit)
-                yield _Batch(last, _n_last(following) or 1, following)
-                number += 1
+            for pack, future in zip(packs, futures, strict=True):
+                yield _Pack(future, 1, reductions=pack, learn=self._pack_size.learn)
+            number += len(packs)
 
     def _submitted(
         self, run: str, reduction: Reduction, submit: Callable[..., Future]
@@ -568,6 +626,19 @@ def call_task(run: str, call: Call, *inputs: Any) -> Any:
         result = call.function(_contexts[run], *inputs, *call.args)
     _give_back()
     return result
+
+
+def call_pack(run: str, calls: Sequence[Call]) -> Ended:
+    """Call the functions of several tasks; what one raises does not keep others from being done."""
+    if run not in _contexts:
+        raise Reschedule
+    context = _contexts[run]
+    with one_blas_thread():
+        pack = ended(
+            [functools.partial(call.function, context, None, *call.args) for call in calls]
+        )
+    _give_back()
+    return pack
 
 
 def add_parts(*parts: Any) -> Any:

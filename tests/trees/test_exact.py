@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from dshap.core.errors import InputError
+from dshap.loops.codes import TILE
 from dshap.loops.tree_cut import MAX_BITS
-from dshap.loops.tree_rows import TILE
 from dshap.trees.coding import SHORT
 from dshap.trees.ensemble import Tree, TreeEnsemble
 from dshap.trees.exact import MIN_LANES, CountedRows, Division, ExactTrees

@@ -8,7 +8,6 @@ import pytest
 
 from dshap.core.errors import InputError
 from dshap.designs import kriging
-from dshap.designs.kriging import sparse_terms
 from dshap.designs.kriging.game_processes import GameProcesses
 from dshap.designs.kriging.pairs import odd_values
 from dshap.designs.kriging.prior import Prior
@@ -242,7 +241,7 @@ def test_few_values_and_games_that_terms_explain_wholly(d, m):
 
 def test_what_rounding_makes_indefinite_is_not_taken(monkeypatch):
     """A game whose fit fails keeps the base's values."""
-    monkeypatch.setattr(sparse_terms, "dpotrf", lambda gram, **_: (gram, 1))
+    monkeypatch.setattr("scipy.linalg.lapack.dpotrf", lambda gram, **_: (gram, 1))
     design, games = with_terms(kriging(9, 200)), list(sparse_games(9, 2, 1))
     phi, _ = design.of_values(values_of(design, games))
     base, _ = with_findings(design, sparse=None).of_values(values_of(design, games))

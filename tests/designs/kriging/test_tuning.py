@@ -19,7 +19,7 @@ def constants(source):
         if isinstance(node, ast.Assign | ast.AnnAssign):
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             is_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-            if re.fullmatch(r"_?[A-Z][A-Z_0-9]*", target.id):
+            if isinstance(target, ast.Name) and re.fullmatch(r"_?[A-Z][A-Z_0-9]*", target.id):
                 yield target.id, below.value.value if is_text else ""
 
 

@@ -67,7 +67,7 @@ def test_an_address_without_encryption_that_leaves_this_machine(address):
 
 def test_it_is_taken_where_the_profile_says_so(monkeypatch):
     asked = []
-    monkeypatch.setattr("dshap.engine.clients.Client", lambda *given, **_: asked.append(given))
+    monkeypatch.setattr("distributed.Client", lambda *given, **_: asked.append(given))
     at_scheduler("tcp://192.0.2.1:1", security="none")
     assert asked == [("tcp://192.0.2.1:1",)]
     with pytest.raises(InputError, match="is encrypted: leave one of both out"):

@@ -134,7 +134,7 @@ class OnHost(ProcessInterface):
 
 
 def test_hosts_that_are_dead_are_named_and_the_others_go_on(tmp_path, monkeypatch):
-    monkeypatch.setattr("dshap.engine.clusters.ssh.Worker", OnHost)
+    monkeypatch.setattr("distributed.deploy.ssh.Worker", OnHost)
     monkeypatch.setattr(OnHost, "closed", [])
     make_certificates(tmp_path / "tls")
     said = []
@@ -157,7 +157,7 @@ def test_hosts_that_are_dead_are_named_and_the_others_go_on(tmp_path, monkeypatc
 
 
 def test_all_hosts_are_dead(tmp_path, monkeypatch):
-    monkeypatch.setattr("dshap.engine.clusters.ssh.Worker", OnHost)
+    monkeypatch.setattr("distributed.deploy.ssh.Worker", OnHost)
     make_certificates(tmp_path / "tls")
     with pytest.raises(
         InputError, match=r"no worker starts on dead1, dead2 by SSH: OSError: dead1"

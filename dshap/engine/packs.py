@@ -1,0 +1,97 @@
+"""Quick tasks that go to a worker together, so that the client has time for all of them.
+
+A task costs the client and its scheduler about `TASK_COST_S`, whatever it computes.  With n threads
+at work on tasks of t seconds, n / t of them end in a second; to be busy no more than `SHARE` of the
+time, the client sends packs that take n · `TASK_COST_S` / `SHARE` seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import cloudpickle
+
+TASK_COST_S = 0.005
+"""Processor seconds of the client and its scheduler for a task, on a machine of today."""
+SHARE = 0.2
+"""The share of its time that the client is busy at most."""
+MOST = 64
+"""The most tasks of a pack: a worker that is lost loses no more."""
+GROWING_S = 1.0
+"""The least seconds of a pack on a cluster that grows with its backlog: Dask measures that by the
+seconds of tasks that wait."""
+MEMORY = 0.5
+"""The weight of the newest pack in the mean time of a task."""
+
+
+class Outcome(NamedTuple):
+    """The end of one task of a pack."""
+
+    result: Any
+    error: Exception | None
+
+
+class Ended(NamedTuple):
+    """A pack that has ended on a worker."""
+
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+
+
+@dataclass
+class PackSize:
+    """How many tasks go into a pack, from the time that the last ones took."""
+
+    task_s: float | None = field(default=None)
+    """Mean seconds of a task; None before the first pack has ended."""
+
+    def learn(self, ended: Ended) -> None:
+        """Take notice of the time of a pack."""
+        now = ended.seconds / len(ended.outcomes)
+        if self.task_s is None:
+            self.task_s = now
+        self.task_s += MEMORY * (now - self.task_s)
+
+    def of(self, n_threads: int, grows: bool = False) -> int:
+        """The tasks of a pack for a cluster with so many threads.
+
+        Examples
+        --------
+        >>> from dshap.engine.packs import PackSize
+        >>> [PackSize(task_s=0.5).of(n) for n in (2, 64, 256)]
+        [1, 3, 12]
+        >>> PackSize().of(256)
+        1
+        """
+        if self.task_s is None:
+            return 1
+        wanted_s = n_threads * TASK_COST_S / SHARE
+        if grows:
+            wanted_s = max(wanted_s, GROWING_S)
+        return max(1, min(MOST, int(wanted_s / max(self.task_s, wanted_s / MOST))))
+
+
+def ended(tasks: Sequence[Callable[[], Any]]) -> Ended:
+    """Run tasks one after the other, each whether or not those before it failed."""
+    started = time.perf_counter()
+    outcomes = tuple(map(_outcome, tasks))
+    return Ended(outcomes, time.perf_counter() - started)
+
+
+def _outcome(task: Callable[[], Any]) -> Outcome:
+    try:
+        return Outcome(task(), None)
+    except Exception as error:
+        return Outcome(None, _sendable(error))
+
+
+def _sendable(error: Exception) -> Exception:
+    """An error as another process can read it: with its type, where that can be pickled."""
+    try:
+        cloudpickle.loads(cloudpickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
