@@ -125,7 +125,7 @@ def local_client(
     if vars(multiprocessing.current_process()).get("_inheriting"):
         sys.exit(1)  # without a message: the first process gives the reason
     logging.getLogger("distributed").setLevel(logging.ERROR)
-    import distributed.config  # noqa: F401 (dask knows its settings from then on)
+    import distributed.config
 
     own = environment or {}
     variables = dask.config.get("distributed.nanny.pre-spawn-environ") | WORKER_ENVIRONMENT

@@ -472,7 +472,8 @@ class DaskExecutor:
                 number += 1
                 following = next(reductions, None)
                 continue
-            size = self._pack_size.of(self._n_threads, self._grows)
+            n_left = 1 + operator.length_hint(reductions)
+            size = self._pack_size.of(self._n_threads, n_left, self._grows)
             alone = list[Reduction]()
             while (
                 following is not None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import length_hint
 from typing import Any, Protocol, cast
 
 from dshap.attributors.failing import not_all_failed, sparing, with_bad_rows
@@ -132,6 +133,23 @@ class Evaluation:
         return f"{PARTIAL}-{self.run_digest}-{tile:06d}-{part:04d}"
 
 
+@dataclass
+class _Reductions:
+    """The reductions of some tiles, each made when it is asked for; it tells how many are left."""
+
+    evaluation: Evaluation
+    tiles: Iterator[int]
+
+    def __iter__(self) -> Iterator[Reduction]:
+        return self
+
+    def __next__(self) -> Reduction:
+        return _reduction(self.evaluation, next(self.tiles))
+
+    def __length_hint__(self) -> int:
+        return length_hint(self.tiles)
+
+
 def evaluate(
     executor: Executor,
     evaluation: Evaluation,
@@ -169,7 +187,7 @@ def evaluate(
         progress.advance(n_rows(reduction.finish.args[0]))
 
     progress.begin("evaluation", sum(map(n_rows, wanted)), "rows", sum(map(n_rows, done)))
-    executor.run(evaluation, (_reduction(evaluation, tile) for tile in todo), succeeded, failed)
+    executor.run(evaluation, _Reductions(evaluation, iter(todo)), succeeded, failed)
     failures = _again_alone(executor, evaluation, failures)
     failures = _with_carried_alone(executor, evaluation, failures)
     progress.end()

@@ -23,6 +23,8 @@ MOST = 64
 GROWING_S = 1.0
 """The least seconds of a pack on a cluster that grows with its backlog: Dask measures that by the
 seconds of tasks that wait."""
+AHEAD = 2
+"""The packs that each thread has at least, as long as any are sent."""
 MEMORY = 0.5
 """The weight of the newest pack in the mean time of a task."""
 
@@ -55,23 +57,26 @@ class PackSize:
             self.task_s = now
         self.task_s += MEMORY * (now - self.task_s)
 
-    def of(self, n_threads: int, grows: bool = False) -> int:
-        """The tasks of a pack for a cluster with so many threads.
+    def of(self, n_threads: int, n_left: int, grows: bool = False) -> int:
+        """The tasks of a pack for a cluster with so many threads, and so many tasks left.
+
+        Towards the end packs are smaller, so that all threads end at about the same time.
 
         Examples
         --------
         >>> from dshap.engine.packs import PackSize
-        >>> [PackSize(task_s=0.5).of(n) for n in (2, 64, 256)]
+        >>> [PackSize(task_s=0.5).of(n, n_left=100_000) for n in (2, 64, 256)]
         [1, 3, 12]
-        >>> PackSize().of(256)
-        1
+        >>> PackSize(task_s=0.5).of(256, n_left=2_048), PackSize().of(256, n_left=100_000)
+        (4, 1)
         """
         if self.task_s is None:
             return 1
         wanted_s = n_threads * TASK_COST_S / SHARE
         if grows:
             wanted_s = max(wanted_s, GROWING_S)
-        return max(1, min(MOST, int(wanted_s / max(self.task_s, wanted_s / MOST))))
+        even = n_left // (AHEAD * max(1, n_threads))
+        return max(1, min(MOST, even, int(wanted_s / max(self.task_s, wanted_s / MOST))))
 
 
 def ended(tasks: Sequence[Callable[[], Any]]) -> Ended:

@@ -13,7 +13,7 @@ from dshap.engine.packs import GROWING_S, MOST, SHARE, TASK_COST_S, Ended, Outco
 @pytest.mark.parametrize("task_s", [1e-9, 1e-4, 0.01, 0.3, 2.0, 3600.0])
 def test_the_client_has_time_for_all_packs(n_threads, task_s):
     """Packs end at most SHARE / TASK_COST_S times a second, where no bound forbids that."""
-    size = PackSize(task_s).of(n_threads)
+    size = PackSize(task_s).of(n_threads, 10**9)
     assert 1 <= size <= MOST
     needed = n_threads / task_s * TASK_COST_S / SHARE
     assert size == pytest.approx(min(MOST, max(1.0, needed)), rel=0.5)
@@ -22,13 +22,20 @@ def test_the_client_has_time_for_all_packs(n_threads, task_s):
 
 
 def test_a_growing_cluster_sees_seconds_of_work():
-    assert PackSize(0.1).of(1) == 1
-    assert PackSize(0.1).of(1, grows=True) == round(GROWING_S / 0.1)
+    assert PackSize(0.1).of(1, 10**9) == 1
+    assert PackSize(0.1).of(1, 10**9, grows=True) == round(GROWING_S / 0.1)
+
+
+def test_no_thread_waits_for_long_packs_at_the_end():
+    sizes = [PackSize(0.01).of(4, n_left) for n_left in range(200)]
+    assert sizes == sorted(sizes)
+    assert sizes[:16] == [1] * 16
+    assert all(size * 8 <= n_left for n_left, size in enumerate(sizes) if size > 1)
 
 
 def test_the_newest_packs_count_most():
     size = PackSize()
-    assert size.of(1_000) == 1
+    assert size.of(1_000, 10**9) == 1
     for seconds in (8.0, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5):
         size.learn(Ended((Outcome(0, None),) * 2, seconds))
     assert size.task_s == pytest.approx(0.25, rel=0.1)

@@ -85,7 +85,7 @@ def ssh_client(
         "preload": [NO_HTTP],
     }
     workers = {place: _worker_on(place, worker, connect or {}) for place in hosts}
-    import distributed.config  # noqa: F401 (the level of its logs is set in this process before)
+    import distributed.config
 
     # the workers inherit this; Dask reads the address of each in what it logs
     with dask.config.set({**made.configuration(), "logging.distributed": "info"}):
