@@ -72,9 +72,10 @@ class CubeWriter:
         self.fingerprint = fingerprint
         self.carried = carried
         self._arrays: dict[str, Shards] = {}
+        self._own_version: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_arrays": {}}
+        return {**self.__dict__, "_arrays": {}, "_own_version": None}
 
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
         """Store the rows of a tile and its summary, then its receipt; return the receipt.
@@ -217,9 +218,16 @@ class CubeWriter:
         return stored | {"status": status}
 
     def _refuse_other_store(self) -> None:
-        """Refuse to write if the store belongs to another run by now: workers may outlive a run."""
+        """Refuse to write if the store belongs to another run by now: workers may outlive a run.
+
+        The document that says so is read anew where it was written since.
+        """
+        version = Folder(self.path).version("zarr.json")
+        if version == self._own_version and version is not None:
+            return
         if (read_run(self.path) or {}).get("digest") != self.fingerprint:
             raise DshapError(f"{self.path} belongs to another run by now: this one stops writing")
+        self._own_version = version
 
     def _put_receipt(self, name: str, receipt: dict[str, Any]) -> None:
         receipts = receipts_of(self.path)
