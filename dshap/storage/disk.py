@@ -7,11 +7,12 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import BinaryIO
 
 SYNC_THREADS = 8
 """Number of syncs that run at once: the file system then writes its journal once for all of them.
@@ -64,6 +65,12 @@ def sync(paths: Iterable[Path]) -> None:
         _sync(chosen[0])
         return
     for _ in _syncing_threads().map(_sync, chosen):
+        pass
+
+
+def sync_opened(files: Sequence[BinaryIO]) -> None:
+    """Return once what was written to these opened files is on disk."""
+    for _ in _syncing_threads().map(os.fsync, [file.fileno() for file in files]):
         pass
 
 

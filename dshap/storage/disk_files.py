@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from dshap.core.errors import InputError
 from dshap.core.places import Place
-from dshap.storage.disk import free_bytes, make_folder, sync, whole_file
+from dshap.storage.disk import free_bytes, make_folder, sync, sync_opened, whole_file
 from dshap.storage.links import true_path
 from dshap.storage.private_folders import clear_private_rooms
 
@@ -91,22 +91,29 @@ class DiskFiles:
 
     def replace_all(self, contents: Mapping[str, bytes]) -> None:
         """Put each content under its name, one after the other; all are synced at once."""
-        privates = {}
+        paths = {name: os.path.join(self.path, name) for name in contents}
+        rooms = dict.fromkeys(map(os.path.dirname, paths.values()))
+        for name, path in paths.items():
+            if not os.path.isdir(os.path.dirname(path)) or os.path.isdir(path):
+                self.clear_way(name)
+                make_folder(Path(path).parent)
+        privates = dict[str, str]()
         try:
-            for name, content in contents.items():
-                path = self.path / name
-                if not path.parent.is_dir() or path.is_dir():
-                    self.clear_way(name)
-                    make_folder(path.parent)
-                privates[path] = private_name(path)
-                privates[path].write_bytes(content)
-            sync(privates.values())
-            for path, private in privates.items():
-                os.replace(private, path)
+            with contextlib.ExitStack() as opened:
+                files = []
+                for name, content in contents.items():
+                    privates[paths[name]] = private = private_path(paths[name])
+                    files.append(opened.enter_context(open(private, "xb")))
+                    files[-1].write(content)
+                    files[-1].flush()
+                sync_opened(files)
+            for path in list(privates):
+                os.replace(privates[path], path)
+                del privates[path]
         finally:
             for private in privates.values():
-                private.unlink(missing_ok=True)
-        sync(path.parent for path in privates)
+                Path(private).unlink(missing_ok=True)
+        sync(map(Path, rooms))
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[Path]:
@@ -298,7 +305,7 @@ class DiskFiles:
 @contextlib.contextmanager
 def _private_file(path: Path, *data: bytes | memoryview) -> Iterator[Path]:
     """A synced file with this content beside `path`, under a random name; removed afterwards."""
-    private = private_name(path)
+    private = Path(private_path(str(path)))
     make_folder(path.parent)
     try:
         with open(private, "xb") as file:
@@ -311,9 +318,10 @@ def _private_file(path: Path, *data: bytes | memoryview) -> Iterator[Path]:
         private.unlink(missing_ok=True)
 
 
-def private_name(path: Path) -> Path:
+def private_path(path: str) -> str:
     """A random name beside a file, which `ORPHAN` knows."""
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
+    room, name = os.path.split(path)
+    return os.path.join(room, f".{name}.{uuid.uuid4().hex[:12]}")
 
 
 def _make_way_for_folder(path: Path) -> None:
