@@ -611,7 +611,7 @@ def run(
     if job.report.page:
         require_jinja()
     given = Command(
-        job_file, settings, as_of, reread, wait_s, scope, cluster, page, accept, backfill
+        job_file, settings, as_of, reread, wait_s, scope, cluster, page, accept, backfill, True
     )
     if not quiet:
         LOGS[log].open(about_start(job, scope))

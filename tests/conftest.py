@@ -133,3 +133,9 @@ def s3(s3_service: Service, monkeypatch: pytest.MonkeyPatch) -> Service:
     s3_service.is_closed = False
     s3_service.asked.clear()
     return s3_service
+
+
+@pytest.fixture(autouse=True)
+def without_own_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No command that runs in the process of the tests starts others, however slow the machine is."""
+    monkeypatch.setattr("dshap.engine.own_processes.LOOK_S", float("inf"))

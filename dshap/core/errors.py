@@ -51,6 +51,10 @@ class EmptyTableError(InputError):
         super().__init__(f"empty table: {holds}; {remedy}")
 
 
+class NotSentError(InputError):
+    """Work that other processes cannot take: it is not pickled, or they cannot import it."""
+
+
 class NotLearnedError(InputError):
     """A shard of a run, or its finish, came before `dshap run JOB --only learn`."""
 

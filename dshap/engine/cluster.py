@@ -23,7 +23,7 @@ from distributed.client import FutureCancelledError, FuturesCancelledError
 from distributed.comm.core import CommClosedError
 
 from dshap import loops
-from dshap.core.errors import InputError, InterruptedRunError
+from dshap.core.errors import InputError, InterruptedRunError, NotSentError
 from dshap.core.options import WAIT_S
 from dshap.core.places import Place
 from dshap.core.records import FAN_IN, TreeSum
@@ -302,7 +302,7 @@ class DaskExecutor:
             plugin = ContextPlugin(run, context)
             cloudpickle.dumps(plugin)
         except Exception as error:
-            raise InputError(
+            raise NotSentError(
                 f"the model or the rows cannot be sent to workers ({error}): define predict in a "
                 "module, without open "
                 "files, locks or connections"
@@ -312,7 +312,7 @@ class DaskExecutor:
         except InterruptedRunError:
             raise
         except Exception as error:
-            raise InputError(
+            raise NotSentError(
                 f"the workers cannot take the model or the rows: {told_by_workers(error)}"
             ) from error
 

@@ -12,6 +12,7 @@ from dshap.core.options import WAIT_S, parse_bytes
 from dshap.core.places import Place
 from dshap.engine import LoopExecutor, shut_down
 from dshap.engine.graph import OnDone, OnFailed, Reduction, WritePart
+from dshap.engine.own_processes import OwnProcesses
 from dshap.engine.performance import PerformanceReport
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ class ClusterExecutor:
             self._limit = None
         else:
             self._limit = parse_bytes(memory_limit)
+
+    @property
+    def set_limit(self) -> int | None:
+        """The memory limit of one worker that was set, in bytes; None where none was."""
+        return self._limit
 
     @property
     def running(self) -> DaskExecutor | None:
@@ -140,5 +146,5 @@ class ClusterExecutor:
             self._report.without_cluster()
 
 
-JobExecutor = ThisProcess | ClusterExecutor
+JobExecutor = ThisProcess | OwnProcesses | ClusterExecutor
 """The executor of a job: `running` holds its engine executor from `start` to `close`."""

@@ -87,7 +87,7 @@ def learn(
             learning.store.remove(name)
         on_done()
 
-    executor.run(learning, (reduction(index) for index in todo), done)
+    executor.run(learning, [reduction(index) for index in todo], done)
 
 
 def _sum_of(learning: Learning, index: int, spans: Sequence[Span], finish: Call) -> Reduction:

@@ -98,7 +98,9 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
     refuse_store(job, store)
     scope = command.scope
     _refuse_acceptance(command)
-    opened = held(job, store, progress, command.wait_s, scope, command.performance)
+    opened = held(
+        job, store, progress, command.wait_s, scope, command.performance, command.own_processes
+    )
     with (
         naming_full_disk(store),
         in_words_of(job),
@@ -136,7 +138,7 @@ def run_job(
     store = place_of(job.job.store)
     refuse_store(job, store)
     command = Command("JOB.toml", reread=not trusts_files, wait_s=wait_s)
-    opened = held(job, store, progress, wait_s, command.scope)
+    opened = held(job, store, progress, wait_s, command.scope, None, command.own_processes)
     with in_words_of(job), opened as (session, recorder):
         runs = StoreRuns(job, store, session, recorder, command)
         run = runs.under_way(runs.tonight())

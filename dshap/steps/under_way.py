@@ -40,6 +40,9 @@ class Command:
     """The run whose failed checks are accepted; empty for none."""
     backfill: bool = False
     """Whether the run is for an earlier date than the last one."""
+    own_processes: bool = False
+    """Whether it may start processes on the cores that it has, as the command line may: a script
+    that starts processes is imported by them."""
 
     @property
     def day(self) -> date:
