@@ -20,8 +20,9 @@ from dshap.core.types import RowReader
 from dshap.predictors.times import misfit, times_of
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
 from dshap.tables.checksums import open_parquet
+from dshap.tables.dask_parquet import files_of
 from dshap.tables.memory_to_parts import ROW_GROUP_ROWS, TARGET, write_partition
-from dshap.tables.parquet import ParquetSource
+from dshap.tables.parquet import ParquetFiles, ParquetSource
 from dshap.tables.reader import BATCH_ROWS, categories_of
 from dshap.tables.site import Site
 from dshap.tables.stream_to_parts import PartWriter
@@ -149,8 +150,14 @@ def open_dask_array(asked: Asked) -> RowReader:
 
 
 def open_dask_frame(asked: Asked) -> RowReader:
-    """Write the rows of a Dask dataframe as Parquet parts, and open them."""
-    _check_columns(asked, [str(name) for name in asked.rows.columns])
+    """Open a Dask dataframe: its files where it is those, else Parquet parts that are written."""
+    columns = [str(name) for name in asked.rows.columns]
+    _check_columns(asked, columns)
+    files = files_of(asked.rows)
+    if files is not None:
+        there = ParquetFiles(files)
+        if asked.features is not None or set(columns) == set(there.schema.names):
+            return ParquetSource(files, **asked.roles)
     if asked.site is None:
         raise unknown_rows(asked.rows)
     return _spooled(asked, asked.rows.to_delayed(), asked.site)
