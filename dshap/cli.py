@@ -41,7 +41,7 @@ BUG = 1
 BAD_INPUT = 2
 LAST_STATUS = 11
 """The largest exit status with a meaning, below that of an interrupted run."""
-PARTS = ("learn", "finish")
+PARTS = ("begin", "learn", "finish")
 """The parts of a run that --only names."""
 MOST_SHARDS = 100_000
 """The most shards that a plan tells; queues take fewer tasks of an array job."""
@@ -531,15 +531,15 @@ def schema(as_json: bool, quiet: bool) -> None:
 @click.option(
     "--shard",
     metavar="I/N",
-    help="Explain the I-th of N shares of the blocks, after --only learn: a task of an array job of "
-    "any queue.  auto/N takes I from SLURM_ARRAY_TASK_ID (--array=1-N), JOB_COMPLETION_INDEX + 1 or "
-    "AWS_BATCH_JOB_ARRAY_INDEX + 1.",
+    help="Explain the I-th of N shares of the blocks, after --only learn; with --only learn, learn the "
+    "I-th of N shares, after --only begin: a task of an array job of any queue.  auto/N takes I from "
+    "SLURM_ARRAY_TASK_ID (--array=1-N), JOB_COMPLETION_INDEX + 1 or AWS_BATCH_JOB_ARRAY_INDEX + 1.",
 )
 @click.option(
     "--only",
     type=click.Choice(PARTS),
-    help="Do what comes before the shards (learn: read, fit, learn), or after them (finish: "
-    "summaries, checks, sinks).",
+    help="Do what comes before the shards (learn: read, fit, learn; begin: the same but for learning that "
+    "shards share), or after them (finish: summaries, checks, sinks).",
 )
 @click.option(
     "--backfill",

@@ -90,6 +90,65 @@ def learn(
     executor.run(learning, [reduction(index) for index in todo], done)
 
 
+def learn_share(
+    executor: Executor,
+    learning: Learning,
+    spans: Sequence[Span],
+    share: Callable[[int], range],
+    on_done: Callable[[], None],
+) -> None:
+    """Make and store a share of the sums of all passes, so that `learn` adds what several made.
+
+    The pieces of a pass are the smallest sums that are stored, in the order of the rows.  Those of
+    all passes are numbered one pass after the other, and `share` chooses neighbours among so many.
+    Neighbours that are a whole sum of the tree are added here, and a pass that is all here is
+    finished.  `on_done` is called for each sum.
+    """
+    n_pieces = _n_pieces(learning, spans)
+    mine = share(n_pieces * len(learning.passes))
+    reductions = [
+        each
+        for index, name in enumerate(learning.names)
+        if not learning.store.has(name)
+        for each in _sums_within(learning, index, spans, index * n_pieces, mine)
+    ]
+    executor.run(learning, reductions, lambda *_: on_done())
+
+
+def _n_pieces(learning: Learning, spans: Sequence[Span]) -> int:
+    """The number of smallest stored sums of a pass over these spans."""
+    if not learning.kept_spans or len(spans) <= learning.kept_spans:
+        return 1
+    return sum(_n_pieces(learning, half) for half in _halves(spans))
+
+
+def _sums_within(
+    learning: Learning,
+    index: int,
+    spans: Sequence[Span],
+    first: int,
+    mine: range,
+    is_whole: bool = True,
+) -> Iterator[Reduction]:
+    """The largest sums of a pass whose pieces, numbered from `first`, are mine and not stored yet.
+
+    Where these spans are the whole pass, and all mine, it is finished.
+    """
+    n_pieces = _n_pieces(learning, spans)
+    if not range(max(first, mine.start), min(first + n_pieces, mine.stop)):
+        return
+    if first in mine and first + n_pieces - 1 in mine:
+        name = learning.sum_name(index, spans)
+        if is_whole:
+            yield _sum_of(learning, index, spans, Call(_keep, (index,)))
+        elif not learning.store.has(name):
+            yield _sum_of(learning, index, spans, Call(_keep_alone, (name,)))
+        return
+    for half in _halves(spans):
+        yield from _sums_within(learning, index, half, first, mine, is_whole=False)
+        first += _n_pieces(learning, half)
+
+
 def _sum_of(learning: Learning, index: int, spans: Sequence[Span], finish: Call) -> Reduction:
     """The sum of a pass over these spans, from two stored sums where there are enough spans.
 
@@ -166,6 +225,11 @@ def _keep_sum(learning: Learning, total: Moments, name: str, *parts: str) -> Mom
     for part in parts:
         learning.store.remove(part)
     return total
+
+
+def _keep_alone(learning: Learning, total: Moments, name: str, *parts: str) -> None:
+    """Store a sum that nothing is added to here."""
+    _keep_sum(learning, total, name, *parts)
 
 
 def _kept_sum(learning: Learning, name: str) -> Moments:

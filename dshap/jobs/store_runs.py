@@ -66,7 +66,7 @@ from dshap.steps.judging import refuse_unknown_runs
 from dshap.steps.learned_methods import LearnedMethods
 from dshap.steps.results import JobResult
 from dshap.steps.row_sources import RowSource, row_source
-from dshap.steps.scope import FinishScope, LearnScope, Phase, Scope, ShardScope
+from dshap.steps.scope import FinishScope, LearnScope, LearnShareScope, Phase, Scope, ShardScope
 from dshap.steps.sink_targets import with_targets
 from dshap.steps.step import Act, Step, carry_out
 from dshap.steps.under_way import Command, RunUnderWay
@@ -114,6 +114,8 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
         match scope:
             case LearnScope():
                 return runs.learn()
+            case LearnShareScope():
+                return runs.learn_share()
             case ShardScope():
                 return runs.explain_shard(scope)
             case FinishScope():
@@ -233,6 +235,13 @@ class StoreRuns:
             self._refuse_other_kind(run)
             return self.carry_out(run)
         return self.carry_out(self.tonight())
+
+    def learn_share(self) -> RecordedRun:
+        """Learn a share of what the run that has begun is to learn."""
+        run = self._learned_run() or self.source.run_without_work(self.tonight)
+        if run is None:
+            return self._nothing_to_do()
+        return self.carry_out(run)
 
     def _refuse_other_kind(self, run: RunFolders) -> None:
         """Raise where a backfill was not finished and a night is asked for, or the reverse."""

@@ -64,7 +64,14 @@ from dshap.run.identity import (
     stored_plan,
 )
 from dshap.run.learned_method import LearnedMethod, states_follow_from
-from dshap.run.learning import Run, facts_of, learned, opened_attributor
+from dshap.run.learning import (
+    Run,
+    begin_states,
+    facts_of,
+    learn_share,
+    learned,
+    opened_attributor,
+)
 from dshap.run.probes import Probes
 from dshap.run.session import Session
 from dshap.run.versions import Writer
@@ -231,6 +238,27 @@ class Explanation:
             if not self._has_states(session):
                 learned(session, self.work)
         mark_learned(self.path, self.layout.run["digest"])
+
+    def begin(self, session: Session) -> None:
+        """Do what comes before the learning that several processes may share."""
+        if self.is_complete or self.is_learned:
+            return
+        with self._begun(session):
+            begin_states(session, self.work)
+
+    def learn_share(self, session: Session, share: Callable[[int], range]) -> None:
+        """Learn a share of what is left to learn, beside other processes that learn others.
+
+        Raises
+        ------
+        NotLearnedError
+            The run has not begun.
+        """
+        if self.is_complete or self.is_learned:
+            return
+        if read_run(self.path) is None:
+            raise NotLearnedError(f"{self.path} is not there yet")
+        learn_share(session, self.work, share)
 
     def explain(
         self, session: Session, tiles: Sequence[int], deadline: Deadline | None = None

@@ -6,7 +6,7 @@ Each leaves its result as a state, and is skipped where its state exists.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,7 @@ from dshap.engine import Executor, Plan
 from dshap.engine.explain import BlockWriter, Evaluation
 from dshap.engine.graph import WritePart
 from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass
+from dshap.engine.learn import learn_share as run_share
 from dshap.run.session import Session
 
 SAMPLE_SEED = 0
@@ -161,6 +162,43 @@ def learn_states(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any
     run, chosen = with_pilots(session, run)
     _learn_tiles(session, run, range(len(run.tile_names)))
     return run, chosen
+
+
+def begin_states(session: Session, run: Run) -> None:
+    """Learn what comes before the coalition tiles, whose learning processes may then share."""
+    run = with_landmarks(session, run)
+    _learn_range(session, run)
+    _learn_base(session, run)
+
+
+def learn_share(session: Session, run: Run, share: Callable[[int], range]) -> None:
+    """Learn a share of the coalition tiles that can be learned now, and store its sums.
+
+    Where a pilot chooses among coalitions that are not known before, these are the pilot's tiles.
+    """
+    run = with_landmarks(session, run)
+    method, is_chosen = with_stored_choices(run.method, run.states)
+    run = replace(run, method=method)
+    names = run.tile_names
+    tiles: Sequence[int] = range(len(names))
+    if run.plan.pilot_rows and not is_chosen and method.pilot_coalitions:
+        pilot = method.pilot(run.states, run.plan)
+        tiles = first_tiles(run.plan.coalition_spans, pilot.n_coalitions)
+    if not names:
+        return
+    passes = method.passes(run.plan)
+    learning = Learning(
+        [passes[tile] for tile in tiles],
+        [names[tile] for tile in tiles],
+        run.states.store,
+        run.states.table,
+        run.predictions,
+        run.plan.kept_spans,
+    )
+    progress = session.progress
+    progress.begin("moments, a share", None, "sums")
+    run_share(session.executor, learning, run.plan.data_spans, share, progress.advance)
+    progress.end()
 
 
 def learned(session: Session, run: Run) -> tuple[Attributor, Facts]:

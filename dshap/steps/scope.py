@@ -167,6 +167,16 @@ class LearnScope(Scope):
         return _whole_command(self.job_file)
 
 
+class BeginScope(LearnScope):
+    """The work before the learning that shards may share."""
+
+    name = "begin"
+
+    def carry_out(self, work: OneExplanation) -> Explanation:
+        work.explanation.begin(work.session)
+        return work.explanation
+
+
 class BesideOthers(Scope):
     """A share that is done while other processes do others: nothing is learned."""
 
@@ -214,6 +224,35 @@ class ShardScope(BesideOthers):
         return str(self.share)
 
 
+@dataclass(frozen=True)
+class LearnShareScope(BesideOthers):
+    """A share of the learning, of a run that has begun; `LearnScope` adds what all have learned."""
+
+    share: Shard = field(kw_only=True)
+
+    name = "learn"
+    phases = frozenset({Phase.EXPLAIN})
+    checks_rows = False
+
+    def carry_out(self, work: OneExplanation) -> Explanation:
+        work.explanation.learn_share(work.session, self.share.tiles)
+        return work.explanation
+
+    def begin_rows(self, store: Place, say: Callable[[str], None]) -> None:
+        refuse_finishing(store, say)
+
+    @property
+    def learn_command(self) -> str:
+        return f"dshap run {shlex.quote(self.job_file)} --only begin"
+
+    @property
+    def arguments(self) -> dict[str, str | None]:
+        return {"only": self.name, "shard": f"{self.share.number}/{self.share.count}"}
+
+    def __str__(self) -> str:
+        return f"the learning of {self.share}"
+
+
 class FinishScope(BesideOthers):
     """The work after the last row: notes, sinks, checks, the record."""
 
@@ -239,13 +278,15 @@ def scope_of(
     Raises
     ------
     InputError
-        Both are given, or `shard` is no shard (`Shard.of`).
+        Both are given, and --only is not "learn", or `shard` is no shard (`Shard.of`).
     """
     if shard is not None:
+        if only == LearnScope.name:
+            return LearnShareScope(job_file, share=Shard.of(shard, environment))
         if only is not None:
             raise InputError(
-                f"--only {only} --shard {shard}: a shard explains, and neither learns nor "
-                "finishes: give one of both"
+                f"--only {only} --shard {shard}: shards learn (--only learn) or explain, and neither "
+                "begin nor finish a run: leave one of both out"
             )
         return ShardScope(job_file, share=Shard.of(shard, environment))
     return ONLY.get(only, WholeRun)(job_file)
@@ -253,7 +294,9 @@ def scope_of(
 
 WHOLE = WholeRun()
 """All of a run, as one command carries it out."""
-ONLY: dict[str | None, type[Scope]] = {"learn": LearnScope, "finish": FinishScope}
+ONLY: dict[str | None, type[Scope]] = {
+    each.name: each for each in (BeginScope, LearnScope, FinishScope)
+}
 """The value of `--only` -> the scope."""
 
 

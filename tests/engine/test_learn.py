@@ -11,7 +11,15 @@ import pytest
 from dshap.core.blocks import RowBlock
 from dshap.core.records import CHAIN, Moments, Record, Stacked
 from dshap.engine import LoopExecutor
-from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_once, run_pass
+from dshap.engine.learn import (
+    Learning,
+    Predictions,
+    learn,
+    learn_share,
+    on_a_worker,
+    run_once,
+    run_pass,
+)
 from dshap.tables import ArraySource
 
 X = np.arange(20.0).reshape(10, 2)
@@ -235,3 +243,46 @@ def test_sums_of_an_earlier_run_stay_until_the_pass_is_over():
     whole = Kept()
     learn(LoopExecutor(), Learning([Total([])], ["m-a"], whole, table), spans, [0], list)
     assert store["m-a"]["sum"].tobytes() == whole["m-a"]["sum"].tobytes()
+
+
+@pytest.mark.parametrize("n", [20, 33, 67, 99, 231, 297])
+@pytest.mark.parametrize("kept", [0, CHAIN, 2 * CHAIN])
+@pytest.mark.parametrize("count", [1, 2, 3, 16])
+def test_shares_leave_the_bits_of_one_process(n, kept, count):
+    """In any order, whatever was learned before; no span is read twice, and the last adds them."""
+    store, table = Kept(), ArraySource(sized(n))
+    spans = [(i, i + 1) for i in range(n)]
+    whole = [Total([]), Total([])]
+    learn(LoopExecutor(), Learning(whole, ["m-a", "m-b"], store, table), spans, [0, 1], list)
+    read = []
+    for number in np.random.default_rng(n + count).permutation(count).tolist():
+        passes = [Total(read), Total(read)]
+        learning = Learning(passes, ["n-a", "n-b"], store, table, None, kept)
+
+        def share(n_pieces, number=number):
+            return range(number * n_pieces // count, (number + 1) * n_pieces // count)
+
+        for _ in range(2):  # a share that is there is not learned again
+            learn_share(LoopExecutor(), learning, spans, share, list)
+    assert sorted(read) == sorted([*range(n)] * 2)
+    learning = Learning([Total(read), Total(read)], ["n-a", "n-b"], store, table, None, kept)
+    todo = [index for index, name in enumerate(learning.names) if not store.has(name)]
+    learn(LoopExecutor(), learning, spans, todo, list)
+    assert len(read) == 2 * n
+    for name in ("a", "b"):
+        assert store[f"n-{name}"]["sum"].tobytes() == store[f"m-{name}"]["sum"].tobytes()
+    assert set(store) == {"m-a", "m-b", "n-a", "n-b"}
+
+
+def test_a_share_that_is_missing_is_learned_by_who_adds():
+    n = 231
+    store, table = Kept(), ArraySource(sized(n))
+    spans = [(i, i + 1) for i in range(n)]
+    read = []
+    learning = Learning([Total(read)], ["n-a"], store, table, None, CHAIN)
+    learn_share(LoopExecutor(), learning, spans, lambda n_pieces: range(n_pieces // 2), list)
+    n_first = len(read)
+    assert 0 < n_first < n
+    learn(LoopExecutor(), learning, spans, [0], list)
+    assert sorted(read) == list(range(n))
+    assert set(store) == {"n-a"}

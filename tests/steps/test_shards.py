@@ -193,12 +193,53 @@ def test_no_number_of_a_shard(given, environment, said):
         Shard.of(given, environment)
 
 
-def test_a_shard_neither_learns_nor_finishes(folder):
+@pytest.mark.parametrize("part", ["begin", "finish"])
+def test_a_shard_neither_begins_nor_finishes(folder, part):
     written(BLACK_BOX)
+    refused = run("--only", part, "--shard", "1/2")
+    assert refused.exit_code == 2
+    assert "leave one of both out" in last_error(refused)
+    assert run("--only", "explain").exit_code == 2
+
+
+def test_a_share_of_the_learning_comes_after_the_begin(folder):
+    written(SMALL)
     refused = run("--only", "learn", "--shard", "1/2")
     assert refused.exit_code == 2
-    assert "give one of both" in last_error(refused)
-    assert run("--only", "explain").exit_code == 2
+    assert "run `dshap run job.toml --only begin` first" in last_error(refused)
+    ran("--only", "begin", "-q")
+    refused = run("--shard", "1/2")
+    assert refused.exit_code == 2
+    assert "run `dshap run job.toml --only learn` first" in last_error(refused)
+    written(changed(("run.row_span", 40), ("explain.0.quality_rows", 50)))
+    assert run("--only", "learn", "--shard", "1/2").exit_code in (2, 4)
+
+
+@pytest.mark.parametrize("kind", ["small", "partial", "black box", "several sums"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_learning_in_shares_leaves_the_files_of_one_command(folder, monkeypatch, kind, count):
+    """Learned in any order, some twice; then added, explained and finished."""
+    if kind == "several sums":
+        monkeypatch.setattr("dshap.engine.tiles.KEPT_SUM_SECONDS", 0.0)
+    job = {**JOBS, "several sums": changed(("run.row_span", 2))}[kind]
+    expected = whole_run(job)
+    ran("--only", "begin", "-q")
+    for number in [*range(count, 0, -1), 1]:
+        ran("--only", "learn", "--shard", f"{number}/{count}", "-q")
+    made = states_of_sums()
+    assert bool(made) == (kind == "several sums" and count > 1)
+    ran("--only", "learn", "-q")
+    assert not states_of_sums()
+    ran("--only", "learn", "--shard", "1/2", "-q")  # nothing is left to learn
+    for number in range(1, count + 1):
+        ran("--shard", f"{number}/{count}", "-q")
+    ran("--only", "finish", "-q")
+    assert store_files("out.zarr") == expected
+
+
+def states_of_sums() -> list[str]:
+    """The stored sums of passes that are not over."""
+    return [path.name for path in Path("out.zarr").rglob("sums-*")]
 
 
 # --- the same files ------------------------------------------------------------------------------
