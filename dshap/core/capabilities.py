@@ -46,15 +46,6 @@ class Accumulates(Pass, Protocol):
 
 
 @runtime_checkable
-class ThreadedAttributor(Protocol):
-    """An attributor that may use several threads for one block."""
-
-    def with_threads(self, n_threads: int) -> Self:
-        """A copy that uses so many; the numbers do not depend on it."""
-        ...
-
-
-@runtime_checkable
 class Rounds(Design, Protocol):
     """A design whose list of coalitions grew in rounds."""
 

@@ -112,7 +112,7 @@ class Shards:
             return None
         if not self.is_sharded:
             return parts[0]
-        sizes = [0 if part is None else len(part) for part in parts]
+        sizes = [len(part or b"") for part in parts]
         ends = np.cumsum(sizes)
         index = np.full((len(parts), 2), NO_CHUNK, "<u8")
         for place, part in enumerate(parts):

@@ -121,7 +121,7 @@ class LoopExecutor:
                             if isinstance(leaf, Reduction):
                                 sums.add(self._result(context, leaf))
                             else:
-                                sums.add(self.leaf(context, leaf))
+                                sums.add(leaf.function(context, *leaf.args))
                         total = sums.total()
                     result = finish.function(context, total, *finish.args)
                 except Exception as error:
@@ -130,10 +130,6 @@ class LoopExecutor:
                     on_failed(reduction, error)
                 else:
                     on_done(reduction, result)
-
-    def leaf(self, context: Any, leaf: Call) -> Any:
-        """The result of a leaf."""
-        return leaf.function(context, *leaf.args)
 
     def _result(self, context: Any, reduction: Reduction) -> Any:
         """The result of a reduction that is a leaf of another."""

@@ -12,7 +12,6 @@ from dshap.core.options import WAIT_S, parse_bytes
 from dshap.core.places import Place
 from dshap.engine import LoopExecutor, shut_down
 from dshap.engine.graph import OnDone, OnFailed, Reduction, WritePart
-from dshap.engine.own_processes import OwnProcesses
 from dshap.engine.performance import PerformanceReport
 
 if TYPE_CHECKING:
@@ -131,7 +130,9 @@ class ClusterExecutor:
 
     @property
     def workers(self) -> Mapping[str, int]:
-        return {} if self.running is None else self.running.workers
+        if self.running is None:
+            return {}
+        return self.running.workers
 
     def each_partition(self, parts: Sequence[Any], write: WritePart) -> list[int]:
         return self.started.each_partition(parts, write)
@@ -144,7 +145,3 @@ class ClusterExecutor:
             shut_down(self.running.client)
         elif self._report is not None:
             self._report.without_cluster()
-
-
-JobExecutor = ThisProcess | OwnProcesses | ClusterExecutor
-"""The executor of a job: `running` holds its engine executor from `start` to `close`."""

@@ -9,17 +9,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
-from dshap.core.capabilities import ThreadedAttributor
+from dshap.attributors.closed_form import ClosedFormAttributor
 from dshap.core.errors import InputError, NotSentError
 from dshap.engine.explain import Evaluation
 from dshap.engine.graph import Call, LoopExecutor, OnDone, OnFailed, Reduction, WritePart
+from dshap.engine.late_cluster import ClusterExecutor, ThisProcess
 
 if TYPE_CHECKING:
     from dshap.engine.cluster import DaskExecutor
-    from dshap.engine.late_cluster import ClusterExecutor
 
 LOOK_S = 2.0
 """Seconds of a stage from which its rest is foreseen."""
@@ -53,7 +54,7 @@ class _Rest:
         return len(self.first) + length_hint(self.reductions)
 
 
-class _Watched(LoopExecutor):
+class Watched(LoopExecutor):
     """A loop that stops where its work takes long enough for several processes.
 
     Parameters
@@ -87,13 +88,24 @@ class _Watched(LoopExecutor):
         self._left = _n_leaves(reduction)
         if self._left:
             self.begin()
+            reduction = self._watching(reduction)
         self.run(context, [reduction], on_done, on_failed)
 
-    def leaf(self, context: Any, leaf: Call) -> Any:
-        if self._left and self.takes_long(self._done, self._left - self._done):
+    def _watching(self, reduction: Reduction) -> Reduction:
+        """Give the leaves of a reduction a look at the time before each begins."""
+        leaves = [
+            self._watching(leaf)
+            if isinstance(leaf, Reduction)
+            else Call(partial(self._leaf, leaf.function), leaf.args)
+            for leaf in reduction.leaves
+        ]
+        return replace(reduction, leaves=tuple(leaves))
+
+    def _leaf(self, function: Callable[..., Any], context: Any, *given: Any) -> Any:
+        if self.takes_long(self._done, self._left - self._done):
             raise _TakesLong
         self._done += 1
-        return super().leaf(context, leaf)
+        return function(context, *given)
 
 
 class OwnProcesses:
@@ -115,7 +127,7 @@ class OwnProcesses:
         self._cluster = cluster
         self._n_processes = n_processes
         self._say = say
-        self._loop = _Watched(n_processes)
+        self._loop = Watched(n_processes)
 
     @property
     def running(self) -> LoopExecutor | DaskExecutor:
@@ -176,13 +188,13 @@ class OwnProcesses:
     def _stay(self, error: Exception) -> None:
         """Do all that follows in this process."""
         self._say(f"this process goes on alone: {error}")
-        self._loop = _Watched(1)
+        self._loop = Watched(1)
 
     def _begin(
         self, context: Any, rest: _Rest, on_done: OnDone, on_failed: OnFailed | None
     ) -> None:
         """Run reductions here, until none is left, or those left are for the processes."""
-        stage = _Watched(self._loop.n_processes)
+        stage = Watched(self._loop.n_processes)
         stage.begin()
         for n_done in range(length_hint(rest)):
             if stage.takes_long(n_done, length_hint(rest)):
@@ -204,6 +216,11 @@ def _n_leaves(reduction: Reduction) -> int:
 def _of_one_thread(context: Any) -> Any:
     """A context whose tasks use one thread each, as there is a process for each core."""
     match context:
-        case Evaluation(attributor=ThreadedAttributor() as attributor):
-            return replace(context, attributor=attributor.with_threads(1))
+        case Evaluation(attributor=ClosedFormAttributor() as attributor):
+            alone = replace(attributor, form=attributor.form.with_threads(1))
+            return replace(context, attributor=alone)
     return context
+
+
+JobExecutor = ThisProcess | OwnProcesses | ClusterExecutor
+"""The executor of a job: `running` holds its engine executor from `start` to `close`."""

@@ -11,7 +11,8 @@ from typing import Any
 
 from dshap.engine import Events, Progress, ToldProgress
 from dshap.engine.events import Count, Event, while_held
-from dshap.engine.late_cluster import JobExecutor, ThisProcess
+from dshap.engine.late_cluster import ThisProcess
+from dshap.engine.own_processes import JobExecutor
 from dshap.engine.peaks import PeakMeter
 from dshap.engine.progress import STEPS
 from dshap.storage.workspace import Rooms

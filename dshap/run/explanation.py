@@ -68,7 +68,7 @@ from dshap.run.learning import (
     Run,
     begin_states,
     facts_of,
-    learn_share,
+    learn_part,
     learned,
     opened_attributor,
 )
@@ -258,7 +258,7 @@ class Explanation:
             return
         if read_run(self.path) is None:
             raise NotLearnedError(f"{self.path} is not there yet")
-        learn_share(session, self.work, share)
+        learn_part(session, self.work, share)
 
     def explain(
         self, session: Session, tiles: Sequence[int], deadline: Deadline | None = None

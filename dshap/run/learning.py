@@ -26,8 +26,7 @@ from dshap.core.types import Attributor, RowReader
 from dshap.engine import Executor, Plan
 from dshap.engine.explain import BlockWriter, Evaluation
 from dshap.engine.graph import WritePart
-from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass
-from dshap.engine.learn import learn_share as run_share
+from dshap.engine.learn import Learning, Predictions, learn, learn_share, on_a_worker, run_pass
 from dshap.run.session import Session
 
 SAMPLE_SEED = 0
@@ -171,7 +170,7 @@ def begin_states(session: Session, run: Run) -> None:
     _learn_base(session, run)
 
 
-def learn_share(session: Session, run: Run, share: Callable[[int], range]) -> None:
+def learn_part(session: Session, run: Run, share: Callable[[int], range]) -> None:
     """Learn a share of the coalition tiles that can be learned now, and store its sums.
 
     Where a pilot chooses among coalitions that are not known before, these are the pilot's tiles.
@@ -197,7 +196,7 @@ def learn_share(session: Session, run: Run, share: Callable[[int], range]) -> No
     )
     progress = session.progress
     progress.begin("moments, a share", None, "sums")
-    run_share(session.executor, learning, run.plan.data_spans, share, progress.advance)
+    learn_share(session.executor, learning, run.plan.data_spans, share, progress.advance)
     progress.end()
 
 

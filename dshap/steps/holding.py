@@ -15,8 +15,8 @@ from dshap.core.places import Place
 from dshap.core.printing import counted
 from dshap.engine import Events, Progress
 from dshap.engine.clusters.installed import require_kind
-from dshap.engine.late_cluster import ClusterExecutor, JobExecutor, ThisProcess
-from dshap.engine.own_processes import OwnProcesses
+from dshap.engine.late_cluster import ClusterExecutor, ThisProcess
+from dshap.engine.own_processes import JobExecutor, OwnProcesses
 from dshap.engine.performance import OPTION as REPORT_OPTION
 from dshap.engine.performance import PerformanceReport
 from dshap.history.stages import StageRecorder

@@ -20,7 +20,7 @@ from dshap.core.types import RowReader
 from dshap.predictors.times import misfit, times_of
 from dshap.tables.arrays import ArraySource, frame_of_arrow, from_pandas
 from dshap.tables.checksums import open_parquet
-from dshap.tables.dask_parquet import files_of
+from dshap.tables.dask_parquet import plain_files_of
 from dshap.tables.memory_to_parts import ROW_GROUP_ROWS, TARGET, write_partition
 from dshap.tables.parquet import ParquetFiles, ParquetSource
 from dshap.tables.reader import BATCH_ROWS, categories_of
@@ -153,7 +153,7 @@ def open_dask_frame(asked: Asked) -> RowReader:
     """Open a Dask dataframe: its files where it is those, else Parquet parts that are written."""
     columns = [str(name) for name in asked.rows.columns]
     _check_columns(asked, columns)
-    files = files_of(asked.rows)
+    files = plain_files_of(asked.rows)
     if files is not None:
         there = ParquetFiles(files)
         if asked.features is not None or set(columns) == set(there.schema.names):

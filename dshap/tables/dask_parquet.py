@@ -9,7 +9,7 @@ LEAVES_OUT = ("filters", "_partitions", "_series")
 is no such option: who reads the files selects them."""
 
 
-def files_of(frame: Any) -> list[str] | None:
+def plain_files_of(frame: Any) -> list[str] | None:
     """The files, in the order of its rows, of a Dask dataframe that is these files and nothing else.
 
     None for a frame that computes, filters or renames anything, and for files that Dask reads in

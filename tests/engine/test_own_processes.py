@@ -112,11 +112,11 @@ def test_processes_start_where_they_save_twice_their_start(
     clock = SimpleNamespace(monotonic=lambda: now[0])
     monkeypatch.setattr(own_processes, "time", clock)
     now = [5.0]
-    watched = own_processes._Watched(2)
+    watched = own_processes.Watched(2)
     watched.begin()
     now[0] += spent
     assert watched.takes_long(n_done, n_left) == is_long
-    alone = own_processes._Watched(1)
+    alone = own_processes.Watched(1)
     alone.begin()
     now[0] += spent
     assert not alone.takes_long(n_done, n_left)

@@ -11,7 +11,7 @@ import dshap
 from dshap.engine.graph import LoopExecutor
 from dshap.run.session import Session
 from dshap.storage.running import alone
-from dshap.tables.dask_parquet import files_of
+from dshap.tables.dask_parquet import plain_files_of
 from dshap.tables.opener import open_rows
 from dshap.values import Marginal
 
@@ -53,7 +53,7 @@ OTHERS = {
 def test_files_are_read_where_they_lie(folder, site, kind, split, monkeypatch):
     monkeypatch.setattr(Session, "each_partition", lambda *_: pytest.fail("rows are written"))
     frame = WHOLE[kind](dd.read_parquet(folder, split_row_groups=split))
-    assert len(files_of(frame)) == 12
+    assert len(plain_files_of(frame)) == 12
     reader = open_rows(frame, site, features=["a", "b"], n_columns=2)
     expected = frame.compute()[["a", "b"]].to_numpy(float)
     np.testing.assert_array_equal(reader.read(0, 24).x, expected)
@@ -62,20 +62,20 @@ def test_files_are_read_where_they_lie(folder, site, kind, split, monkeypatch):
 @pytest.mark.parametrize("kind", OTHERS)
 def test_what_dask_computes_is_written_first(folder, site, kind):
     frame = OTHERS[kind](dd.read_parquet(folder)[["a", "b"]])
-    assert files_of(frame) is None
+    assert plain_files_of(frame) is None
     reader = open_rows(frame, site, features=["a", "b"], n_columns=2)
     expected = frame.compute()[["a", "b"]].to_numpy(float)
     np.testing.assert_array_equal(reader.read(0, len(expected)).x, expected)
 
 
 def test_filters_and_keys_of_folders_are_written_first(tmp_path, folder):
-    assert files_of(dd.read_parquet(folder, filters=[("a", ">", 3)])) is None
+    assert plain_files_of(dd.read_parquet(folder, filters=[("a", ">", 3)])) is None
     pd.DataFrame({"year": [1, 2], "a": [1.0, 2.0]}).to_parquet(
         tmp_path / "by_year", partition_cols=["year"]
     )
-    assert files_of(dd.read_parquet(tmp_path / "by_year")) is None
-    assert files_of(dd.from_pandas(pd.DataFrame({"a": [1.0]}), npartitions=1)) is None
-    assert files_of("rows") is None
+    assert plain_files_of(dd.read_parquet(tmp_path / "by_year")) is None
+    assert plain_files_of(dd.from_pandas(pd.DataFrame({"a": [1.0]}), npartitions=1)) is None
+    assert plain_files_of("rows") is None
 
 
 def test_the_explanation_is_that_of_the_frame(folder):

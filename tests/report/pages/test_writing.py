@@ -174,7 +174,7 @@ def test_missing_rows_are_told_on_top(tmp_path):
 
 def test_damaged_rows_are_told_and_the_others_shown(tmp_path):
     make_cube(tmp_path / "s", outputs=("y",))
-    shard = tmp_path / "s" / "attribution" / "c" / "1" / "0" / "0"
+    shard = tmp_path / "s" / "attribution" / "c.1.0.0"
     content = bytearray(shard.read_bytes())
     content[10] ^= 1
     shard.write_bytes(content)
