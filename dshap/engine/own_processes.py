@@ -86,10 +86,15 @@ class Watched(LoopExecutor):
     ) -> None:
         """Run one reduction; raises `_TakesLong` between its leaves."""
         self._left = _n_leaves(reduction)
-        if self._left:
-            self.begin()
-            reduction = self._watching(reduction)
-        self.run(context, [reduction], on_done, on_failed)
+        if not self._left:
+            self.run(context, [reduction], on_done, on_failed)
+            return
+        self.begin()
+        failed: OnFailed | None = None
+        if on_failed is not None:
+            failed = partial(_as_of, reduction, on_failed)
+        done = partial(_as_of, reduction, on_done)
+        self.run(context, [self._watching(reduction)], done, failed)
 
     def _watching(self, reduction: Reduction) -> Reduction:
         """Give the leaves of a reduction a look at the time before each begins."""
@@ -205,6 +210,13 @@ class OwnProcesses:
             except _TakesLong:
                 rest.first.append(reduction)
                 return
+
+
+def _as_of(
+    asked: Reduction, ended: Callable[[Reduction, Any], None], _: Reduction, end: Any
+) -> None:
+    """Tell the end of a reduction as that of the one that was asked for."""
+    ended(asked, end)
 
 
 def _n_leaves(reduction: Reduction) -> int:

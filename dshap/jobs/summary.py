@@ -109,7 +109,7 @@ def _part_summary(job: Job, result: JobResult) -> JobSummary:
     content = {
         "job": job.job.name,
         "part": result.scope.name,
-        "shard": str(result.scope.shard or "") or None,
+        "shard": result.scope.share_in_words,
         "was_complete": result.was_complete,
         "explanations": {name: share.to_dict() for name, share in shares.items()},
         "cubes": result.paths,
@@ -125,11 +125,16 @@ def _part_summary(job: Job, result: JobResult) -> JobSummary:
             *(f"cube: {path} ({name})" for name, path in result.paths.items()),
         ]
         if not _is_finished(result):
-            lines.append(f"next: {result.scope.shard_command}")
+            lines.append(f"next: {result.scope.next_command}")
         return JobSummary(lines, content)
     lines = [f"{result.scope}: {name}: {share}" for name, share in shares.items()]
-    if not shares:
+    if not shares and _is_finished(result):
         lines = [f"{result.scope}: every explanation is finished"]
+    elif not shares:
+        lines = [
+            f"{result.scope}: nothing of it is left",
+            f"next, after all shares: {result.scope.next_command}",
+        ]
     return JobSummary(lines, content)
 
 

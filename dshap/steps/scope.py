@@ -118,9 +118,14 @@ class Scope(ABC):
         return f"dshap run {shlex.quote(self.job_file)} --only learn"
 
     @property
-    def shard_command(self) -> str:
-        """The command that explains a share of what was learned."""
+    def next_command(self) -> str:
+        """The command that comes after it."""
         return f"dshap run {shlex.quote(self.job_file)} --shard I/N"
+
+    @property
+    def share_in_words(self) -> str | None:
+        """Which share of several it is; None where it is none."""
+        return None
 
     @property
     def arguments(self) -> dict[str, str | None]:
@@ -176,6 +181,10 @@ class BeginScope(LearnScope):
         work.explanation.begin(work.session)
         return work.explanation
 
+    @property
+    def next_command(self) -> str:
+        return f"{super().learn_command} --shard I/N"
+
 
 class BesideOthers(Scope):
     """A share that is done while other processes do others: nothing is learned."""
@@ -212,6 +221,10 @@ class ShardScope(BesideOthers):
         refuse_finishing(store, say)
 
     @property
+    def share_in_words(self) -> str:
+        return str(self.share)
+
+    @property
     def of_finish(self) -> FinishScope:
         """The scope that finishes the same run."""
         return FinishScope(self.job_file)
@@ -244,6 +257,14 @@ class LearnShareScope(BesideOthers):
     @property
     def learn_command(self) -> str:
         return f"dshap run {shlex.quote(self.job_file)} --only begin"
+
+    @property
+    def next_command(self) -> str:
+        return super().learn_command
+
+    @property
+    def share_in_words(self) -> str:
+        return str(self.share)
 
     @property
     def arguments(self) -> dict[str, str | None]:

@@ -71,6 +71,13 @@ HOW: Mapping[str, How] = {
         before="rm -rf build/array",
         after=f"{EMPTY_QUEUE}; {ALL_OK}",
     ),
+    "learn.sh": How(
+        "on the same nodes; then one shard explains all rows",
+        edits={"1-16": "1-2", "auto/16": "auto/2", "per-task=4": "per-task=1"},
+        under=SLURM,
+        before="rm -rf build/array",
+        after=f"{EMPTY_QUEUE}; dshap run array.toml --shard 1/1 -q; {ALL_OK}",
+    ),
     "aws_batch.sh": How(
         "read by aws and by its model of the service; commands run one after the other",
         edits={"size=64": "size=3", "auto/64": "auto/3"},

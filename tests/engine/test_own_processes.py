@@ -58,12 +58,12 @@ NESTED = [Reduction("all", tuple(SUMS), Call(plus, (4,)), chain=1)]
 
 def ends(executor, context, reductions):
     found = {}
-    executor.run(
-        context,
-        iter(reductions),
-        lambda each, result: found.update({each.name: result}),
-        lambda each, error: found.update({each.name: str(error)}),
-    )
+
+    def noted(reduction, end):
+        assert any(reduction is each for each in reductions)
+        found[reduction.name] = str(end) if isinstance(end, Exception) else end
+
+    executor.run(context, iter(reductions), noted, noted)
     return found
 
 

@@ -230,7 +230,11 @@ def test_learning_in_shares_leaves_the_files_of_one_command(folder, monkeypatch,
     assert bool(made) == (kind == "several sums" and count > 1)
     ran("--only", "learn", "-q")
     assert not states_of_sums()
-    ran("--only", "learn", "--shard", "1/2", "-q")  # nothing is left to learn
+    again = ran("--only", "learn", "--shard", "1/2")
+    assert again.stdout.splitlines() == [
+        "the learning of shard 1 of 2: nothing of it is left",
+        "next, after all shares: dshap run job.toml --only learn",
+    ]
     for number in range(1, count + 1):
         ran("--shard", f"{number}/{count}", "-q")
     ran("--only", "finish", "-q")
