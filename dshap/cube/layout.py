@@ -21,6 +21,7 @@ from dshap.core.user_code import raised_by_import
 from dshap.core.vocabulary import Vocabulary
 from dshap.cube.metadata import array_facts
 from dshap.cube.reference_copy import has_copy
+from dshap.storage.folder import Folder
 
 TEXT = "string"
 """The type of a kept column of text."""
@@ -177,8 +178,8 @@ def refuse_foreign(path: Place) -> None:
     """Raise an `InputError` if an array of every cube is missing, or of another shape or type."""
     sizes: dict[str, int] = {}
     with reading(path):
-        for name, (shapes, kind) in ARRAYS.items():
-            found = array_facts(path / name)
+        there = Folder(path).map(lambda name: array_facts(path / name), ARRAYS)
+        for found, (name, (shapes, kind)) in zip(there, ARRAYS.items(), strict=True):
             if found is None:
                 raise _foreign(path, f"the array {name} is missing")
             dims = found.dims

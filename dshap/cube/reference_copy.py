@@ -185,7 +185,8 @@ def altered_files(path: Place) -> list[str]:
 def _altered(path: Place, created: Mapping[str, bytes]) -> list[str]:
     """The names of these files whose content is not this one."""
     store = Folder(path)
-    return [name for name, content in created.items() if store.get(name) != content]
+    found = store.map(store.get, created)
+    return [name for name, content in zip(created, found, strict=True) if content != created[name]]
 
 
 def copied_files(path: Place) -> dict[str, bytes]:
