@@ -90,29 +90,24 @@ def learn(
     executor.run(learning, [reduction(index) for index in todo], done)
 
 
-def learn_share(
-    executor: Executor,
-    learning: Learning,
-    spans: Sequence[Span],
-    share: Callable[[int], range],
-    on_done: Callable[[], None],
-) -> None:
-    """Make and store a share of the sums of all passes, so that `learn` adds what several made.
+def sums_of_share(
+    learning: Learning, spans: Sequence[Span], share: Callable[[int], range]
+) -> list[Reduction]:
+    """A share of the sums of all passes, to be made and stored, so that `learn` adds what several made.
 
     The pieces of a pass are the smallest sums that are stored, in the order of the rows.  Those of
     all passes are numbered one pass after the other, and `share` chooses neighbours among so many.
-    Neighbours that are a whole sum of the tree are added here, and a pass that is all here is
-    finished.  `on_done` is called for each sum.
+    Neighbours that are a whole sum of the tree are added, and a pass that is all here is finished.
+    Sums that are stored are left out.
     """
     n_pieces = _n_pieces(learning, spans)
     mine = share(n_pieces * len(learning.passes))
-    reductions = [
+    return [
         each
         for index, name in enumerate(learning.names)
         if not learning.store.has(name)
         for each in _sums_within(learning, index, spans, index * n_pieces, mine)
     ]
-    executor.run(learning, reductions, lambda *_: on_done())
 
 
 def _n_pieces(learning: Learning, spans: Sequence[Span]) -> int:

@@ -26,7 +26,7 @@ from dshap.core.types import Attributor, RowReader
 from dshap.engine import Executor, Plan
 from dshap.engine.explain import BlockWriter, Evaluation
 from dshap.engine.graph import WritePart
-from dshap.engine.learn import Learning, Predictions, learn, learn_share, on_a_worker, run_pass
+from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass, sums_of_share
 from dshap.run.session import Session
 
 SAMPLE_SEED = 0
@@ -194,9 +194,12 @@ def learn_part(session: Session, run: Run, share: Callable[[int], range]) -> Non
         run.predictions,
         run.plan.kept_spans,
     )
+    sums = sums_of_share(learning, run.plan.data_spans, share)
+    if not sums:
+        return
     progress = session.progress
-    progress.begin("moments, a share", None, "sums")
-    learn_share(session.executor, learning, run.plan.data_spans, share, progress.advance)
+    progress.begin("moments, a share", len(sums), "sums")
+    session.executor.run(learning, sums, lambda *_: progress.advance())
     progress.end()
 
 

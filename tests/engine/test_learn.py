@@ -15,10 +15,10 @@ from dshap.engine.learn import (
     Learning,
     Predictions,
     learn,
-    learn_share,
     on_a_worker,
     run_once,
     run_pass,
+    sums_of_share,
 )
 from dshap.tables import ArraySource
 
@@ -263,7 +263,7 @@ def test_shares_leave_the_bits_of_one_process(n, kept, count):
             return range(number * n_pieces // count, (number + 1) * n_pieces // count)
 
         for _ in range(2):  # a share that is there is not learned again
-            learn_share(LoopExecutor(), learning, spans, share, list)
+            LoopExecutor().run(learning, sums_of_share(learning, spans, share), lambda *_: None)
     assert sorted(read) == sorted([*range(n)] * 2)
     learning = Learning([Total(read), Total(read)], ["n-a", "n-b"], store, table, None, kept)
     todo = [index for index, name in enumerate(learning.names) if not store.has(name)]
@@ -280,7 +280,8 @@ def test_a_share_that_is_missing_is_learned_by_who_adds():
     spans = [(i, i + 1) for i in range(n)]
     read = []
     learning = Learning([Total(read)], ["n-a"], store, table, None, CHAIN)
-    learn_share(LoopExecutor(), learning, spans, lambda n_pieces: range(n_pieces // 2), list)
+    sums = sums_of_share(learning, spans, lambda n_pieces: range(n_pieces // 2))
+    LoopExecutor().run(learning, sums, lambda *_: None)
     n_first = len(read)
     assert 0 < n_first < n
     learn(LoopExecutor(), learning, spans, [0], list)

@@ -224,8 +224,10 @@ def test_learning_in_shares_leaves_the_files_of_one_command(folder, monkeypatch,
     job = {**JOBS, "several sums": changed(("run.row_span", 2))}[kind]
     expected = whole_run(job)
     ran("--only", "begin", "-q")
+    # each step of the progress is told
+    monkeypatch.setattr("dshap.engine.progress.LineProgress.__init__.__defaults__", (None, 0.0))
     for number in [*range(count, 0, -1), 1]:
-        ran("--only", "learn", "--shard", f"{number}/{count}", "-q")
+        ran("--only", "learn", "--shard", f"{number}/{count}")
     made = states_of_sums()
     assert bool(made) == (kind == "several sums" and count > 1)
     ran("--only", "learn", "-q")
