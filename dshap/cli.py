@@ -1159,6 +1159,13 @@ def check(
     help="A run in parts: Jobs that learn and finish, and an Indexed Job of N shards.",
 )
 @click.option(
+    "--learn-shards",
+    "learning",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --shards: the learning is shared by N pods too.",
+)
+@click.option(
     "--schedule",
     metavar="TIMES",
     help='A CronJob in place of a run now: times as cron has them, such as "0 3 * * *".',
@@ -1173,6 +1180,7 @@ def manifest(
     job_file: str,
     certificates: str | None,
     shards: int | None,
+    learning: int | None,
     schedule: str | None,
     time_zone: str | None,
     as_json: bool,
@@ -1193,7 +1201,7 @@ def manifest(
     if certificates is not None:
         folder = as_path("--certificates", certificates, "folder")
     nights = Schedule.of(schedule, time_zone)
-    objects = manifests_of(profile, job_file, folder, shards, nights)
+    objects = manifests_of(profile, job_file, folder, shards, nights, learning)
     if as_json:
         _print([], {"apiVersion": "v1", "kind": "List", "items": objects}, as_json)
     else:

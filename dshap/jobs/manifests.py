@@ -26,6 +26,7 @@ def manifests_of(
     certificates: Path | None = None,
     shards: int | None = None,
     schedule: Schedule | None = None,
+    learning: int | None = None,
 ) -> list[dict[str, Any]]:
     """The objects of Kubernetes that run a job on the pods of a profile.
 
@@ -36,6 +37,7 @@ def manifests_of(
     certificates : the folder of certificates to put into a secret; None: the secret is there
     shards : the number of shards of a run in parts; None: a whole run on workers
     schedule : the times of a run that one pod does alone; None: a run now
+    learning : the number of shards that share the learning of a run in parts; None: one pod learns
 
     Raises
     ------
@@ -43,6 +45,8 @@ def manifests_of(
         Another kind of profile, a job that is not allowed, or paths in it that no pod sees.
     """
     _refuse_together(certificates, shards, schedule)
+    if learning is not None and shards is None:
+        raise InputError("--learn-shards are of a run in parts: give --shards too")
     cluster, worker = read_cluster(profile)
     if not cluster.has_manifest:
         raise InputError(
@@ -54,7 +58,7 @@ def manifests_of(
     _refuse_scratch(profile, pods)
     if shards is not None:
         _refuse_small(profile, pods, beside=0)
-        return pods.shards(Path(job_file), shards)
+        return pods.shards(Path(job_file), shards, learning)
     if schedule is not None:
         _refuse_small(profile, pods, beside=0)
         return pods.nights(Path(job_file), schedule.times, schedule.time_zone)

@@ -83,10 +83,10 @@ def test_the_objects_of_shards_are_valid_too(folder, version):
     validate = pytest.importorskip("kubernetes_validate", reason="it is not installed")
     more = 'workers = 3\ncredentials = "keys"\nservice_account = "reader"'
     (folder / "pods.toml").write_text(PROFILE.replace("workers = 3", more))
-    done = manifest("--shards", "64")
+    done = manifest("--shards", "64", "--learn-shards", "3")
     assert done.exit_code == 0, done.stderr
     objects = list(yaml.safe_load_all(done.stdout))
-    assert [each["kind"] for each in objects] == ["ConfigMap", "Job", "Job", "Job"]
+    assert [each["kind"] for each in objects] == ["ConfigMap", *["Job"] * 5]
     for each in objects:
         validate.validate(each, version, strict=True)
 
@@ -454,6 +454,21 @@ def test_what_the_objects_of_shards_say(folder):
     refused = manifest("--shards", "64", "--certificates", "tls")
     assert refused.exit_code == 2
     assert "leave --certificates out" in refused.stderr
+
+
+def test_what_the_objects_of_shared_learning_say(folder):
+    """Begin, shares of the learning, and the parts as without; all but the first wait."""
+    words = ("--shards", "64", "--learn-shards", "16")
+    _, *jobs = json.loads(manifest(*words, "--json").stdout)["items"]
+    names = [job["metadata"]["name"].removeprefix("dshap-") for job in jobs]
+    assert names == ["begin", "learning", "learn", "shards", "finish"]
+    assert [job["spec"]["suspend"] for job in jobs] == [False, True, True, True, True]
+    assert jobs[1]["spec"]["completions"] == 16
+    (container,) = jobs[1]["spec"]["template"]["spec"]["containers"]
+    assert container["command"][-4:] == ["--only", "learn", "--shard", "auto/16"]
+    refused = manifest("--learn-shards", "16")
+    assert refused.exit_code == 2
+    assert "give --shards too" in refused.stderr
 
 
 @pytest.mark.parametrize(("words", "action"), [((), "FailJob"), (("--shards", "4"), "FailIndex")])

@@ -117,18 +117,35 @@ class Pods:
     """The seconds for which workers wait for a scheduler, the first or one made anew."""
     worker: WorkerOptions
 
-    def shards(self, job: Path, count: int) -> list[Manifest]:
-        """The objects of a run in parts; shards and finish wait until they are started."""
-        indexed = {**self._indexes(count), "podFailurePolicy": _policy("shards", "FailIndex")}
-        parts = (
-            ("learn", ["--only", "learn"], {"suspend": False, **_tries("learn")}),
-            ("shards", ["--shard", f"auto/{count}"], {"suspend": True, **indexed}),
-            ("finish", ["--only", "finish"], {"suspend": True, **_tries("finish")}),
-        )
+    def shards(self, job: Path, count: int, learning: int | None = None) -> list[Manifest]:
+        """The objects of a run in parts; all but the first wait until they are started.
+
+        Parameters
+        ----------
+        job : the file that the run in the pods reads
+        count : the number of shards that explain
+        learning : the number of shards that share the learning; None: one pod learns all
+        """
+        parts = [
+            ("learn", ["--only", "learn"], _tries("learn")),
+            ("shards", ["--shard", f"auto/{count}"], self._indexed("shards", count)),
+            ("finish", ["--only", "finish"], _tries("finish")),
+        ]
+        if learning is not None:
+            share = ["--only", "learn", "--shard", f"auto/{learning}"]
+            parts[:0] = [
+                ("begin", ["--only", "begin"], _tries("begin")),
+                ("learning", share, self._indexed("learning", learning)),
+            ]
         objects = [self._job_file(job)]
-        for part, words, spec in parts:
-            objects.append(self._job(part, spec, self._alone(part, job, words)))
+        for place, (part, words, spec) in enumerate(parts):
+            waiting = {"suspend": place > 0, **spec}
+            objects.append(self._job(part, waiting, self._alone(part, job, words)))
         return objects
+
+    def _indexed(self, part: str, count: int) -> dict[str, Any]:
+        """The keys of an Indexed Job of so many pods, each of which is tried again by itself."""
+        return {**self._indexes(count), "podFailurePolicy": _policy(part, "FailIndex")}
 
     def nights(self, job: Path, schedule: str, time_zone: str) -> list[Manifest]:
         """The objects of a run on a schedule: one pod that does all of it, and no workers.
