@@ -45,6 +45,8 @@ PARTS = ("begin", "learn", "finish")
 """The parts of a run that --only names."""
 MOST_SHARDS = 100_000
 """The most shards that a plan tells; queues take fewer tasks of an array job."""
+THREADS = "OPENBLAS_NUM_THREADS"
+"""The variable that numpy's BLAS reads as it is loaded."""
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 
 
@@ -163,8 +165,13 @@ def on_one_thread(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def alone(*args: Any, **options: Any) -> None:
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        function(*args, **options)
+        is_free = THREADS not in os.environ
+        os.environ.setdefault(THREADS, "1")
+        try:
+            function(*args, **options)
+        finally:
+            if is_free:  # for who calls the command in a process of his own
+                del os.environ[THREADS]
 
     return alone
 

@@ -358,7 +358,7 @@ class Killed(BaseException):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("method", "n_calls"), [("_store", 14), ("_put_receipt", 2)], ids=["a shard", "a receipt"]
+    ("method", "n_calls"), [("_store", 2), ("_put_receipt", 2)], ids=["a block", "a receipt"]
 )
 def test_a_night_that_was_killed_is_resumed(method, n_calls, tmp_path, monkeypatch):
     value = marginal()
