@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
+import scipy
 from threadpoolctl import ThreadpoolController
 
 from dshap.core.cores import n_cores
@@ -23,8 +24,10 @@ def thread_pools() -> ThreadpoolController:
     """The BLAS and OpenMP libraries loaded in this process.
 
     The search takes 3 to 6 ms, more than a small design or a step of a fit, so it is repeated only
-    after further modules were imported: libraries are loaded by modules.
+    after further modules were imported: libraries are loaded by modules.  That of scipy is loaded
+    here: a limit that is set before would not hold for it.
     """
+    scipy.linalg.blas  # noqa: B018 (scipy imports it when it is first asked for)
     return _pools(len(sys.modules))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from types import ModuleType
 
@@ -71,3 +73,21 @@ def test_threads_of_the_process_are_those_of_now(monkeypatch):
     for n in (2, 3):
         with threadpoolctl.threadpool_limits(n, user_api="openmp"):
             assert process_threads() == (n if n_openmp_pools() else 1)
+
+
+def test_the_limit_holds_for_libraries_that_are_imported_late(tmp_path):
+    """scipy has a BLAS of its own, which is loaded with its first use: here inside of the limit."""
+    code = """
+from threadpoolctl import threadpool_info
+from dshap.core.threads import one_blas_thread
+import scipy
+with one_blas_thread():
+    scipy.linalg.eigh([[1.0]])
+    found = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+print(len(found), max(found))
+"""
+    environment = {name: text for name, text in os.environ.items() if "_NUM_THREADS" not in name}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert ended.stdout.split() == ["2", "1"]
