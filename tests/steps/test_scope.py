@@ -25,9 +25,15 @@ def test_options_name_a_scope(only, shard, kind, said):
     assert scope.learn_command == "dshap run 'my job.toml' --only learn"
 
 
-def test_a_shard_neither_learns_nor_finishes():
-    with pytest.raises(InputError, match="give one of both"):
-        scope_of("learn", "1/2", "job.toml", {})
+def test_a_shard_neither_begins_nor_finishes():
+    for part in ("begin", "finish"):
+        with pytest.raises(InputError, match="leave one of both out"):
+            scope_of(part, "1/2", "job.toml", {})
+    share = scope_of("learn", "2/3", "job.toml", {})
+    assert share.shard is None
+    assert share.phases == {Phase.EXPLAIN}
+    assert share.arguments == {"only": "learn", "shard": "2/3"}
+    assert share.next_command == "dshap run job.toml --only learn"
     scope = scope_of(None, "auto/4", "job.toml", {"SLURM_ARRAY_TASK_ID": "3"})
     assert scope.shard is not None
     assert scope.shard.number == 3
