@@ -21,7 +21,7 @@ ITEM = re.compile(r"^((\S.*?) : (.*))\n( +)(\S+)", re.MULTILINE)
 """An item of a list of parameters and the first word of its next line."""
 WIDTH = 92
 """The width of a line of a method's docstring, which is indented by eight, with its wrap."""
-SHORT = {"np": "numpy", "xr": "xarray", "pd": "pandas", "pa": "pyarrow"}
+SHORT = {"loops": "dshap.loops", "np": "numpy", "xr": "xarray", "pd": "pandas", "pa": "pyarrow"}
 """Short name of a package in annotations -> the package."""
 PACKAGES = ("builtins", "collections.abc", "typing", "pathlib", "numpy.typing")
 """Packages whose names annotations use without the package."""

@@ -169,7 +169,9 @@ def marked(span: str) -> str:
 def constant_text(module: str, name: str) -> str:
     """The string below the assignment of a constant, where it is defined; several constants may
     share one."""
-    statements = ast.parse(Path(str(importlib.import_module(module).__file__)).read_text()).body
+    file = Path(str(importlib.import_module(module).__file__))
+    stub = file.with_suffix(".pyi")  # of a package whose names are imported late
+    statements = ast.parse((stub if stub.exists() else file).read_text()).body
     for position, statement in enumerate(statements):
         if name in assigned(statement):
             below = next(each for each in statements[position:] if not assigned(each))
