@@ -200,14 +200,27 @@ class BesideOthers(Scope):
 
 
 @dataclass(frozen=True)
-class ShardScope(BesideOthers):
-    """The rows of one shard, with what was learned before."""
+class ShareScope(BesideOthers):
+    """One of several shares, each of which a process of its own does."""
 
     share: Shard = field(kw_only=True)
 
-    name = "shard"
     phases = frozenset({Phase.EXPLAIN})
     checks_rows = False
+
+    def begin_rows(self, store: Place, say: Callable[[str], None]) -> None:
+        refuse_finishing(store, say)
+
+    @property
+    def share_in_words(self) -> str:
+        return str(self.share)
+
+
+@dataclass(frozen=True)
+class ShardScope(ShareScope):
+    """The rows of one shard, with what was learned before."""
+
+    name = "shard"
 
     @property
     def shard(self) -> Shard | None:
@@ -216,13 +229,6 @@ class ShardScope(BesideOthers):
     def carry_out(self, work: OneExplanation) -> Explanation:
         assert work.share is not None, "a shard has a share of each explanation"
         return work.explanation.explain(work.session, work.share.blocks, work.deadline())
-
-    def begin_rows(self, store: Place, say: Callable[[str], None]) -> None:
-        refuse_finishing(store, say)
-
-    @property
-    def share_in_words(self) -> str:
-        return str(self.share)
 
     @property
     def of_finish(self) -> FinishScope:
@@ -238,21 +244,14 @@ class ShardScope(BesideOthers):
 
 
 @dataclass(frozen=True)
-class LearnShareScope(BesideOthers):
+class LearnShareScope(ShareScope):
     """A share of the learning, of a run that has begun; `LearnScope` adds what all have learned."""
 
-    share: Shard = field(kw_only=True)
-
     name = "learn"
-    phases = frozenset({Phase.EXPLAIN})
-    checks_rows = False
 
     def carry_out(self, work: OneExplanation) -> Explanation:
         work.explanation.learn_share(work.session, self.share.tiles)
         return work.explanation
-
-    def begin_rows(self, store: Place, say: Callable[[str], None]) -> None:
-        refuse_finishing(store, say)
 
     @property
     def learn_command(self) -> str:
@@ -261,10 +260,6 @@ class LearnShareScope(BesideOthers):
     @property
     def next_command(self) -> str:
         return super().learn_command
-
-    @property
-    def share_in_words(self) -> str:
-        return str(self.share)
 
     @property
     def arguments(self) -> dict[str, str | None]:
