@@ -631,7 +631,7 @@ def call_task(run: str, call: Call, *inputs: Any) -> Any:
 
 
 def call_pack(run: str, calls: Sequence[Call]) -> Ended:
-    """Call the functions of several tasks; what one raises does not keep others from being done."""
+    """Call the functions of several tasks; an error of one does not stop the others."""
     if run not in _contexts:
         raise Reschedule
     context = _contexts[run]

@@ -135,7 +135,7 @@ class Evaluation:
 
 @dataclass
 class _Reductions:
-    """The reductions of some tiles, each made when it is asked for; it tells how many are left."""
+    """The reductions of some tiles, each made when it is asked for, and the number that is left."""
 
     evaluation: Evaluation
     tiles: Iterator[int]

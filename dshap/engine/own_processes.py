@@ -36,7 +36,7 @@ class _TakesLong(BaseException):
 
 @dataclass
 class _Rest:
-    """The reductions of a stage that are left; it tells how many."""
+    """The reductions of a stage that are left, and their number."""
 
     reductions: Iterator[Reduction]
     first: list[Reduction] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Dask dataframes that are Parquet files as they lie: read there, by whoever needs rows."""
+"""Dask dataframes that are unchanged Parquet files, which tasks read in place."""
 
 from __future__ import annotations
 
