@@ -128,6 +128,10 @@ class SinkError(DshapError):
     exit_status = 10
 
 
+class MovedFilesError(DshapError):
+    """A cube was packed into other files after it was opened: open it again."""
+
+
 class UncheckableError(InputError):
     """A store lacks the digests that its files would be checked against."""
 

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.errors import MovedFilesError
 from dshap.core.late import zarr
 from dshap.core.places import Place, place_of
 from dshap.core.records import FloatArray
 from dshap.cube.arrays import read_run
 from dshap.cube.current import cube_at
 from dshap.cube.layout import decoded, reading
+from dshap.cube.metadata import block_rows
 from dshap.cube.reader import kept_arrays, key_arrays
 from dshap.cube.reference_copy import receipts_of
 from dshap.cube.shards import Shards, shards_of
@@ -56,10 +58,10 @@ class CubeArrays:
         return int(self._array("status").shape[0])
 
     @cached_property
-    def shard_rows(self) -> int:
-        """The rows of a shard, which are read at once."""
-        array = self._array("attribution")
-        return int((array.shards or array.chunks)[0])
+    def block_rows(self) -> int:
+        """The rows of a block, which are read at once."""
+        with reading(self.path):
+            return block_rows(self.path)
 
     @cached_property
     def rows_digest(self) -> str | None:
@@ -119,12 +121,23 @@ class CubeArrays:
     def _rows_of(self, array: zarr.Array[Any], rows: slice) -> NDArray[Any]:
         start, stop, _ = rows.indices(array.shape[0])
         place = place_of_array(array)
+        try:
+            found = self._by_shards(place, start, stop)
+        except MovedFilesError:  # packed or unpacked since it was opened
+            self._shards.pop(place)
+            found = self._by_shards(place, start, stop)
+        if found is None:
+            return np.asarray(array[rows])
+        return found
+
+    def _by_shards(self, place: Place, start: int, stop: int) -> NDArray[Any] | None:
+        """Rows of an array by its files; None where these are damaged, or not as dshap writes them."""
         if place not in self._shards:
             self._shards[place] = shards_of(place)
         shards = self._shards[place]
-        if shards is not None and (found := shards.read(start, stop)) is not None:
-            return found
-        return np.asarray(array[rows])
+        if shards is None:
+            return None
+        return shards.read(start, stop)
 
     def _array(self, name: str) -> zarr.Array[Any]:
         with reading(self.path):

@@ -15,6 +15,7 @@ from dshap.core.late import zarr
 from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.layout import CubeLayout, reading
+from dshap.cube.metadata import block_rows
 from dshap.cube.summary import bounded_sums
 from dshap.cube.zarr_stores import stored_array
 from dshap.storage.array_files import rows_of_array
@@ -79,7 +80,7 @@ class CarriedRows:
 
     def residual_of(self, positions: NDArray[np.int64]) -> FloatArray:
         """(k,): the largest |Σφ + base − prediction| of the blocks that hold the carried rows."""
-        blocks = np.unique(positions[positions != EXPLAINED] // _shard(self._array("attribution")))
+        blocks = np.unique(positions[positions != EXPLAINED] // block_rows(self.path))
         return rows_at(self._array("blocks/residual"), blocks).max(axis=0, initial=0.0)
 
     def base_value(self) -> FloatArray:

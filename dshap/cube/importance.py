@@ -13,6 +13,7 @@ from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.cube.layout import reading, refuse_foreign
 from dshap.cube.metadata import known_facts
+from dshap.cube.receipts import block_name
 from dshap.cube.reference_copy import receipts_of
 from dshap.cube.summary import (
     Estimate,
@@ -22,7 +23,6 @@ from dshap.cube.summary import (
     share_of_coalitions,
 )
 from dshap.cube.whole_arrays import whole_array
-from dshap.cube.writer import block_name
 
 
 @dataclass(frozen=True)

@@ -67,3 +67,9 @@ def known_facts(path: Place) -> ArrayFacts:
     if found is None:
         raise KeyError(str(path))
     return found
+
+
+def block_rows(path: Place) -> int:
+    """The rows of a block of the cube at `path`; a file of a packed cube holds many blocks."""
+    blocks_of_file = known_facts(path / "blocks" / "count").grid[0]
+    return known_facts(path / "status").grid[0] // blocks_of_file

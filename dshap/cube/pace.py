@@ -15,9 +15,9 @@ from dshap.core.places import Place
 from dshap.core.rates import seconds_left
 from dshap.core.rows import runs_of_neighbours
 from dshap.cube.layout import reading, refuse_foreign
-from dshap.cube.metadata import known_facts
+from dshap.cube.metadata import block_rows, known_facts
+from dshap.cube.receipts import block_of
 from dshap.cube.reference_copy import failures_of, receipts_of
-from dshap.cube.writer import block_of
 from dshap.storage.sealed_files import ReceiptFolder
 
 RECENT = 16
@@ -81,8 +81,8 @@ class BlockTimes:
             status = known_facts(path / "status")
             explained = _times_of_blocks(receipts_of(path))
             failed = _times_of_blocks(failures_of(path))
+            tile = block_rows(path)
         only_failed = {block: at for block, at in failed.items() if block not in explained}
-        tile = status.grid[0]
         return cls(status.shape[0], tile, explained, only_failed)
 
     @property
@@ -139,8 +139,8 @@ class BlockTimes:
 def _times_of_blocks(marks: ReceiptFolder) -> dict[int, float]:
     """Block -> the time at which its mark was written."""
     found = {}
-    for file, at in marks.folder.times().items():
-        block = block_of(file.removesuffix(marks.suffix))
+    for name, at in marks.times().items():
+        block = block_of(name)
         if block is not None:
             found[block] = at
     return found

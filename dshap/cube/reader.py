@@ -20,6 +20,7 @@ from dshap.cube.arrays import read_run
 from dshap.cube.creation import CONTAINER
 from dshap.cube.current import cube_at
 from dshap.cube.layout import decoded, reading, refuse_foreign
+from dshap.cube.metadata import block_rows
 from dshap.cube.named_cubes import cubes_in
 from dshap.cube.notes import read_notes
 from dshap.cube.reference_copy import receipts_of, refuse_altered
@@ -164,7 +165,7 @@ def _indexed(cube: xr.Dataset, keys: list[str]) -> xr.Dataset:
 
 def written_at(path: Place) -> datetime | None:
     """The time at which the last block of a cube was finished; None where none is."""
-    times = receipts_of(path).folder.times()
+    times = receipts_of(path).times()
     if not times:
         return None
     return datetime.fromtimestamp(max(times.values()), UTC)
@@ -200,9 +201,9 @@ def _found(path: Place, key: Sequence[str | int]) -> int:
                 f"row {shown}: the cube has no key, give a position from 0 to {n_rows - 1}"
             )
         return key[0]
-    first = next(iter(arrays.values()))
-    step = (first.shards or first.chunks)[0]
-    for start in range(0, first.shape[0], step):
+    n_rows = next(iter(arrays.values())).shape[0]
+    step = block_rows(path)
+    for start in range(0, n_rows, step):
         pairs = zip(arrays.values(), key, strict=True)
         is_it = [_plain(array, slice(start, start + step)) == str(value) for array, value in pairs]
         if len(found := np.flatnonzero(np.logical_and.reduce(is_it))):

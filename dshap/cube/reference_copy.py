@@ -18,6 +18,8 @@ from dshap.core.errors import DamagedError
 from dshap.core.places import Place
 from dshap.core.records import Record
 from dshap.cube.creation import CONTAINER, ROOT, creation_at
+from dshap.cube.packed_documents import packed_documents, unpacked_root
+from dshap.cube.receipts import PACKED, PACKING, BlockReceipts
 from dshap.storage.folder import Folder
 from dshap.storage.sealed_files import NO_FILE, ReceiptFolder, StateFolder
 
@@ -41,9 +43,14 @@ def states_of(path: Place, prepared: Place | None = None) -> StateFolder:
     return StateFolder(path / CONTAINER, None if prepared is None else prepared / CONTAINER)
 
 
-def receipts_of(path: Place) -> ReceiptFolder:
-    """The folder of the receipts of the cube at `path`, one for each finished block."""
-    return ReceiptFolder(path / CONTAINER / "receipts")
+def receipts_of(path: Place) -> BlockReceipts:
+    """The receipts of the cube at `path`, one for each finished block."""
+    return BlockReceipts(path / CONTAINER)
+
+
+def is_packed(path: Place) -> bool:
+    """Whether the blocks of the cube at `path` are packed: see `dshap.cube.packing`."""
+    return mark_of(path).has(PACKED)
 
 
 def failures_of(path: Place) -> ReceiptFolder:
@@ -159,8 +166,8 @@ def _digest(content: bytes | None) -> str:
 
 
 def copy_name_of(path: Place) -> str:
-    """The name of the reference copy, from a digest of the store's root metadata."""
-    return f"{COPY}-{_digest(Folder(path).get('zarr.json'))}"
+    """The name of the reference copy, from a digest of the root document as it was created."""
+    return f"{COPY}-{_digest(unpacked_root(Folder(path).get(ROOT) or b'{}'))}"
 
 
 def copy_name(path: Place) -> str | None:
@@ -179,14 +186,28 @@ def has_copy(path: Place) -> bool:
 
 def altered_files(path: Place) -> list[str]:
     """The names of created files that are missing or differ from their copy."""
-    return _altered(path, copied_files(path))
+    return _altered(path, expected_files(path, copied_files(path)))
 
 
-def _altered(path: Place, created: Mapping[str, bytes]) -> list[str]:
-    """The names of these files whose content is not this one."""
+def _altered(path: Place, expected: Mapping[str, tuple[bytes, ...]]) -> list[str]:
+    """The names of these files that have none of the contents that they may have."""
     store = Folder(path)
-    found = store.map(store.get, created)
-    return [name for name, content in zip(created, found, strict=True) if content != created[name]]
+    found = store.map(store.get, expected)
+    return [
+        name for name, content in zip(expected, found, strict=True) if content not in expected[name]
+    ]
+
+
+def expected_files(path: Place, created: Mapping[str, bytes]) -> dict[str, tuple[bytes, ...]]:
+    """name of a created file -> the contents that it may have now: two while the cube is packed."""
+    if is_packed(path):
+        return {
+            name: (content,) for name, content in {**created, **packed_documents(created)}.items()
+        }
+    if mark_of(path).has(PACKING):
+        packed = packed_documents(created)
+        return {name: (content, packed.get(name, content)) for name, content in created.items()}
+    return {name: (content,) for name, content in created.items()}
 
 
 def copied_files(path: Place) -> dict[str, bytes]:
@@ -234,9 +255,9 @@ def _files_of(path: Place, record: Record) -> dict[str, bytes]:
 def restore_files(path: Place, names: Iterable[str]) -> None:
     """Restore these files from the reference copy, each in one step."""
     chosen = list(names)
-    kept = copied_files(path) if chosen else {}
+    kept = expected_files(path, copied_files(path)) if chosen else {}
     for name in chosen:
-        Folder(path).replace(name, kept[name])
+        Folder(path).replace(name, kept[name][0])
 
 
 def renew_copy(path: Place, fresh: Place) -> None:
@@ -272,7 +293,7 @@ def refuse_altered(path: Place, *, with_plan: bool = True) -> None:
         return
     chosen = {
         name: content
-        for name, content in created.items()
+        for name, content in expected_files(path, created).items()
         if with_plan or not name.startswith(f"{CONTAINER}/")
     }
     names = _altered(path, chosen)

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.errors import MovedFilesError
 from dshap.core.places import Place
 from dshap.storage.folder import Folder
 
@@ -24,6 +25,9 @@ CRC_BYTES = 4
 """The bytes of the CRC32C behind a chunk, and behind the index of a shard."""
 NO_CHUNK = 2**64 - 1
 """The offset, in the index of a shard, of a chunk that holds fill values only."""
+NO_OFFSET = -1
+"""The same as a signed integer."""
+MOVED = "the cube was packed into other files after it was opened: open it again"
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 FIRST = (LITTLE, {"name": "bytes"}, {"name": "vlen-utf8", "configuration": {}})
 """The codecs of numbers, of single bytes and of text."""
@@ -51,13 +55,27 @@ class Shards:
     is_sharded: bool = True
     """Whether a file holds chunks and their index; else it is one chunk."""
     separator: str = "/"
+    _indexes: dict[str, NDArray[np.int64]] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    """The index of the file of which a part was read last."""
+
+    @property
+    def chunks_per_file(self) -> int:
+        return self.shard_rows // self.chunk_rows
 
     def name(self, shard: int) -> str:
         """The name of a file, such as "c.12.0.0"."""
         return self.separator.join(["c", str(shard), *["0"] * (len(self.shape) - 1)])
 
     def read(self, start: int, stop: int) -> NDArray[Any] | None:
-        """The rows start to stop − 1; None where a shard is not as it was written."""
+        """The rows start to stop − 1; None where a shard is not as it was written.
+
+        Raises
+        ------
+        MovedFilesError
+            The cube was packed, or unpacked, after the array was opened.
+        """
         found = np.full((stop - start, *self.shape[1:]), self.fill, self.dtype)
         for shard in range(start // self.shard_rows, -(-stop // self.shard_rows)):
             if not self._read_shard(shard, start, found):
@@ -69,23 +87,82 @@ class Shards:
     def _read_shard(self, shard: int, start: int, found: NDArray[Any]) -> bool:
         """Put the rows of a shard into their place in rows from `start` on; False if damaged."""
         name = self.name(shard)
-        content = memoryview(self.folder.get(name) or b"")
-        if not content:
-            return not self.folder.has(name)
         first = shard * self.shard_rows
-        if not self.is_sharded:
-            return self._place(content, first - start, found)
-        n_chunks = self.shard_rows // self.chunk_rows
-        index = _checked(content[-(16 * n_chunks + CRC_BYTES) :])
-        if index is None or len(index) != 16 * n_chunks:
-            return False
-        for place, (offset, size) in enumerate(np.frombuffer(index, "<u8").reshape(-1, 2).tolist()):
-            begin = first + place * self.chunk_rows - start
-            if offset == NO_CHUNK or begin >= len(found) or begin + self.chunk_rows <= 0:
-                continue
-            if not self._place(content[offset : offset + size], begin, found):
+        last = min(first + self.shard_rows, self.shape[0])
+        if start <= first and last <= start + len(found):
+            content = self.folder.get(name)
+            if not content:
+                return self._is_missing(name)
+            if not self.is_sharded:
+                return self._place(memoryview(content), first - start, found)
+            index = index_in(memoryview(content), self.chunks_per_file)
+            if index is None:
                 return False
+            extents = self._extents(index, first - start, len(found))
+            return self._place_all(memoryview(content), 0, extents, found)
+        index = self._index_of(name)
+        if index is None:
+            return self._is_missing(name)
+        extents = self._extents(index, first - start, len(found))
+        if not extents:
+            return True
+        begin = min(offset for _, offset, _ in extents)
+        end = max(offset + size for _, offset, size in extents)
+        content = self.folder.part(name, begin, end)
+        return self._place_all(memoryview(content), begin, extents, found)
+
+    def _is_missing(self, name: str) -> bool:
+        """Whether a file is not stored, so that its rows have the fill value; False if it is damaged."""
+        if self.folder.has(name):
+            return False
+        now = self.folder.get("zarr.json") or b"{}"
+        if separator_of(json.loads(now)) != self.separator:
+            raise MovedFilesError(f"{self.folder.place(name)}: {MOVED}")
         return True
+
+    def _index_of(self, name: str) -> NDArray[np.int64] | None:
+        """The index of a file (chunk, 2); None where there is none, or it is damaged."""
+        if not self.is_sharded:
+            size = self.folder.size(name)
+            return np.array([[0, size]]) if size else None
+        if name not in self._indexes:
+            n_bytes = index_bytes(self.chunks_per_file)
+            size = self.folder.size(name)
+            if size < n_bytes:
+                return None
+            content = memoryview(self.folder.part(name, size - n_bytes, size))
+            found = index_in(content, self.chunks_per_file)
+            if found is None:
+                return None
+            self._indexes.clear()
+            self._indexes[name] = found
+        return self._indexes[name]
+
+    def _extents(
+        self, index: NDArray[np.int64], begin: int, n_rows: int
+    ) -> list[tuple[int, int, int]]:
+        """(first row, offset, bytes) of the stored chunks of a file that reach into these rows.
+
+        The first row of the file is `begin` in them.
+        """
+        return [
+            (begin + place * self.chunk_rows, offset, size)
+            for place, (offset, size) in enumerate(index.tolist())
+            if offset != NO_OFFSET and -self.chunk_rows < begin + place * self.chunk_rows < n_rows
+        ]
+
+    def _place_all(
+        self,
+        content: memoryview,
+        begin: int,
+        extents: Sequence[tuple[int, int, int]],
+        found: NDArray[Any],
+    ) -> bool:
+        """Put chunks into their places; `content` is that of the file from its byte `begin` on."""
+        return all(
+            self._place(content[offset - begin : offset - begin + size], first, found)
+            for first, offset, size in extents
+        )
 
     def _place(self, content: memoryview, begin: int, found: NDArray[Any]) -> bool:
         """Put the rows of a chunk, whose first is `begin` in these rows, there; False if damaged."""
@@ -107,18 +184,61 @@ class Shards:
             whole = np.full((self.shard_rows, *self.shape[1:]), self.fill, self.dtype)
             whole[: len(values)] = values
         chunks = whole.reshape(-1, self.chunk_rows, *self.shape[1:])
-        parts = [self._encoded_chunk(chunk) for chunk in chunks]
-        if all(part is None for part in parts):
+        return self.file_of([self._encoded_chunk(chunk) for chunk in chunks])
+
+    def file_of(self, chunks: Sequence[bytes | memoryview | None]) -> bytes | None:
+        """The file of these encoded chunks; None where all of them are fill values."""
+        if all(chunk is None for chunk in chunks):
             return None
         if not self.is_sharded:
-            return parts[0]
-        sizes = [len(part or b"") for part in parts]
-        ends = np.cumsum(sizes)
-        index = np.full((len(parts), 2), NO_CHUNK, "<u8")
-        for place, part in enumerate(parts):
-            if part is not None:
-                index[place] = ends[place] - sizes[place], sizes[place]
-        return b"".join([*filter(None, parts), _with_checksum(index.tobytes())])
+            return bytes(chunks[0] or b"")
+        stored = [chunk or b"" for chunk in chunks]
+        return b"".join([*stored, index_of([*map(len, stored)])])
+
+    def chunks_in(self, content: bytes | None) -> Iterator[memoryview | None]:
+        """The encoded chunks of a file, None for each of fill values only.
+
+        Raises
+        ------
+        ValueError
+            A chunk, or the index, is not what was written.
+        """
+        if content is None:
+            yield from [None] * self.chunks_per_file
+            return
+        view = memoryview(content)
+        index = np.array([[0, len(view)]])
+        if self.is_sharded:
+            index = index_in(view, self.chunks_per_file)
+        if index is None:
+            raise ValueError("its index is not what was written")
+        for offset, size in index.tolist():
+            if offset == NO_OFFSET:
+                yield None
+            else:
+                chunk = view[offset : offset + size]
+                if _checked(chunk) is None:
+                    raise ValueError("a chunk is not what was written")
+                yield chunk
+
+    def chunks_of(self, shard: int, first: int, n_chunks: int) -> list[bytes | None]:
+        """Encoded chunks of a file, from its chunk `first` on; None for each of fill values only.
+
+        Raises
+        ------
+        ValueError
+            The file is not what was written.
+        """
+        name = self.name(shard)
+        index = self._index_of(name)
+        if index is None and self._is_missing(name):
+            return [None] * n_chunks
+        if index is None:
+            raise ValueError(f"{self.folder.place(name)}: its index is not what was written")
+        return [
+            None if offset == NO_OFFSET else self.folder.part(name, offset, offset + size)
+            for offset, size in index[first : first + n_chunks].tolist()
+        ]
 
     def _encoded_chunk(self, values: NDArray[Any]) -> bytes | None:
         """The bytes of a chunk; None where all of it are fill values."""
@@ -155,7 +275,12 @@ class Shards:
 def shards_of(path: Place) -> Shards | None:
     """The shards of the array at `path`; None where its values or codecs are of another kind."""
     folder = Folder(path)
-    document = json.loads(folder.get("zarr.json") or b"{}")
+    return shards_by(folder, folder.get("zarr.json") or b"{}")
+
+
+def shards_by(folder: Folder, content: bytes) -> Shards | None:
+    """The shards of an array in this folder with this document, as `shards_of`."""
+    document = json.loads(content)
     try:
         dtype = np.dtype(TYPES.get(document["data_type"], document["data_type"]))
         shape = tuple(document["shape"])
@@ -185,8 +310,34 @@ def shards_of(path: Place) -> Shards | None:
 
 
 def separator_of(document: Mapping[str, Any]) -> str:
-    """The separator in the names of an array's files, from its document."""
-    return str(document["chunk_key_encoding"]["configuration"]["separator"])
+    """The separator in the names of an array's files, from its document; "/" where it names none."""
+    encoding = document.get("chunk_key_encoding", {})
+    return str(encoding.get("configuration", {}).get("separator", "/"))
+
+
+def index_bytes(n_chunks: int) -> int:
+    """The bytes of the index of a file, with its checksum."""
+    return 16 * n_chunks + CRC_BYTES
+
+
+def index_in(content: memoryview, n_chunks: int) -> NDArray[np.int64] | None:
+    """The index (chunk, 2) at the end of a file: offsets and bytes; None where it is damaged."""
+    index = _checked(content[-index_bytes(n_chunks) :])
+    if index is None or len(index) != 16 * n_chunks:
+        return None
+    return np.frombuffer(index, "<i8").reshape(-1, 2)
+
+
+def index_of(sizes: Sequence[int]) -> bytes:
+    """The index of a file of chunks of so many bytes, one after the other, with its checksum.
+
+    A chunk of 0 bytes is not stored: it holds fill values only.
+    """
+    ends = np.cumsum(sizes)
+    index = np.full((len(sizes), 2), NO_CHUNK, "<u8")
+    for place in np.flatnonzero(sizes).tolist():
+        index[place] = ends[place] - sizes[place], sizes[place]
+    return _with_checksum(index.tobytes())
 
 
 def _is_as_written(document: Mapping[str, Any], inside: Mapping[str, Any]) -> bool:

@@ -26,6 +26,8 @@ from dshap.cube.current import (
 )
 from dshap.cube.importance import largest_residual
 from dshap.cube.layout import dims_of
+from dshap.cube.packing import pack, unpack
+from dshap.cube.receipts import block_name
 from dshap.cube.reference_copy import (
     COPY,
     DESCRIPTION,
@@ -52,7 +54,7 @@ from dshap.cube.reference_copy import (
     states_of,
     whole_copy,
 )
-from dshap.cube.writer import SUMMARIES, block_digests, block_name
+from dshap.cube.writer import SUMMARIES, block_digests
 from dshap.cube.zarr_stores import stored_array, stored_group
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone, refuse_running
@@ -211,6 +213,10 @@ def repair(path: Place) -> list[Damage]:
         for name in clear_orphans(path)
     ]
     new = [*_unknown(path), *_reparable(path)]
+    if is_left(new) and unpack(path):  # a block of a packed cube cannot be removed alone
+        packed = new
+        new = [*_unknown(path), *_reparable(path)]
+        damages += [damage for damage in packed if damage not in new]
     while new:
         damages += new
         restore_files(path, [damage.place for damage in new if damage.is_copied])
@@ -231,7 +237,9 @@ def finish_again(path: Place) -> bool:
     """
     if any(_unknown(path)) or any(_receipts(path, look_at_values(path))):
         return False
+    was_packed = False
     if not has_copy(path):
+        was_packed = unpack(path)
         keep_copy_again(path)
     n_blocks = _n_blocks(path)
     if not n_blocks or not set(map(block_name, range(n_blocks))) <= set(receipts_of(path).names()):
@@ -239,6 +247,8 @@ def finish_again(path: Place) -> bool:
     note = {"residual": largest_residual(path).tolist()}
     notes_of(path).put("additivity", note)
     mark_finished(path)
+    if was_packed:
+        pack(path)
     return True
 
 
@@ -452,7 +462,7 @@ def _receipts(path: Place, look: Look | None) -> Iterator[Damage]:
     def looked_at(name: str) -> tuple[Damage | None, bool]:
         """The damage of a receipt or its block, and whether the shared base value is another."""
         receipt, fault = receipts.looked_at(name)
-        file = _file(path, receipts, name)
+        file = f"{CONTAINER}/{receipts.file_of(name)}"
         if fault or receipt is None:
             return Damage(f"receipt {name}", f"{fault}", (file,)), False
         if look is None:

@@ -24,7 +24,8 @@ from dshap.cube.carrying import (
 )
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.metadata import known_facts
-from dshap.cube.reference_copy import failures_of, notes_of, receipts_of
+from dshap.cube.receipts import block_name
+from dshap.cube.reference_copy import failures_of, is_packed, notes_of, receipts_of
 from dshap.cube.shards import Shards, shards_of
 from dshap.cube.summary import block_sums
 from dshap.cube.whole_arrays import whole_array
@@ -32,8 +33,6 @@ from dshap.storage.folder import Folder
 
 SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
 """The arrays with one entry for each block."""
-BLOCK = re.compile(r"block-(\d{8,})")
-"""The names of marks of blocks, as `block_name` makes them."""
 MAX_REASONS = 8
 MAX_REASON = 500
 """Limits of a receipt: the reasons it gives for failed rows, and the characters of each reason."""
@@ -241,17 +240,11 @@ class CubeWriter:
 
         A file of fill values only is not stored and has 0 bytes.
         """
-        folder = Folder(self.path)
         contents = {}
         for name, values in stored.items():
             shards = self._shards(name)
             contents[f"{name}/{shards.name(tile)}"] = shards.encoded(values)
-        for file in [file for file, content in contents.items() if content is None]:
-            folder.clear_way(file)
-        kept = {file: content for file, content in contents.items() if content is not None}
-        if kept:
-            folder.replace_all(kept)
-        return {file: len(content or b"") for file, content in contents.items()}
+        return keep_files(Folder(self.path), contents)
 
     def write_base(self, base: FloatArray) -> None:
         """Store v(empty), where it is the same for all rows.
@@ -409,6 +402,10 @@ class CubeWriter:
                 raise DamagedError(
                     f"{self.path / name} is not an array as dshap creates it: dshap verify says more"
                 )
+            if is_packed(self.path):
+                raise DshapError(
+                    f"{self.path} is packed: dshap run, or dshap run --only learn, unpacks it first"
+                )
             self._arrays[name] = found
         return self._arrays[name]
 
@@ -467,17 +464,17 @@ def failed_group(reason: str, n_rows: int, position: int, where: str) -> dict[st
     return {"reason": reason[:MAX_REASON], "rows": n_rows, "position": position, "first": where}
 
 
-def block_name(tile: int) -> str:
-    """The name of the marks of a block, such as "block-00000012"."""
-    return f"block-{tile:08d}"
+def keep_files(folder: Folder, contents: Mapping[str, bytes | None]) -> dict[str, int]:
+    """Put files into a folder; return file -> bytes, once all are kept.
 
-
-def block_of(name: str) -> int | None:
-    """The block of a mark with this name; None where it is of no block."""
-    found = BLOCK.fullmatch(name)
-    if found is None:
-        return None
-    return int(found[1])
+    One without content, of fill values only, is not stored and has 0 bytes.
+    """
+    for file in [file for file, content in contents.items() if content is None]:
+        folder.clear_way(file)
+    kept = {file: content for file, content in contents.items() if content is not None}
+    if kept:
+        folder.replace_all(kept)
+    return {file: len(content or b"") for file, content in contents.items()}
 
 
 def has_every_receipt(path: Place) -> bool:

@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from dshap.core.late import xr, zarr
 from dshap.core.places import BucketPath, Place, of_place
+from dshap.cube.creation import ROOT
+from dshap.storage.folder import Folder
 
 if TYPE_CHECKING:
-    from dshap.cube.bucket_stores import BucketStore
+    from zarr.abc.store import Store
 
-Mode = Literal["r", "r+", "w-"]
+    from dshap.cube.checked_stores import CheckedStore
 
 
-def stored_array(place: Place, mode: Mode = "r") -> zarr.Array[Any]:
+def stored_array(place: Place) -> zarr.Array[Any]:
     """The array at a place."""
     store, path = _opened(place)
-    return zarr.open_array(store, path=path, mode=mode, zarr_format=3)
+    return zarr.open_array(store, path=path, mode="r", zarr_format=3)
 
 
-def stored_group(place: Place, mode: Mode = "r") -> zarr.Group:
+def stored_group(place: Place) -> zarr.Group:
     """The group at a place."""
     store, path = _opened(place)
-    return zarr.open_group(store, path=path, mode=mode, zarr_format=3)
+    return zarr.open_group(store, path=path, mode="r", zarr_format=3)
 
 
-def stored_dataset(place: Place, chunks: dict[Any, Any] | None) -> xr.Dataset:
-    """The group at a place as a Dataset, which knows its source."""
-    store, path = _opened(place)
+def stored_dataset(
+    place: Place, chunks: dict[Any, Any] | None, known: Mapping[str, bytes] | None = None
+) -> xr.Dataset:
+    """The group at a place as a Dataset, which knows its source.
+
+    The content of `known` files (name -> content), the root document among them, is not read again.
+    """
+    store, path = _opened(place, known)
     found = xr.open_zarr(
-        store, group=path or None, consolidated=False, chunks=chunks, zarr_format=3
+        store, group=path or None, consolidated=bool(known), chunks=chunks, zarr_format=3
     )
     found.encoding["source"] = str(place)
     return found
@@ -38,18 +46,27 @@ def stored_dataset(place: Place, chunks: dict[Any, Any] | None) -> xr.Dataset:
 
 def place_of_array(array: zarr.Array[Any]) -> Place:
     """The place of an opened array."""
-    match array.store:
-        case zarr.storage.LocalStore() as store:
-            return Path(store.root, array.path)
-    return cast("BucketStore", array.store).place / array.path
+    return cast("CheckedStore", array.store).place / array.path
 
 
-def _opened(place: Place) -> tuple[Path | BucketStore, str]:
+def _opened(place: Place, known: Mapping[str, bytes] | None = None) -> tuple[CheckedStore, str]:
     """The store that Zarr opens for a place, and the path inside it."""
-    return of_place(place, lambda path: (path, ""), _in_bucket)
+    from dshap.cube.checked_stores import CheckedStore
+
+    store, root, path, token = of_place(place, _on_disk, _in_bucket)
+    room = f"{path}/" if path else ""
+    files = {f"{room}{name}": content for name, content in (known or {}).items()}
+    return CheckedStore(store, root, token, files), path
 
 
-def _in_bucket(place: BucketPath) -> tuple[BucketStore, str]:
+def _on_disk(place: Path) -> tuple[Store, Place, str, str]:
+    """(store, its place, path inside it, token)."""
+    version = Folder(place).version(ROOT)
+    return zarr.storage.LocalStore(place, read_only=True), place, "", str(version)
+
+
+def _in_bucket(place: BucketPath) -> tuple[Store, Place, str, str]:
     from dshap.cube.bucket_stores import BucketStore
 
-    return BucketStore(BucketPath(place.scheme, place.bucket)), place.key
+    bucket = BucketPath(place.scheme, place.bucket)
+    return BucketStore(bucket, read_only=True), bucket, place.key, place.key

@@ -160,6 +160,12 @@ class DiskFiles:
         """Remove what stands under a name: the file, a link, or a folder in its place."""
         _remove(self.path / name)
 
+    def delete_all(self, names: Iterable[str]) -> None:
+        """Remove files of these names."""
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(self.path, name))
+
     def discard_room(self, name: str) -> None:
         """Remove a room with all in it, as far as that can be done."""
         shutil.rmtree(self.path / name, ignore_errors=True)

@@ -111,6 +111,10 @@ class Folder:
         """Remove what stands under a name: the file, a link, or a folder in its place."""
         self._files.delete(name)
 
+    def delete_all(self, names: Iterable[str]) -> None:
+        """Remove files of these names; those that are not there are passed over."""
+        self._files.delete_all(names)
+
     def discard_room(self, name: str) -> None:
         """Remove a room of this name with all in it, as far as that can be done."""
         self._files.discard_room(name)

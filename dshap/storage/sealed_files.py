@@ -64,6 +64,14 @@ class CreateOnlyFolder(ABC):
             if file.endswith(self.suffix):
                 yield file.removesuffix(self.suffix)
 
+    def times(self) -> dict[str, float]:
+        """Name -> time at which a file was written, in seconds since 1970."""
+        return {
+            file.removesuffix(self.suffix): at
+            for file, at in self.folder.times().items()
+            if file.endswith(self.suffix)
+        }
+
     def remove(self, name: str) -> None:
         self.folder.delete(self.file(name))
 
@@ -118,6 +126,10 @@ class ReceiptFolder(CreateOnlyFolder):
     def put(self, name: str, content: dict[str, Any]) -> bool:
         """Store a record; return False if one of this name exists (it is left as it is)."""
         return self.folder.put_new(self.file(name), sealed_record(name, content))
+
+    def put_over(self, name: str, content: dict[str, Any]) -> None:
+        """Store a record in place of one of this name."""
+        self.folder.replace(self.file(name), sealed_record(name, content))
 
     def get(self, name: str) -> dict[str, Any]:
         """The record of this name.

@@ -26,7 +26,7 @@ from dshap.cube import (
 )
 from dshap.cube.progress import FailedRows
 from dshap.cube.shards import Shards
-from dshap.cube.writer import block_name
+from dshap.cube.receipts import block_name
 from dshap.storage.sealed_files import ReceiptFolder
 from tests.cube.cubes import KEYS, N_ROWS, TILE, block_of, bytes_of, make_cube, phi_of
 

@@ -121,9 +121,9 @@ class RowTable:
         return MAX_STEPS - 1
 
     def slices(self) -> Iterator[slice]:
-        """Slices of the rows, a shard each: what cannot be read is known to the shard."""
+        """Slices of the rows, a block each: what cannot be read is known to the block."""
         n_rows = self.first.n_rows
-        step = max(self.first.shard_rows, 1)
+        step = max(self.first.block_rows, 1)
         for start in range(0, n_rows, step):
             yield slice(start, min(start + step, n_rows))
 

@@ -1,0 +1,258 @@
+"""A finished cube in few files: blocks are packed into large ones, and unpacked before they change.
+
+Packed files are written beside those of the blocks, chunk by chunk, byte for byte, each chunk checked
+by its checksum; the receipts of a pack go into one file.  Then the documents of the arrays are put
+one by one, and only then the old files are removed: whoever is killed when, each array can be read
+in the form that its document names.
+
+Two marks in the folder `state` tell how far it is.  With `packing` both forms are complete, and a
+document may be of either.  With `packed` only the packed form counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dshap.core.errors import DamagedError
+from dshap.core.places import Place
+from dshap.core.rows import spans
+from dshap.cube.creation import CONTAINER, ROOT
+from dshap.cube.packed_documents import (
+    BLOCKS_OF_PACK,
+    LEAST_BLOCKS,
+    arrays_in,
+    n_blocks_in,
+    packed_documents,
+    unpacked_documents,
+)
+from dshap.cube.receipts import PACKED, PACKING, block_name, block_of, packed_receipts, receipts_in
+from dshap.cube.reference_copy import (
+    altered_files,
+    is_finished,
+    is_packed,
+    mark_of,
+    receipts_of,
+    whole_copy,
+)
+from dshap.cube.shards import Shards, index_of, shards_by
+from dshap.cube.writer import keep_files, lost_files
+from dshap.storage.folder import Folder
+
+
+def pack(path: Place) -> bool:
+    """Pack the blocks of a finished cube; False where it stays as it is.
+
+    A cube of fewer than `LEAST_BLOCKS` blocks stays, one that is damaged, and one of an earlier
+    version of dshap.  Only the holder of the store's lock may ask.
+    """
+    if not is_packed(path):
+        unpack(path)  # what a killed packing left
+        created = whole_copy(path)
+        if created is None or not is_finished(path) or altered_files(path):
+            return False
+        if n_blocks_in(created) < LEAST_BLOCKS or not any(arrays_in(created)):
+            return False
+        forms = _Forms(path, created)
+        try:
+            for span in forms.spans:
+                forms.pack(span)
+        except _NotWholeError:
+            forms.discard_packs()
+            return False
+        forms.switch()
+    _Forms(path, _plain_documents(path)).discard_blocks()
+    return True
+
+
+def unpack(path: Place) -> bool:
+    """Give each block its own files and its receipt again; False where it has them.
+
+    A block whose chunks, or whose receipt, cannot be read any more gets no receipt: the same run
+    computes it anew.  What a killed packing or unpacking left is removed.  Only the holder of the
+    store's lock may ask.
+    """
+    marks = mark_of(path)
+    if not is_packed(path) and not marks.has(PACKING):
+        return False
+    forms = _Forms(path, _plain_documents(path))
+    if is_packed(path):
+        for span in forms.spans:
+            forms.restore(span)
+        marks.put(PACKING, {})
+        marks.remove(PACKED)
+    forms.put(forms.plain)
+    marks.remove(PACKING)
+    forms.discard_packs()
+    return True
+
+
+class _NotWholeError(Exception):
+    """A block has no whole receipt, or a file is not what was written."""
+
+
+@dataclass(frozen=True)
+class _Forms:
+    """The two forms of a cube: with files of one block each, and packed."""
+
+    path: Place
+    plain: Mapping[str, bytes]
+    """name -> content of the documents of the cube that is not packed."""
+
+    @property
+    def folder(self) -> Folder:
+        return Folder(self.path)
+
+    @property
+    def blocks_of_pack(self) -> int:
+        return min(n_blocks_in(self.plain), BLOCKS_OF_PACK)
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """(start, stop) of the blocks of each pack."""
+        return spans(0, n_blocks_in(self.plain), self.blocks_of_pack)
+
+    def arrays(self) -> Iterator[tuple[str, Shards, Shards]]:
+        """(name, files of one block each, packed files) of the arrays."""
+        packed = packed_documents(self.plain)
+        for name in arrays_in(self.plain):
+            file = f"{name}/{ROOT}"
+            folder = Folder(self.path / name)
+            yield name, _known(folder, self.plain[file]), _known(folder, packed[file])
+
+    def pack(self, span: tuple[int, int]) -> None:
+        """Write the packed files of these blocks, and their receipts."""
+        names = [block_name(block) for block in range(*span)]
+        kept = receipts_of(self.path)
+        receipts = {}
+        for name, receipt in kept.whole_ones(names):
+            if receipt is None:
+                raise _NotWholeError
+            receipts[name] = receipt
+        files = {}
+        for name, one, many in self.arrays():
+            own = [one.name(block) for block in range(*span)]
+            sizes = [
+                receipts[each]["files"][f"{name}/{file}"]
+                for each, file in zip(names, own, strict=True)
+            ]
+            file = many.name(span[0] // self.blocks_of_pack)
+            files[f"{name}/{file}"] = _pack_files(
+                one, many, file, dict(zip(own, sizes, strict=True))
+            )
+        kept.packs.remove(_pack_name(span))
+        kept.packs.put(_pack_name(span), packed_receipts(receipts, files))
+
+    def restore(self, span: tuple[int, int]) -> None:
+        """Write the files of each of these blocks, and its receipt, from a pack."""
+        receipts = receipts_of(self.path)
+        pack = receipts.packs.whole_one(_pack_name(span))
+        if pack is None or lost_files(self.path, pack):
+            return
+        shard = span[0] // self.blocks_of_pack
+        for name, receipt in receipts_in(pack).items():
+            block = receipt["block"]
+            contents = {}
+            try:
+                for array, one, many in self.arrays():
+                    n_chunks = one.chunks_per_file
+                    chunks = many.chunks_of(shard, (block - span[0]) * n_chunks, n_chunks)
+                    contents[f"{array}/{one.name(block)}"] = one.file_of(chunks)
+            except ValueError:
+                continue
+            files = keep_files(self.folder, contents)
+            receipts.put_over(name, {**receipt, "files": files})
+
+    def switch(self) -> None:
+        """Let the packed form be the one that is read."""
+        marks = mark_of(self.path)
+        marks.put(PACKING, {})
+        self.put(packed_documents(self.plain))
+        marks.put(PACKED, {})
+        marks.remove(PACKING)
+
+    def put(self, documents: Mapping[str, bytes]) -> None:
+        """Put the documents that are not there yet, the root last."""
+        for name in sorted(documents, key=lambda name: (name == ROOT, name)):
+            if self.folder.get(name) != documents[name]:
+                self.folder.replace(name, documents[name])
+
+    def discard_packs(self) -> None:
+        """Remove the packed files, and the receipts of packs."""
+        for name in arrays_in(self.plain):
+            Folder(self.path / name).delete("c")
+        self.folder.delete(f"{CONTAINER}/packs")
+
+    def discard_blocks(self) -> None:
+        """Remove the files of single blocks, and then their receipts, by which they are known."""
+        receipts = receipts_of(self.path)
+        blocks = [
+            block for name in receipts.single_names() if (block := block_of(name)) is not None
+        ]
+        if not blocks:
+            return
+        for name, one, _ in self.arrays():
+            Folder(self.path / name).delete_all(map(one.name, blocks))
+        receipts.folder.delete_all(receipts.file(block_name(block)) for block in blocks)
+
+
+def _pack_files(one: Shards, many: Shards, file: str, sizes: Mapping[str, int]) -> int:
+    """Write one file of an array from those of its blocks (name -> bytes); give its bytes.
+
+    They are 0, and there is no file, where all of the values are fill values.
+    """
+    if not any(sizes.values()):
+        many.folder.clear_way(file)
+        return 0
+    written: list[int] = []
+    with many.folder.writing(file) as private, open(private, "wb") as opened:
+        for name, content in zip(sizes, one.folder.map(one.folder.get, sizes), strict=True):
+            if len(content or b"") != sizes[name]:
+                raise _NotWholeError
+            for chunk in _chunks(one, content):
+                opened.write(chunk)
+                written.append(len(chunk))
+        written += [0] * (many.chunks_per_file - len(written))
+        opened.write(index_of(written))
+        return opened.tell()
+
+
+def _chunks(shards: Shards, content: bytes | None) -> Sequence[bytes | memoryview]:
+    """The encoded chunks of a file; one of fill values only is empty."""
+    try:
+        return [chunk or b"" for chunk in shards.chunks_in(content)]
+    except ValueError as error:
+        raise _NotWholeError from error
+
+
+def _plain_documents(path: Place) -> dict[str, bytes]:
+    """name -> content of the documents of a cube, as they were before it was packed."""
+    found = dict(_documents(Folder(path), ""))
+    return {**found, **unpacked_documents(found)}
+
+
+def _documents(store: Folder, room: str) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of the documents of a group and of all in it."""
+    content = store.get(f"{room}{ROOT}")
+    if content is None:
+        return
+    yield f"{room}{ROOT}", content
+    if json.loads(content)["node_type"] == "group":
+        for name in Folder(store.path / room).list():
+            yield from _documents(store, f"{room}{name}/")
+
+
+def _known(folder: Folder, document: bytes) -> Shards:
+    """The files of an array with this document."""
+    found = shards_by(folder, document)
+    if found is None:
+        raise DamagedError(
+            f"{folder.path} is not an array as dshap creates it: dshap verify says more"
+        )
+    return found
+
+
+def _pack_name(span: tuple[int, int]) -> str:
+    """The name of the receipts of the blocks start..stop."""
+    return f"blocks-{span[0]:08d}-{span[1] - 1:08d}"
