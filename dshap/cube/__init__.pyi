@@ -22,6 +22,7 @@ from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.named_cubes import cube_paths, named_cubes
 from dshap.cube.notes import read_notes
 from dshap.cube.pace import BlockTimes, Pace
+from dshap.cube.packing import pack, unpack
 from dshap.cube.progress import CubeStatus, cube_status
 from dshap.cube.reader import (
     empty_cube,
@@ -30,6 +31,7 @@ from dshap.cube.reader import (
     open_cube,
     row_key,
 )
+from dshap.cube.receipts import is_packed
 from dshap.cube.reference_copy import (
     awaits_shards,
     has_copy,
@@ -91,6 +93,7 @@ __all__ = [
     "holds_run",
     "is_finished",
     "is_learned",
+    "is_packed",
     "holds_runs_alone",
     "is_left",
     "kept_row",
@@ -102,6 +105,7 @@ __all__ = [
     "may_prepare",
     "named_cubes",
     "open_cube",
+    "pack",
     "read_job",
     "read_notes",
     "read_plan",
@@ -120,6 +124,7 @@ __all__ = [
     "store_parts",
     "stored_importance",
     "unmark_learned",
+    "unpack",
     "verify_cube",
     "verify_store",
 ]

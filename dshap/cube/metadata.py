@@ -69,7 +69,11 @@ def known_facts(path: Place) -> ArrayFacts:
     return found
 
 
+def blocks_of_file(path: Place) -> int:
+    """The blocks in a file of the cube at `path`: one, unless it is packed."""
+    return known_facts(path / "blocks" / "count").grid[0]
+
+
 def block_rows(path: Place) -> int:
-    """The rows of a block of the cube at `path`; a file of a packed cube holds many blocks."""
-    blocks_of_file = known_facts(path / "blocks" / "count").grid[0]
-    return known_facts(path / "status").grid[0] // blocks_of_file
+    """The rows of a block of the cube at `path`."""
+    return known_facts(path / "status").grid[0] // blocks_of_file(path)

@@ -53,6 +53,7 @@ def packed_documents(documents: Mapping[str, bytes]) -> dict[str, bytes]:
         f"{name}/{ROOT}": _packed(documents[f"{name}/{ROOT}"], n_blocks)
         for name in arrays_in(documents)
     }
+    changed |= _listed_again(documents, changed)
     members = {
         name.removesuffix(f"/{ROOT}"): json.loads(content)
         for name, content in {**documents, **changed}.items()
@@ -77,7 +78,22 @@ def unpacked_documents(documents: Mapping[str, bytes]) -> dict[str, bytes]:
             and separator_of(document) == IN_PACKS
         ):
             found[name] = _unpacked(document, n_blocks, is_by_row=not name.startswith("blocks/"))
+    found |= _listed_again(documents, found)
     return {name: content for name, content in found.items() if content != documents[name]}
+
+
+def _listed_again(documents: Mapping[str, bytes], changed: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The documents of groups below the root that list their members, with those that are changed."""
+    found = {}
+    for name, content in documents.items():
+        if name.endswith(f"/{ROOT}") and CONSOLIDATED.encode() in content:
+            document = json.loads(content)
+            members = document[CONSOLIDATED]["metadata"]
+            for member in members:
+                file = f"{name.removesuffix(ROOT)}{member}/{ROOT}"
+                members[member] = json.loads(changed.get(file, documents[file]))
+            found[name] = json.dumps(document).encode()
+    return found
 
 
 def unpacked_root(content: bytes) -> bytes:

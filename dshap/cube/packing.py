@@ -19,19 +19,27 @@ from dshap.core.errors import DamagedError
 from dshap.core.places import Place
 from dshap.core.rows import spans
 from dshap.cube.creation import CONTAINER, ROOT
+from dshap.cube.opening import keep_opening
 from dshap.cube.packed_documents import (
     BLOCKS_OF_PACK,
+    GROWING,
     LEAST_BLOCKS,
     arrays_in,
     n_blocks_in,
     packed_documents,
     unpacked_documents,
 )
-from dshap.cube.receipts import PACKED, PACKING, block_name, block_of, packed_receipts, receipts_in
+from dshap.cube.receipts import (
+    PACKED,
+    PACKING,
+    block_name,
+    is_packed,
+    packed_receipts,
+    receipts_in,
+)
 from dshap.cube.reference_copy import (
     altered_files,
     is_finished,
-    is_packed,
     mark_of,
     receipts_of,
     whole_copy,
@@ -42,27 +50,35 @@ from dshap.storage.folder import Folder
 
 
 def pack(path: Place) -> bool:
-    """Pack the blocks of a finished cube; False where it stays as it is.
+    """Pack the blocks of a finished cube; whether they were not packed before, and are now.
 
     A cube of fewer than `LEAST_BLOCKS` blocks stays, one that is damaged, and one of an earlier
     version of dshap.  Only the holder of the store's lock may ask.
     """
-    if not is_packed(path):
-        unpack(path)  # what a killed packing left
-        created = whole_copy(path)
-        if created is None or not is_finished(path) or altered_files(path):
-            return False
-        if n_blocks_in(created) < LEAST_BLOCKS or not any(arrays_in(created)):
-            return False
-        forms = _Forms(path, created)
-        try:
-            for span in forms.spans:
-                forms.pack(span)
-        except _NotWholeError:
-            forms.discard_packs()
-            return False
-        forms.switch()
-    _Forms(path, _plain_documents(path)).discard_blocks()
+    is_new = not is_packed(path) and _pack_blocks(path)
+    if is_packed(path):
+        keep_opening(path)
+        mark_of(path).remove(PACKING)
+        _Forms(path, _plain_documents(path)).discard_blocks()
+    return is_new
+
+
+def _pack_blocks(path: Place) -> bool:
+    """Pack a cube that is not packed, unless it has to stay as it is."""
+    unpack(path)  # what a killed packing left
+    created = whole_copy(path)
+    if created is None or not is_finished(path) or altered_files(path):
+        return False
+    if n_blocks_in(created) < LEAST_BLOCKS or not any(arrays_in(created)):
+        return False
+    forms = _Forms(path, created)
+    try:
+        for span in forms.spans:
+            forms.pack(span)
+    except _NotWholeError:
+        forms.discard_packs()
+        return False
+    forms.switch()
     return True
 
 
@@ -170,7 +186,6 @@ class _Forms:
         marks.put(PACKING, {})
         self.put(packed_documents(self.plain))
         marks.put(PACKED, {})
-        marks.remove(PACKING)
 
     def put(self, documents: Mapping[str, bytes]) -> None:
         """Put the documents that are not there yet, the root last."""
@@ -185,16 +200,13 @@ class _Forms:
         self.folder.delete(f"{CONTAINER}/packs")
 
     def discard_blocks(self) -> None:
-        """Remove the files of single blocks, and then their receipts, by which they are known."""
+        """Remove the files of single blocks, and their receipts."""
+        for name in arrays_in(self.plain):
+            files = Folder(self.path / name)
+            files.delete_all(file for file in files.list() if file.startswith(f"c{GROWING}"))
         receipts = receipts_of(self.path)
-        blocks = [
-            block for name in receipts.single_names() if (block := block_of(name)) is not None
-        ]
-        if not blocks:
-            return
-        for name, one, _ in self.arrays():
-            Folder(self.path / name).delete_all(map(one.name, blocks))
-        receipts.folder.delete_all(receipts.file(block_name(block)) for block in blocks)
+        singles = [name for name in receipts.single_names() if receipts.pack_of(name)]
+        receipts.folder.delete_all(map(receipts.file, singles))
 
 
 def _pack_files(one: Shards, many: Shards, file: str, sizes: Mapping[str, int]) -> int:

@@ -23,6 +23,7 @@ from dshap.cube.layout import decoded, reading, refuse_foreign
 from dshap.cube.metadata import block_rows
 from dshap.cube.named_cubes import cubes_in
 from dshap.cube.notes import read_notes
+from dshap.cube.opening import Opening, packed_opening
 from dshap.cube.reference_copy import receipts_of, refuse_altered
 from dshap.cube.zarr_stores import stored_array, stored_dataset, stored_group
 from dshap.storage.folder import Folder
@@ -88,20 +89,31 @@ def open_cube(store: str | Place, *, index: bool = False) -> xr.Dataset:
     """
     path = cube_at(as_place("store", store))
     (index,) = checked(index=index)
-    _refuse_unreadable(path)
+    opening = _opening_of(path)
     with reading(path):
-        tile = stored_array(path / "attribution").shards
-        cube = _opened(path, {"instance": tile[0] if tile else -1})
+        cube = _opened(path, opening, {"instance": opening.rows_at_once})
     if index:
-        return _indexed(cube, key_names(path))
+        return _indexed(cube, _keys_of(cube))
     return cube
 
 
 def read_cube(path: Place) -> xr.Dataset:
     """The cube at `path` in memory, as `open_cube` gives it lazily."""
+    opening = _opening_of(path)
+    with reading(path):
+        return _opened(path, opening, None).load()
+
+
+def _opening_of(path: Place) -> Opening:
+    """What it takes to open the cube at `path`, or the errors of `open_cube`."""
+    packed = packed_opening(path)
+    if packed is not None:
+        return packed
     _refuse_unreadable(path)
     with reading(path):
-        return _opened(path, None).load()
+        columns = [array.basename for array in kept_arrays(path).values()]
+        tile = stored_array(path / "attribution").shards
+        return Opening({}, read_notes(path), columns, tile[0] if tile else -1)
 
 
 def _refuse_unreadable(path: Place) -> None:
@@ -116,13 +128,15 @@ def _refuse_unreadable(path: Place) -> None:
     refuse_foreign(path)
 
 
-def _opened(path: Place, chunks: dict[str, int] | None) -> xr.Dataset:
+def _opened(path: Place, opening: Opening, chunks: dict[str, int] | None) -> xr.Dataset:
     """The cube at `path`, in lazy chunks; where `chunks` is None, without any."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*does not have a Zarr V3 specification.*")
-        cube = stored_dataset(path, chunks)
-    cube = _beside_columns(cube.drop_vars(CONTAINER), path, chunks)
-    keys = key_names(path)
+        cube = stored_dataset(path, chunks, opening.known).drop_vars(CONTAINER)
+        if opening.columns:
+            rows = stored_dataset(path / "rows", chunks, opening.known_of("rows"))
+            cube = cube.assign({f"{ROW_PREFIX}{name}": rows[name] for name in opening.columns})
+    keys = _keys_of(cube)
     # keys come last, in their given order
     ordered = [*sorted(str(name) for name in cube.coords if name not in keys), *keys]
     cube = cube.drop_vars(ordered).assign_coords({name: cube[name] for name in ordered})
@@ -134,21 +148,13 @@ def _opened(path: Place, chunks: dict[str, int] | None) -> xr.Dataset:
     if "instance" not in cube["base_value"].dims:
         cube["base_value"] = cube["base_value"].load()
     return cube.assign_attrs(
-        {name: json.dumps(note, sort_keys=True) for name, note in read_notes(path).items()}
+        {name: json.dumps(note, sort_keys=True) for name, note in opening.notes.items()}
     )
 
 
-def _beside_columns(cube: xr.Dataset, path: Place, chunks: dict[str, int] | None) -> xr.Dataset:
-    """A cube with the explained columns that its store keeps, as lazy variables `row_COLUMN`."""
-    kept = kept_arrays(path)
-    if not kept:
-        return cube
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*does not have a Zarr V3 specification.*")
-        rows = stored_dataset(path / "rows", chunks)
-    return cube.assign(
-        {f"{ROW_PREFIX}{array.basename}": rows[array.basename] for array in kept.values()}
-    )
+def _keys_of(cube: xr.Dataset) -> list[str]:
+    """The variables of the key columns of an opened cube, in the order of the key."""
+    return str(cube["attribution"].encoding.get("coordinates", "")).split()
 
 
 def _indexed(cube: xr.Dataset, keys: list[str]) -> xr.Dataset:

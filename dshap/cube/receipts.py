@@ -10,6 +10,9 @@ from typing import Any
 
 from dshap.core.errors import DshapError
 from dshap.core.places import Place
+from dshap.cube.creation import CONTAINER
+from dshap.cube.metadata import blocks_of_file
+from dshap.storage.folder import Folder
 from dshap.storage.sealed_files import ReceiptFolder
 
 BLOCK = re.compile(r"block-(\d{8,})")
@@ -19,6 +22,8 @@ PACK = re.compile(r"blocks-(\d{8,})-(\d{8,})")
 PACKED = "packed"
 PACKING = "packing"
 """The marks of a cube that is packed, and of one that has both forms: see `dshap.cube.packing`."""
+PACKED_FILE = f"{PACKED}.json"
+PACKING_FILE = f"{PACKING}.json"
 RECENT_PACKS = 2
 """The packs whose receipts are in memory: who asks for blocks in order reads each pack once."""
 
@@ -36,6 +41,17 @@ def block_of(name: str) -> int | None:
     return int(found[1])
 
 
+def is_packed(path: Place) -> bool:
+    """Whether the blocks of the cube at `path` are packed: see `dshap.cube.packing`.
+
+    A cube that lost its mark is known by its packs and the document of an array.
+    """
+    names = Folder(path / CONTAINER).list()
+    if PACKED_FILE in names:
+        return True
+    return "packs" in names and PACKING_FILE not in names and blocks_of_file(path) > 1
+
+
 class BlockReceipts(ReceiptFolder):
     """The receipts of the finished blocks of a cube, packed or not.
 
@@ -50,13 +66,13 @@ class BlockReceipts(ReceiptFolder):
     def __init__(self, state: Place) -> None:
         super().__init__(state / "receipts")
         self.packs = ReceiptFolder(state / "packs")
-        self._marks = ReceiptFolder(state)
+        self._cube = state.parent
         self._content = lru_cache(RECENT_PACKS)(self.packs.whole_one)
 
     @cached_property
     def _spans(self) -> list[tuple[int, int, str]]:
         """(first block, last block, name) of the packs, in order; none of a cube that is not packed."""
-        if not self._marks.has(PACKED):
+        if not is_packed(self._cube):
             return []
         found = ((PACK.fullmatch(name), name) for name in self.packs.names())
         return sorted((int(each[1]), int(each[2]), name) for each, name in found if each)

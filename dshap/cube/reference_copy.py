@@ -19,7 +19,7 @@ from dshap.core.places import Place
 from dshap.core.records import Record
 from dshap.cube.creation import CONTAINER, ROOT, creation_at
 from dshap.cube.packed_documents import packed_documents, unpacked_root
-from dshap.cube.receipts import PACKED, PACKING, BlockReceipts
+from dshap.cube.receipts import PACKING_FILE, BlockReceipts, is_packed
 from dshap.storage.folder import Folder
 from dshap.storage.sealed_files import NO_FILE, ReceiptFolder, StateFolder
 
@@ -46,11 +46,6 @@ def states_of(path: Place, prepared: Place | None = None) -> StateFolder:
 def receipts_of(path: Place) -> BlockReceipts:
     """The receipts of the cube at `path`, one for each finished block."""
     return BlockReceipts(path / CONTAINER)
-
-
-def is_packed(path: Place) -> bool:
-    """Whether the blocks of the cube at `path` are packed: see `dshap.cube.packing`."""
-    return mark_of(path).has(PACKED)
 
 
 def failures_of(path: Place) -> ReceiptFolder:
@@ -201,10 +196,9 @@ def _altered(path: Place, expected: Mapping[str, tuple[bytes, ...]]) -> list[str
 def expected_files(path: Place, created: Mapping[str, bytes]) -> dict[str, tuple[bytes, ...]]:
     """name of a created file -> the contents that it may have now: two while the cube is packed."""
     if is_packed(path):
-        return {
-            name: (content,) for name, content in {**created, **packed_documents(created)}.items()
-        }
-    if mark_of(path).has(PACKING):
+        whole = {**created, **packed_documents(created)}
+        return {name: (content,) for name, content in whole.items()}
+    if mark_of(path).folder.has_file(PACKING_FILE):
         packed = packed_documents(created)
         return {name: (content, packed.get(name, content)) for name, content in created.items()}
     return {name: (content,) for name, content in created.items()}

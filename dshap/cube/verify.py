@@ -26,8 +26,9 @@ from dshap.cube.current import (
 )
 from dshap.cube.importance import largest_residual
 from dshap.cube.layout import dims_of
+from dshap.cube.opening import keep_opening
 from dshap.cube.packing import pack, unpack
-from dshap.cube.receipts import block_name
+from dshap.cube.receipts import PACKED, PACKED_FILE, block_name, is_packed
 from dshap.cube.reference_copy import (
     COPY,
     DESCRIPTION,
@@ -225,6 +226,8 @@ def repair(path: Place) -> list[Damage]:
         new = [damage for damage in _reparable(path) if damage not in damages]
     if is_left(damages):
         mark_of(path).remove(FINISHED)
+    elif is_packed(path):
+        keep_opening(path)
     return damages
 
 
@@ -360,6 +363,8 @@ def _sealed(path: Place, names: Container[str]) -> Iterator[Damage]:
     mark = mark_of(path)
     if MARK in names and (what := mark.damage(FINISHED)):
         yield Damage("the list of what the run left", what, (MARK,))
+    if is_packed(path) and (what := mark.damage(PACKED)):
+        yield Damage(f"{CONTAINER}/{PACKED_FILE}", what, is_orphan=True)
     if PREPARED in names and (what := description_of(path).damage(DESCRIPTION)):
         yield Damage(PREPARED, what, (PREPARED,))
 

@@ -24,8 +24,8 @@ from dshap.cube.carrying import (
 )
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.metadata import known_facts
-from dshap.cube.receipts import block_name
-from dshap.cube.reference_copy import failures_of, is_packed, notes_of, receipts_of
+from dshap.cube.receipts import block_name, is_packed
+from dshap.cube.reference_copy import failures_of, notes_of, receipts_of
 from dshap.cube.shards import Shards, shards_of
 from dshap.cube.summary import block_sums
 from dshap.cube.whole_arrays import whole_array

@@ -38,6 +38,7 @@ from dshap.cube import (
     holds_run,
     is_finished,
     is_learned,
+    is_packed,
     largest_residual,
     mark_finished,
     mark_learned,
@@ -46,6 +47,7 @@ from dshap.cube import (
     renew_cube,
     states_of,
     unmark_learned,
+    unpack,
 )
 from dshap.cube.creation import clear_orphans, creation_at
 from dshap.engine import Failure, Plan
@@ -270,12 +272,14 @@ class Explanation:
         Raises
         ------
         NotLearnedError
-            Not all is learned that the rows are explained by.
+            Not all is learned that the rows are explained by, or the cube has to be unpacked first.
         WalltimeError
             The first of these blocks would not end before the deadline, or has not ended at it.
         """
         if self.is_complete:
             return self
+        if is_packed(self.path):
+            raise NotLearnedError(f"{self.path} is packed, and blocks of it are left")
         attributor = self._attributor(session)
         evaluation = self.work.evaluation(attributor)
         in_time: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
@@ -301,6 +305,8 @@ class Explanation:
             return self
         attributor = self._attributor(session)
         clear_orphans(self.path, UNFINISHED_S)
+        if not self.is_complete:
+            unpack(self.path)
         for line in drop_lost_blocks(self.path):
             session.progress.say(line)
         endings = self.work.cube.endings()
@@ -353,6 +359,7 @@ class Explanation:
     def _begun(self, session: Session) -> Iterator[None]:
         """Create the store, or mend what is there; learn in this block."""
         is_new = self.create()
+        unpack(self.path)
         for name in self.work.states.store.mend():
             session.progress.say(f"state {name} is damaged: it is computed again")
         if self.probes is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dshap.core.errors import FailedBlocksError, NotLearnedError
 from dshap.core.rows import runs_of_neighbours
-from dshap.cube import read_run
+from dshap.cube import pack, read_run
 from dshap.engine import Failure
 from dshap.engine.block_time import Deadline
 from dshap.engine.walltimes import deadline_of
@@ -23,7 +23,7 @@ from dshap.steps.opened import OpenedJob
 from dshap.steps.results import ExplanationResult
 from dshap.steps.scope import OneExplanation, Phase
 from dshap.steps.shards import BlocksOfShard, Shard
-from dshap.steps.step import Step
+from dshap.steps.step import Act, Step
 from dshap.steps.under_way import RunUnderWay
 
 
@@ -34,6 +34,14 @@ def steps_of_explanation(
     yield ExplainRows(run, opened, explanation, explain.name)
     if explain.n_quality_rows is not None and run.results[explain.name].failure is None:
         yield MeasureQuality(run, opened, explanation, explain)
+    yield Act(Phase.FINISH, lambda: _pack(run, explanation))
+
+
+def _pack(run: RunUnderWay, explanation: Explanation) -> None:
+    """Pack the files of many blocks into few."""
+    if pack(explanation.path):
+        n_blocks = explanation.plan.n_instance_tiles
+        run.progress.say(f"{explanation.path}: {n_blocks:,} blocks are packed into fewer files")
 
 
 class ExplainRows(Step):

@@ -25,8 +25,8 @@ from dshap.cube import (
     verify_cube,
 )
 from dshap.cube.progress import FailedRows
-from dshap.cube.shards import Shards
 from dshap.cube.receipts import block_name
+from dshap.cube.shards import Shards
 from dshap.storage.sealed_files import ReceiptFolder
 from tests.cube.cubes import KEYS, N_ROWS, TILE, block_of, bytes_of, make_cube, phi_of
 

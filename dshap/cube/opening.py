@@ -1,0 +1,128 @@
+"""What it takes to open a cube: of a packed one all of it lies in two files.
+
+A cube has a document for each array, names of features and outputs, base values and notes: dozens of
+small files, which cost dozens of requests in a bucket.  The root document of a packed cube lists the
+others, and its mark `packed` holds the content of the small files.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dshap.core.places import Place
+from dshap.cube.creation import ROOT
+from dshap.cube.metadata import block_rows, known_facts
+from dshap.cube.notes import read_notes
+from dshap.cube.packed_documents import CONSOLIDATED
+from dshap.cube.receipts import PACKED
+from dshap.cube.reference_copy import mark_of, notes_of
+from dshap.storage.folder import Folder
+from dshap.storage.sealed_files import ReceiptFolder
+from dshap.storage.seals import begun_digest
+
+SMALL = ("base_value", "feature", "feature_other", "output")
+"""The arrays that every opening reads."""
+ROWS = f"rows/{ROOT}"
+"""The document of the group of the explained columns."""
+READ_AT_ONCE = 8 << 20
+"""About the bytes of attributions in a lazy chunk of a packed cube: a chunk costs dask a microsecond."""
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What is known of a cube before its arrays are opened."""
+
+    known: Mapping[str, bytes]
+    """name -> content of its small files, the root document among them; empty if it is not packed."""
+    notes: Mapping[str, Any]
+    columns: Sequence[str]
+    """The variables of the kept columns, in their order."""
+    rows_at_once: int
+    """The rows of a lazy chunk: whole blocks."""
+
+    def known_of(self, group: str) -> dict[str, bytes]:
+        """The known files of a group, by their names in it."""
+        room = f"{group}/"
+        return {
+            name.removeprefix(room): content
+            for name, content in self.known.items()
+            if name.startswith(room)
+        }
+
+
+def packed_opening(path: Place) -> Opening | None:
+    """The opening of the cube at `path`, in one round of requests.
+
+    None where it is not packed, or its root document is not the one that was written.
+    """
+    folder = Folder(path)
+    notes = notes_of(path)
+    asked: tuple[Callable[[], Any], ...] = (
+        lambda: folder.get(ROOT),
+        lambda: mark_of(path).whole_one(PACKED),
+        notes.folder.versions,
+    )
+    root, mark, versions = folder.map(lambda ask: ask(), asked)
+    if root is None or not mark or mark.get("root") != _digest(root):
+        return None
+    files = {name: b64decode(content) for name, content in mark["files"].items()}
+    columns = list(json.loads(files[ROWS])[CONSOLIDATED]["metadata"]) if ROWS in files else []
+    known = {ROOT: root, **files}
+    return Opening(known, _notes(notes, mark["notes"], versions), columns, mark["rows_at_once"])
+
+
+def keep_opening(path: Place) -> None:
+    """Write what it takes to open a packed cube, unless the same is there."""
+    content = _of_packed(path)
+    marks = mark_of(path)
+    if not marks.holds(PACKED, content):
+        marks.put_over(PACKED, content)
+
+
+def _of_packed(path: Place) -> dict[str, Any]:
+    folder = Folder(path)
+    names = [*(f"{name}/c/0" for name in SMALL), ROWS]
+    facts = known_facts(path / "attribution")
+    rows = block_rows(path)
+    block_bytes = 8 * rows * math.prod(facts.shape[1:])
+    n_blocks = min(max(READ_AT_ONCE // block_bytes, 1), facts.grid[0] // rows)
+    notes = read_notes(path)
+    versions = notes_of(path).folder.versions()
+    return {
+        "root": _digest(folder.get(ROOT) or b""),
+        "rows_at_once": rows * n_blocks,
+        "files": {
+            name: b64encode(content).decode()
+            for name in names
+            if (content := folder.get(name)) is not None
+        },
+        "notes": {
+            name: [versions[notes_of(path).file(name)], record] for name, record in notes.items()
+        },
+    }
+
+
+def _notes(
+    folder: ReceiptFolder, kept: Mapping[str, Any], versions: Mapping[str, str]
+) -> dict[str, Any]:
+    """name -> note: as it was kept, or read anew where it was written since."""
+    found = {}
+    for file, version in versions.items():
+        name = file.removesuffix(folder.suffix)
+        known, record = kept.get(name, (None, None))
+        if known != version:
+            record = folder.whole_one(name)
+        if record is not None:
+            found[name] = record
+    return found
+
+
+def _digest(content: bytes) -> str:
+    digest = begun_digest()
+    digest.update(content)
+    return digest.hexdigest()
