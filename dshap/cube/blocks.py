@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.errors import MovedFilesError
 from dshap.core.late import zarr
 from dshap.core.places import Place, place_of
 from dshap.core.records import FloatArray
+from dshap.cube.array_rows import ArrayRows
 from dshap.cube.arrays import read_run
 from dshap.cube.current import cube_at
 from dshap.cube.layout import decoded, reading
 from dshap.cube.metadata import block_rows
 from dshap.cube.reader import kept_arrays, key_arrays
 from dshap.cube.reference_copy import receipts_of
-from dshap.cube.shards import Shards, shards_of
 from dshap.cube.writer import SUMMARIES, lost_files
 from dshap.cube.zarr_stores import place_of_array, stored_array
 from dshap.storage.folder import Folder
@@ -35,7 +34,7 @@ class CubeArrays:
             self.keys = key_arrays(path)
             self.columns = kept_arrays(path)
         self._arrays: dict[str, zarr.Array[Any]] = {}
-        self._shards: dict[Place, Shards | None] = {}
+        self._rows: dict[Place, ArrayRows] = {}
 
     @cached_property
     def features(self) -> tuple[str, ...]:
@@ -121,23 +120,9 @@ class CubeArrays:
     def _rows_of(self, array: zarr.Array[Any], rows: slice) -> NDArray[Any]:
         start, stop, _ = rows.indices(array.shape[0])
         place = place_of_array(array)
-        try:
-            found = self._by_shards(place, start, stop)
-        except MovedFilesError:  # packed or unpacked since it was opened
-            self._shards.pop(place)
-            found = self._by_shards(place, start, stop)
-        if found is None:
-            return np.asarray(array[rows])
-        return found
-
-    def _by_shards(self, place: Place, start: int, stop: int) -> NDArray[Any] | None:
-        """Rows of an array by its files; None where these are damaged, or not as dshap writes them."""
-        if place not in self._shards:
-            self._shards[place] = shards_of(place)
-        shards = self._shards[place]
-        if shards is None:
-            return None
-        return shards.read(start, stop)
+        if place not in self._rows:
+            self._rows[place] = ArrayRows(place)
+        return self._rows[place].read(start, stop)
 
     def _array(self, name: str) -> zarr.Array[Any]:
         with reading(self.path):
@@ -234,7 +219,10 @@ class FinishedBlock:
     def summary(self) -> Mapping[str, NDArray[Any]]:
         """Sums over the good rows of the block, their count, and the largest residual (k,)."""
         return {
-            name.removeprefix("blocks/"): self.cube.read(name, self.index) for name in SUMMARIES
+            name.removeprefix("blocks/"): self.cube.read_rows(
+                name, slice(self.index, self.index + 1)
+            )[0]
+            for name in SUMMARIES
         }
 
 

@@ -38,7 +38,7 @@ class CheckedStore(WrapperStore[Store]):
     store : the store of Zarr that reads them
     place : the place of its files
     token : a text that tells this store from another one at the same place
-    known : key -> content of files that are in memory
+    known : key -> content of files that are in memory: all documents of a group, where there are any
     """
 
     def __init__(
@@ -84,6 +84,15 @@ class CheckedStore(WrapperStore[Store]):
     ) -> AsyncGenerator[tuple[str, Buffer | None], None]:
         async for found in Store._get_many(self, requests):
             yield found
+
+    async def list_dir(self, prefix: str) -> AsyncGenerator[str, None]:
+        room = f"{prefix.rstrip('/')}/".lstrip("/")
+        inside = [key.removeprefix(room) for key in self.known if key.startswith(room)]
+        if not inside:
+            async for name in super().list_dir(prefix):
+                yield name
+        for name in dict.fromkeys(key.partition("/")[0] for key in inside):
+            yield name
 
     def _refuse_moved(self, key: str) -> None:
         """Raise a `MovedFilesError` if the document of an array names its chunks otherwise by now."""

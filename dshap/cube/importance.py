@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dshap.core.late import xr
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
+from dshap.cube.array_rows import whole_array
 from dshap.cube.layout import reading, refuse_foreign
 from dshap.cube.metadata import known_facts
 from dshap.cube.receipts import block_name
@@ -22,7 +23,6 @@ from dshap.cube.summary import (
     named_means,
     share_of_coalitions,
 )
-from dshap.cube.whole_arrays import whole_array
 
 
 @dataclass(frozen=True)

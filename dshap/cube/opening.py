@@ -27,8 +27,8 @@ from dshap.storage.seals import begun_digest
 
 SMALL = ("base_value", "feature", "feature_other", "output")
 """The arrays that every opening reads."""
-ROWS = f"rows/{ROOT}"
-"""The document of the group of the explained columns."""
+ROWS = "rows/"
+"""The beginning of the names of the explained columns."""
 READ_AT_ONCE = 8 << 20
 """About the bytes of attributions in a lazy chunk of a packed cube: a chunk costs dask a microsecond."""
 
@@ -70,9 +70,11 @@ def packed_opening(path: Place) -> Opening | None:
     root, mark, versions = folder.map(lambda ask: ask(), asked)
     if root is None or not mark or mark.get("root") != _digest(root):
         return None
-    files = {name: b64decode(content) for name, content in mark["files"].items()}
-    columns = list(json.loads(files[ROWS])[CONSOLIDATED]["metadata"]) if ROWS in files else []
-    known = {ROOT: root, **files}
+    members = json.loads(root)[CONSOLIDATED]["metadata"]
+    known = {ROOT: root}
+    known |= {f"{name}/{ROOT}": json.dumps(member).encode() for name, member in members.items()}
+    known |= {name: b64decode(content) for name, content in mark["files"].items()}
+    columns = [name.removeprefix(ROWS) for name in members if name.startswith(ROWS)]
     return Opening(known, _notes(notes, mark["notes"], versions), columns, mark["rows_at_once"])
 
 
@@ -86,7 +88,6 @@ def keep_opening(path: Place) -> None:
 
 def _of_packed(path: Place) -> dict[str, Any]:
     folder = Folder(path)
-    names = [*(f"{name}/c/0" for name in SMALL), ROWS]
     facts = known_facts(path / "attribution")
     rows = block_rows(path)
     block_bytes = 8 * rows * math.prod(facts.shape[1:])
@@ -98,7 +99,7 @@ def _of_packed(path: Place) -> dict[str, Any]:
         "rows_at_once": rows * n_blocks,
         "files": {
             name: b64encode(content).decode()
-            for name in names
+            for name in (f"{each}/c/0" for each in SMALL)
             if (content := folder.get(name)) is not None
         },
         "notes": {

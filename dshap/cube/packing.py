@@ -167,11 +167,12 @@ class _Forms:
         if pack is None or lost_files(self.path, pack):
             return
         shard = span[0] // self.blocks_of_pack
+        arrays = [*self.arrays()]
         for name, receipt in receipts_in(pack).items():
             block = receipt["block"]
             contents = {}
             try:
-                for array, one, many in self.arrays():
+                for array, one, many in arrays:
                     n_chunks = one.chunks_per_file
                     chunks = many.chunks_of(shard, (block - span[0]) * n_chunks, n_chunks)
                     contents[f"{array}/{one.name(block)}"] = one.file_of(chunks)

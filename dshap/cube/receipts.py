@@ -67,7 +67,7 @@ class BlockReceipts(ReceiptFolder):
         super().__init__(state / "receipts")
         self.packs = ReceiptFolder(state / "packs")
         self._cube = state.parent
-        self._content = lru_cache(RECENT_PACKS)(self.packs.whole_one)
+        self._content = lru_cache(RECENT_PACKS)(self._receipts_of_pack)
 
     @cached_property
     def _spans(self) -> list[tuple[int, int, str]]:
@@ -122,7 +122,10 @@ class BlockReceipts(ReceiptFolder):
         pack = self.pack_of(name)
         if pack is None:
             return super().whole_one(name)
-        return receipts_in(self._content(pack)).get(name)
+        return self._content(pack).get(name)
+
+    def _receipts_of_pack(self, pack: str) -> dict[str, dict[str, Any]]:
+        return receipts_in(self.packs.whole_one(pack))
 
     def damage(self, name: str) -> str | None:
         pack = self.pack_of(name)

@@ -198,7 +198,7 @@ def expected_files(path: Place, created: Mapping[str, bytes]) -> dict[str, tuple
     if is_packed(path):
         whole = {**created, **packed_documents(created)}
         return {name: (content,) for name, content in whole.items()}
-    if mark_of(path).folder.has_file(PACKING_FILE):
+    if PACKING_FILE in Folder(path / CONTAINER).list():
         packed = packed_documents(created)
         return {name: (content, packed.get(name, content)) for name, content in created.items()}
     return {name: (content,) for name, content in created.items()}

@@ -145,10 +145,12 @@ class Shards:
 
         The first row of the file is `begin` in them.
         """
+        first = max(-begin // self.chunk_rows, 0)
+        last = -((begin - n_rows) // self.chunk_rows)
         return [
             (begin + place * self.chunk_rows, offset, size)
-            for place, (offset, size) in enumerate(index.tolist())
-            if offset != NO_OFFSET and -self.chunk_rows < begin + place * self.chunk_rows < n_rows
+            for place, (offset, size) in enumerate(index[first:last].tolist(), first)
+            if offset != NO_OFFSET
         ]
 
     def _place_all(

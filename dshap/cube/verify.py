@@ -6,14 +6,16 @@ import contextlib
 import json
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
 from dshap.core.errors import UncheckableError, UnreachableError
 from dshap.core.late import zarr
 from dshap.core.places import Place
 from dshap.core.records import digest_of
+from dshap.cube.array_rows import ArrayRows, whole_array
 from dshap.cube.arrays import is_described, is_job_store, read_job, read_run
 from dshap.cube.creation import CONTAINER, ROOT, clear_orphans
 from dshap.cube.current import (
@@ -56,7 +58,7 @@ from dshap.cube.reference_copy import (
     whole_copy,
 )
 from dshap.cube.writer import SUMMARIES, block_digests
-from dshap.cube.zarr_stores import stored_array, stored_group
+from dshap.cube.zarr_stores import stored_group
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone, refuse_running
 from dshap.storage.sealed_files import CreateOnlyFolder
@@ -441,18 +443,27 @@ def look_at_values(path: Place) -> Look | None:
         return None
     root = stored_group(path)
     run_digest = json.loads(str(root.attrs["dshap_run"]))["digest"]
-    arrays = {name: stored_array(path / name) for name in _names_along_instance(root)}
-    summaries = {name: stored_array(path / name) for name in SUMMARIES}
+    arrays = {name: ArrayRows(path / name) for name in _names_along_instance(root)}
+    summaries = {name: ArrayRows(path / name) for name in SUMMARIES}
     if "base_value" in arrays:
         base = {}
     else:
-        base = _digests({"base_value": stored_array(path / "base_value")}, ...)
+        base = _digests({"base_value": lambda: whole_array(path / "base_value")})
 
     def look(receipt: Mapping[str, Any]) -> tuple[list[str], bool] | None:
         if receipt["fingerprint"] != run_digest:
             return None
-        rows = slice(receipt["start"], receipt["stop"])
-        there = _digests(arrays, rows) | _digests(summaries, receipt["block"]) | base
+        block = receipt["block"]
+        there = _digests(
+            {
+                **{
+                    name: partial(rows.read, receipt["start"], receipt["stop"])
+                    for name, rows in arrays.items()
+                },
+                **{name: partial(_only, rows, block) for name, rows in summaries.items()},
+            }
+        )
+        there |= base
         digests = receipt["digests"].items()
         wrong = [name for name, digest in digests if there.get(name) != digest]
         return [name for name in wrong if name not in base], any(name in base for name in wrong)
@@ -491,14 +502,19 @@ def _receipts(path: Place, look: Look | None) -> Iterator[Damage]:
         yield Damage("base_value", f"stored values changed (against {n_bases} receipts)", SHARED)
 
 
-def _digests(arrays: Mapping[str, zarr.Array[Any]], where: Any) -> dict[str, str]:
-    """variable -> digest of its values at `where`; "" for values that cannot be read."""
-    return {name: _digest_of(name, array, where) for name, array in arrays.items()}
+def _only(rows: ArrayRows, block: int) -> NDArray[Any]:
+    """The entry of one block in an array of summaries."""
+    return rows.read(block, block + 1)[0]
 
 
-def _digest_of(name: str, array: zarr.Array[Any], where: Any) -> str:
+def _digests(read: Mapping[str, Callable[[], NDArray[Any]]]) -> dict[str, str]:
+    """variable -> digest of its values as they are read; "" for values that cannot be read."""
+    return {name: _digest_of(name, values) for name, values in read.items()}
+
+
+def _digest_of(name: str, read: Callable[[], NDArray[Any]]) -> str:
     try:
-        return block_digests({name: np.asarray(array[where])})[name]
+        return block_digests({name: read()})[name]
     except UnreachableError:
         raise
     except Exception:  # codecs raise many types on a damaged chunk; the caller names it

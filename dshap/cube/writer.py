@@ -15,6 +15,7 @@ from dshap.core.errors import DamagedError, DshapError, InputError
 from dshap.core.places import Place, place_of
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.vocabulary import Vocabulary
+from dshap.cube.array_rows import whole_array
 from dshap.cube.arrays import read_run
 from dshap.cube.carrying import (
     EXPLAINED,
@@ -28,7 +29,6 @@ from dshap.cube.receipts import block_name, is_packed
 from dshap.cube.reference_copy import failures_of, notes_of, receipts_of
 from dshap.cube.shards import Shards, shards_of
 from dshap.cube.summary import block_sums
-from dshap.cube.whole_arrays import whole_array
 from dshap.storage.folder import Folder
 
 SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")

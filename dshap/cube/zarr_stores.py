@@ -34,11 +34,12 @@ def stored_dataset(
 ) -> xr.Dataset:
     """The group at a place as a Dataset, which knows its source.
 
-    The content of `known` files (name -> content), the root document among them, is not read again.
+    The content of `known` files (name -> content), with all documents of the group, is not read
+    again.
     """
     store, path = _opened(place, known)
     found = xr.open_zarr(
-        store, group=path or None, consolidated=bool(known), chunks=chunks, zarr_format=3
+        store, group=path or None, consolidated=False, chunks=chunks, zarr_format=3
     )
     found.encoding["source"] = str(place)
     return found

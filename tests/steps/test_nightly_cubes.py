@@ -26,7 +26,7 @@ from click.testing import CliRunner
 import dshap
 from dshap.cli import cli
 from dshap.core.errors import DamagedError, EmptyTableError, InputError, StoreMismatchError
-from dshap.cube import current_of, read_run
+from dshap.cube import current_of, is_packed, read_run
 from dshap.engine import SilentProgress
 from dshap.history.key_joins import KeyJoins
 from dshap.history.row_history import NightHistory
@@ -38,6 +38,7 @@ from dshap.jobs.verification import verify_job_store
 from dshap.models.adapters.model_files import sha256_of
 from dshap.steps.opened import OpenedJob
 from dshap.warehouse.snapshot import Snapshot
+from tests.cube.test_packing import in_packs_of
 from tests.jobs.job_files import to_toml
 from tests.jobs.killed import killed_night
 from tests.processes import forked
@@ -173,6 +174,14 @@ def test_three_nights(shop):
     assert any(line.startswith("attributions, over 165 rows") for line in shown(third, shop.job()))
     shop.check()
     assert [run.is_over for run in runs_in_store(shop.folder / "store")] == [True] * 3
+
+
+def test_rows_are_carried_from_packed_cubes(shop, monkeypatch):
+    """The same three nights, each of which packs its blocks by two."""
+    in_packs_of(2, monkeypatch)
+    test_three_nights(shop)
+    cubes = [run for run in (shop.folder / "store" / "reasons").iterdir() if run.is_dir()]
+    assert [*map(is_packed, cubes)] == [True, True]
 
 
 @pytest.mark.slow
