@@ -18,7 +18,7 @@ from dshap.core.rows import column_bytes, read_columns
 from dshap.core.rules import checked
 from dshap.core.scales import scale_of
 from dshap.core.types import Design, Explained, RowReader
-from dshap.cube import empty_cube, open_cube, pack, read_job
+from dshap.cube import empty_cube, open_cube, pack_cube, read_job
 from dshap.cube.columns import category_orders, with_columns
 from dshap.cube.datasets import loaded
 from dshap.cube.methods import offer, summary_line
@@ -227,7 +227,7 @@ def explain(
         if compute and held_out is not None:
             measure(explanation, held_out, session)
         if compute and store is not None:
-            pack(path)
+            pack_cube(path)
         cube = open_cube(path) if store is not None else loaded(path)
         if keeps_columns:
             cube = with_columns(cube, read_columns(explanation.work.rows), category_orders(rows))

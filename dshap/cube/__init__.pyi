@@ -22,7 +22,7 @@ from dshap.cube.layout import TEXT, CubeLayout
 from dshap.cube.named_cubes import cube_paths, named_cubes
 from dshap.cube.notes import read_notes
 from dshap.cube.pace import BlockTimes, Pace
-from dshap.cube.packing import pack, unpack
+from dshap.cube.packing import pack_cube, unpack_cube
 from dshap.cube.progress import CubeStatus, cube_status
 from dshap.cube.reader import (
     empty_cube,
@@ -105,7 +105,7 @@ __all__ = [
     "may_prepare",
     "named_cubes",
     "open_cube",
-    "pack",
+    "pack_cube",
     "read_job",
     "read_notes",
     "read_plan",
@@ -124,7 +124,7 @@ __all__ = [
     "store_parts",
     "stored_importance",
     "unmark_learned",
-    "unpack",
+    "unpack_cube",
     "verify_cube",
     "verify_store",
 ]

@@ -1,4 +1,4 @@
-"""What it takes to open a cube: of a packed one all of it lies in two files.
+"""All that is needed to open a cube: a packed one has it in two files.
 
 A cube has a document for each array, names of features and outputs, base values and notes: dozens of
 small files, which cost dozens of requests in a bucket.  The root document of a packed cube lists the
@@ -35,7 +35,7 @@ READ_AT_ONCE = 8 << 20
 
 @dataclass(frozen=True)
 class Opening:
-    """What is known of a cube before its arrays are opened."""
+    """The facts and small files of a cube that are read before its arrays are opened."""
 
     known: Mapping[str, bytes]
     """name -> content of its small files, the root document among them; empty if it is not packed."""
@@ -79,7 +79,7 @@ def packed_opening(path: Place) -> Opening | None:
 
 
 def keep_opening(path: Place) -> None:
-    """Write what it takes to open a packed cube, unless the same is there."""
+    """Write the mark of a packed cube with its small files, unless the same is there."""
     content = _of_packed(path)
     marks = mark_of(path)
     if not marks.holds(PACKED, content):

@@ -27,7 +27,7 @@ INDEX = {
     "index_codecs": [LITTLE, {"name": "crc32c"}],
     "index_location": "end",
 }
-"""What the document of a sharded array says of the index of its files."""
+"""The entries about the index of a file in the document of a sharded array."""
 
 
 def n_blocks_in(documents: Mapping[str, bytes]) -> int:

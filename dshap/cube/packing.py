@@ -49,7 +49,7 @@ from dshap.cube.writer import keep_files, lost_files
 from dshap.storage.folder import Folder
 
 
-def pack(path: Place) -> bool:
+def pack_cube(path: Place) -> bool:
     """Pack the blocks of a finished cube; whether they were not packed before, and are now.
 
     A cube of fewer than `LEAST_BLOCKS` blocks stays, one that is damaged, and one of an earlier
@@ -65,7 +65,7 @@ def pack(path: Place) -> bool:
 
 def _pack_blocks(path: Place) -> bool:
     """Pack a cube that is not packed, unless it has to stay as it is."""
-    unpack(path)  # what a killed packing left
+    unpack_cube(path)  # what a killed packing left
     created = whole_copy(path)
     if created is None or not is_finished(path) or altered_files(path):
         return False
@@ -82,7 +82,7 @@ def _pack_blocks(path: Place) -> bool:
     return True
 
 
-def unpack(path: Place) -> bool:
+def unpack_cube(path: Place) -> bool:
     """Give each block its own files and its receipt again; False where it has them.
 
     A block whose chunks, or whose receipt, cannot be read any more gets no receipt: the same run

@@ -105,7 +105,7 @@ def read_cube(path: Place) -> xr.Dataset:
 
 
 def _opening_of(path: Place) -> Opening:
-    """What it takes to open the cube at `path`, or the errors of `open_cube`."""
+    """The opening of the cube at `path`; raises the errors of `open_cube`."""
     packed = packed_opening(path)
     if packed is not None:
         return packed

@@ -26,7 +26,7 @@ CRC_BYTES = 4
 NO_CHUNK = 2**64 - 1
 """The offset, in the index of a shard, of a chunk that holds fill values only."""
 NO_OFFSET = -1
-"""The same as a signed integer."""
+"""`NO_CHUNK` as a signed integer."""
 MOVED = "the cube was packed into other files after it was opened: open it again"
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 FIRST = (LITTLE, {"name": "bytes"}, {"name": "vlen-utf8", "configuration": {}})
@@ -209,7 +209,7 @@ class Shards:
             yield from [None] * self.chunks_per_file
             return
         view = memoryview(content)
-        index = np.array([[0, len(view)]])
+        index: NDArray[np.int64] | None = np.array([[0, len(view)]])
         if self.is_sharded:
             index = index_in(view, self.chunks_per_file)
         if index is None:

@@ -29,7 +29,7 @@ from dshap.cube.current import (
 from dshap.cube.importance import largest_residual
 from dshap.cube.layout import dims_of
 from dshap.cube.opening import keep_opening
-from dshap.cube.packing import pack, unpack
+from dshap.cube.packing import pack_cube, unpack_cube
 from dshap.cube.receipts import PACKED, PACKED_FILE, block_name, is_packed
 from dshap.cube.reference_copy import (
     COPY,
@@ -216,7 +216,7 @@ def repair(path: Place) -> list[Damage]:
         for name in clear_orphans(path)
     ]
     new = [*_unknown(path), *_reparable(path)]
-    if is_left(new) and unpack(path):  # a block of a packed cube cannot be removed alone
+    if is_left(new) and unpack_cube(path):  # a block of a packed cube cannot be removed alone
         packed = new
         new = [*_unknown(path), *_reparable(path)]
         damages += [damage for damage in packed if damage not in new]
@@ -244,7 +244,7 @@ def finish_again(path: Place) -> bool:
         return False
     was_packed = False
     if not has_copy(path):
-        was_packed = unpack(path)
+        was_packed = unpack_cube(path)
         keep_copy_again(path)
     n_blocks = _n_blocks(path)
     if not n_blocks or not set(map(block_name, range(n_blocks))) <= set(receipts_of(path).names()):
@@ -253,7 +253,7 @@ def finish_again(path: Place) -> bool:
     notes_of(path).put("additivity", note)
     mark_finished(path)
     if was_packed:
-        pack(path)
+        pack_cube(path)
     return True
 
 

@@ -47,7 +47,7 @@ from dshap.cube import (
     renew_cube,
     states_of,
     unmark_learned,
-    unpack,
+    unpack_cube,
 )
 from dshap.cube.creation import clear_orphans, creation_at
 from dshap.engine import Failure, Plan
@@ -306,7 +306,7 @@ class Explanation:
         attributor = self._attributor(session)
         clear_orphans(self.path, UNFINISHED_S)
         if not self.is_complete:
-            unpack(self.path)
+            unpack_cube(self.path)
         for line in drop_lost_blocks(self.path):
             session.progress.say(line)
         endings = self.work.cube.endings()
@@ -359,7 +359,7 @@ class Explanation:
     def _begun(self, session: Session) -> Iterator[None]:
         """Create the store, or mend what is there; learn in this block."""
         is_new = self.create()
-        unpack(self.path)
+        unpack_cube(self.path)
         for name in self.work.states.store.mend():
             session.progress.say(f"state {name} is damaged: it is computed again")
         if self.probes is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from dshap.core.errors import FailedBlocksError, NotLearnedError
 from dshap.core.rows import runs_of_neighbours
-from dshap.cube import pack, read_run
+from dshap.cube import pack_cube, read_run
 from dshap.engine import Failure
 from dshap.engine.block_time import Deadline
 from dshap.engine.walltimes import deadline_of
@@ -39,7 +39,7 @@ def steps_of_explanation(
 
 def _pack(run: RunUnderWay, explanation: Explanation) -> None:
     """Pack the files of many blocks into few."""
-    if pack(explanation.path):
+    if pack_cube(explanation.path):
         n_blocks = explanation.plan.n_instance_tiles
         run.progress.say(f"{explanation.path}: {n_blocks:,} blocks are packed into fewer files")
 

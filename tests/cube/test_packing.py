@@ -18,13 +18,13 @@ from dshap.cube import (
     finished_blocks,
     is_packed,
     open_cube,
-    pack,
+    pack_cube,
     packed_documents,
     packing,
     renew_cube,
     repair,
     row_key,
-    unpack,
+    unpack_cube,
     verify_cube,
 )
 from dshap.cube.blocks import CubeArrays
@@ -72,9 +72,9 @@ def test_a_packed_cube_has_the_same_values_and_comes_back_byte_for_byte(
     values = open_cube(path).load()
     ranking, status = feature_ranking(path), cube_status(path)
     blocks = [(block.start, block.digests, block.keys) for block in finished_blocks(path)]
-    assert pack(path)
+    assert pack_cube(path)
     assert is_packed(path)
-    assert not pack(path)
+    assert not pack_cube(path)
     assert len(contents(path)) < len(before)
     assert not any("block-" in name or "/c." in name for name in contents(path))
     xr.testing.assert_identical(open_cube(path).load(), values)
@@ -90,15 +90,15 @@ def test_a_packed_cube_has_the_same_values_and_comes_back_byte_for_byte(
             np.testing.assert_array_equal(keys[name], keys_before[name])
     times = BlockTimes.of(path)
     assert (times.tile, sorted(times.explained)) == (TILE, [0, 1, 2])
-    assert unpack(path)
-    assert not unpack(path)
+    assert unpack_cube(path)
+    assert not unpack_cube(path)
     assert contents(path) == before
 
 
 def test_xarray_alone_reads_it_from_its_root_document(tmp_path, blocks_of_pack):
     path = made(tmp_path / "cube")
     values = open_cube(path).load()
-    pack(path)
+    pack_cube(path)
     read = xr.open_zarr(path, consolidated=True).load()
     for name in ("attribution", "prediction", "status", "base_value", "id"):
         np.testing.assert_array_equal(read[name].values, values[name].values)
@@ -109,7 +109,7 @@ def test_xarray_alone_reads_it_from_its_root_document(tmp_path, blocks_of_pack):
 @pytest.mark.parametrize("name", ["attribution", "status", "id", "blocks/attribution", "rows/when"])
 def test_a_packed_file_has_the_bytes_that_zarr_writes(tmp_path, blocks_of_pack, name):
     path = made(tmp_path / "cube")
-    pack(path)
+    pack_cube(path)
     array = zarr.open_array(path / name, mode="r")
     written = tmp_path / "written"
     written.mkdir()
@@ -122,7 +122,7 @@ def test_a_packed_file_has_the_bytes_that_zarr_writes(tmp_path, blocks_of_pack, 
 
 def test_the_root_document_is_the_one_that_zarr_consolidates(tmp_path, blocks_of_pack):
     path = made(tmp_path / "cube")
-    pack(path)
+    pack_cube(path)
     document = json.loads((path / "zarr.json").read_text())
     with pytest.warns(UserWarning, match="Consolidated metadata"):
         zarr.consolidate_metadata(path)
@@ -169,17 +169,17 @@ def killed_at(monkeypatch, number):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("act", [pack, unpack])
+@pytest.mark.parametrize("act", [pack_cube, unpack_cube])
 def test_whoever_is_killed_at_any_change_no_row_is_lost(tmp_path, monkeypatch, act):
     """A kill at each change: all is read as before, nothing is damaged, and both forms are reached."""
     in_packs_of(2, monkeypatch)
     path = made(tmp_path / "cube", "plain")
     plain = contents(path)
     values = open_cube(path).load()
-    pack(path)
+    pack_cube(path)
     packed = contents(path)
-    if act is pack:
-        unpack(path)
+    if act is pack_cube:
+        unpack_cube(path)
     start = contents(path)
     for number in range(200):
         with pytest.MonkeyPatch.context() as patched:
@@ -195,13 +195,13 @@ def test_whoever_is_killed_at_any_change_no_row_is_lost(tmp_path, monkeypatch, a
         xr.testing.assert_identical(open_cube(path).load(), values)
         assert verify_cube(path) == [], number
         assert cube_status(path).is_complete
-        pack(path)
+        pack_cube(path)
         assert contents(path) == packed, number
-        if act is pack:
-            unpack(path)
+        if act is pack_cube:
+            unpack_cube(path)
         assert contents(path) == start
     assert 10 < number < 200
-    unpack(path)
+    unpack_cube(path)
     assert contents(path) == plain
 
 
@@ -229,7 +229,7 @@ def test_damage_of_any_packed_file_is_named_and_repaired(tmp_path, monkeypatch, 
     in_packs_of(2, monkeypatch)
     path = made(tmp_path / "cube")
     values = open_cube(path).load()
-    pack(path)
+    pack_cube(path)
     before = contents(path)
     file = path / name
     if file.is_dir():
@@ -243,13 +243,13 @@ def test_damage_of_any_packed_file_is_named_and_repaired(tmp_path, monkeypatch, 
         renew_cube(path, layout, None)
     n_done = len(writer.done())
     if n_done < layout.n_blocks:
-        unpack(path)
+        unpack_cube(path)
     if not (path / "base_value/c/0").exists():
         writer.write_base(np.arange(1.0, 3.0))
     for tile in set(range(layout.n_blocks)) - writer.done():
         writer.write(tile, *block_of(layout, tile))
     mark_finished(path)
-    pack(path)
+    pack_cube(path)
     assert verify_cube(path) == []
     assert contents(path) == before
     xr.testing.assert_identical(open_cube(path).load(), values)
@@ -270,7 +270,7 @@ def damage(file, change):
 def test_a_repair_of_one_block_leaves_the_others(tmp_path, blocks_of_pack):
     """A turned bit in a chunk of the first block: only that block is computed again."""
     path = made(tmp_path / "cube")
-    pack(path)
+    pack_cube(path)
     file = path / "attribution/c/0/0/0"
     content = bytearray(file.read_bytes())
     content[5] ^= 1
@@ -287,12 +287,12 @@ def test_who_opened_it_before_reads_no_row_as_pending(tmp_path, blocks_of_pack):
     lazy = open_cube(path)
     arrays = CubeArrays(path)
     expected = arrays.read_rows("attribution", slice(0, 21))
-    pack(path)
+    pack_cube(path)
     with pytest.raises(MovedFilesError, match="was packed into other files after it was opened"):
         lazy["attribution"].load()
     np.testing.assert_array_equal(arrays.read_rows("attribution", slice(0, 21)), expected)
     lazy = open_cube(path)
-    unpack(path)
+    unpack_cube(path)
     with pytest.raises(MovedFilesError):
         lazy["attribution"].load()
     np.testing.assert_array_equal(arrays.read_rows("attribution", slice(3, 9)), expected[3:9])
@@ -300,7 +300,7 @@ def test_who_opened_it_before_reads_no_row_as_pending(tmp_path, blocks_of_pack):
 
 def test_nobody_writes_into_a_packed_cube(tmp_path, blocks_of_pack):
     path = made(tmp_path / "cube")
-    pack(path)
+    pack_cube(path)
     layout = layout_of(**KINDS["columns"])
     before = contents(path)
     with pytest.raises(DshapError, match="is packed: dshap run"):
@@ -313,24 +313,24 @@ def test_nobody_writes_into_a_packed_cube(tmp_path, blocks_of_pack):
 def test_a_small_or_unfinished_or_damaged_cube_stays_as_it_is(tmp_path, monkeypatch):
     small = made(tmp_path / "small")
     before = contents(small)
-    assert not pack(small)  # three blocks
+    assert not pack_cube(small)  # three blocks
     in_packs_of(2, monkeypatch)
     mark_of(small).remove("finished")
-    assert not pack(small)
+    assert not pack_cube(small)
     mark_finished(small)
     (small / "status/c.1").unlink()
-    assert not pack(small)
+    assert not pack_cube(small)
     (small / "status/c.1").write_bytes(before["status/c.1"])
     damage(small / "prediction/c.1.0", "turned")
-    assert not pack(small)
+    assert not pack_cube(small)
     (small / "prediction/c.1.0").write_bytes(before["prediction/c.1.0"])
     assert contents(small) == before
-    assert pack(small)
+    assert pack_cube(small)
 
 
 def test_keys_and_rows_of_a_packed_cube_are_found(tmp_path, blocks_of_pack):
     path = made(tmp_path / "cube", "texts")
-    pack(path)
+    pack_cube(path)
     assert find_row(path, ["zeile-ü13-雪", 44]) == 13
     assert row_key(path, 13) == {"größe": "zeile-ü13-雪", "c": "44"}
 
@@ -339,5 +339,5 @@ def test_lazy_chunks_of_a_packed_cube_hold_several_blocks(tmp_path, blocks_of_pa
     """An opened cube of a million blocks would have a million chunks: dask needs seconds for them."""
     path = made(tmp_path / "cube")
     assert open_cube(path).chunks["instance"] == (8, 8, 5)
-    pack(path)
+    pack_cube(path)
     assert open_cube(path).chunks["instance"][0] == min(TILE * blocks_of_pack, 21)
