@@ -52,8 +52,9 @@ from dshap.cube.reference_copy import (
     states_of,
     whole_copy,
 )
+from dshap.cube.stored_rows import StoredRows
 from dshap.cube.writer import SUMMARIES, block_digests, block_name
-from dshap.cube.zarr_stores import stored_array, stored_group
+from dshap.cube.zarr_stores import stored_group
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone, refuse_running
 from dshap.storage.sealed_files import CreateOnlyFolder
@@ -426,18 +427,20 @@ def look_at_values(path: Place) -> Look | None:
         return None
     root = stored_group(path)
     run_digest = json.loads(str(root.attrs["dshap_run"]))["digest"]
-    arrays = {name: stored_array(path / name) for name in _names_along_instance(root)}
-    summaries = {name: stored_array(path / name) for name in SUMMARIES}
+    arrays = {name: StoredRows(path / name) for name in _names_along_instance(root)}
+    summaries = {name: StoredRows(path / name) for name in SUMMARIES}
     if "base_value" in arrays:
         base = {}
     else:
-        base = _digests({"base_value": stored_array(path / "base_value")}, ...)
+        n_outputs = StoredRows(path / "base_value").shape[0]
+        base = _digests({"base_value": StoredRows(path / "base_value")}, 0, n_outputs)
 
     def look(receipt: Mapping[str, Any]) -> tuple[list[str], bool] | None:
         if receipt["fingerprint"] != run_digest:
             return None
-        rows = slice(receipt["start"], receipt["stop"])
-        there = _digests(arrays, rows) | _digests(summaries, receipt["block"]) | base
+        block = receipt["block"]
+        of_rows = _digests(arrays, receipt["start"], receipt["stop"])
+        there = of_rows | _digests(summaries, block, block + 1) | base
         digests = receipt["digests"].items()
         wrong = [name for name, digest in digests if there.get(name) != digest]
         return [name for name in wrong if name not in base], any(name in base for name in wrong)
@@ -476,14 +479,14 @@ def _receipts(path: Place, look: Look | None) -> Iterator[Damage]:
         yield Damage("base_value", f"stored values changed (against {n_bases} receipts)", SHARED)
 
 
-def _digests(arrays: Mapping[str, zarr.Array[Any]], where: Any) -> dict[str, str]:
-    """variable -> digest of its values at `where`; "" for values that cannot be read."""
-    return {name: _digest_of(name, array, where) for name, array in arrays.items()}
+def _digests(arrays: Mapping[str, StoredRows], start: int, stop: int) -> dict[str, str]:
+    """variable -> digest of its rows `start` to `stop` − 1; "" for values that cannot be read."""
+    return {name: _digest_of(name, array, start, stop) for name, array in arrays.items()}
 
 
-def _digest_of(name: str, array: zarr.Array[Any], where: Any) -> str:
+def _digest_of(name: str, array: StoredRows, start: int, stop: int) -> str:
     try:
-        return block_digests({name: np.asarray(array[where])})[name]
+        return block_digests({name: array.read(start, stop)})[name]
     except UnreachableError:
         raise
     except Exception:  # codecs raise many types on a damaged chunk; the caller names it
