@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from dshap.core.late import pa
 from dshap.core.records import BoolArray
 from dshap.core.rows import spans
-from dshap.tables.keys.digests import RowDigests
+from dshap.tables.keys.aligned import AlignedRows
+from dshap.tables.keys.digests import DIGEST, RowDigests
 from dshap.tables.keys.hashes import NumberedKeys, WideHashes, number_keys, wide_hashes
 from dshap.tables.keys.sorted_runs import (
     Columns,
@@ -47,12 +48,14 @@ class HashedRows:
     n_rows: int
 
     @classmethod
-    def of(cls, rows: RowDigests, folder: Path) -> HashedRows:
-        """Write the hashes of the rows into an empty folder."""
+    def of(
+        cls, rows: RowDigests, folder: Path, kind: str = DIGEST, first: int = 0
+    ) -> HashedRows:
+        """Write the hashes of the rows from `first` on, and a kind of digests, into an empty folder."""
         n_rows = len(rows)
-        held = np.empty((N_COLUMNS, min(ROWS_TOGETHER, n_rows)), np.uint64)
-        start = 0
-        for columns in _columns_of(rows):
+        held = np.empty((N_COLUMNS, min(ROWS_TOGETHER, n_rows - first)), np.uint64)
+        start = first
+        for columns in _columns_of(rows, kind, first):
             while columns.shape[1]:
                 at = int(columns[-1, 0]) - start
                 part = columns[:, : ROWS_TOGETHER - at]
@@ -62,7 +65,7 @@ class HashedRows:
                 if stop == n_rows or stop - start == ROWS_TOGETHER:
                     leave_sorted(folder / f"{start:015d}.npy", held[:, : stop - start])
                     start = stop
-        return cls(folder, n_rows)
+        return cls(folder, n_rows - first)
 
     @property
     def files(self) -> list[Path]:
@@ -81,10 +84,13 @@ class HashedRows:
         return n_repeats
 
 
-def _columns_of(rows: RowDigests) -> Iterator[Columns]:
-    """Yield the columns of `HashedRows` (5, n) of consecutive rows."""
+def _columns_of(rows: RowDigests, kind: str, first: int) -> Iterator[Columns]:
+    """Yield the columns of `HashedRows` (5, n) of consecutive rows, the first of them at `first`."""
     for batch in rows.batches():
-        yield _columns(batch.start, wide_hashes(batch.keys), batch.digests)
+        begin = max(first - batch.start, 0)
+        if begin < batch.n_rows:
+            hashes = wide_hashes(batch.keys)
+            yield _columns(batch.start, hashes, batch.digests(kind))[:, begin:]
 
 
 def _columns(start: int, hashes: WideHashes, marks: NDArray[np.uint64]) -> Columns:
@@ -145,10 +151,19 @@ class KeyJoin:
     """The number of those rows that have the digest of the earlier row."""
 
     @classmethod
-    def of(cls, rows: HashedRows, before: HashedRows, folder: Path) -> KeyJoin:
-        """Join two tables by their keys, each of which is in one row of a table."""
-        n_known = 0
-        n_unchanged = 0
+    def of(
+        cls,
+        rows: HashedRows,
+        before: HashedRows,
+        folder: Path,
+        aligned: AlignedRows = AlignedRows(0, 0),  # noqa: B008 (a frozen record)
+    ) -> KeyJoin:
+        """Join two tables by their keys, each of which is in one row of a table.
+
+        The rows are those behind the `aligned` ones, whose pairs are in the folder already.
+        """
+        n_known = aligned.n_rows
+        n_unchanged = aligned.n_unchanged
         for part in joined_parts(before, rows, ROWS_TOGETHER):
             old, new = part.pairs
             is_unchanged = (old[:-1] == new[:-1]).all(axis=0)
@@ -156,7 +171,8 @@ class KeyJoin:
             n_unchanged += int(np.count_nonzero(is_unchanged))
             found = np.stack([new[-1], old[-1], is_unchanged.astype(np.uint64)])
             leave_sorted(folder / f"{part.low:020d}.npy", found)
-        return cls(folder, rows.n_rows, before.n_rows, n_known, n_unchanged)
+        n_rows = aligned.n_rows + rows.n_rows
+        return cls(folder, n_rows, aligned.n_rows + before.n_rows, n_known, n_unchanged)
 
     def spans(self) -> Iterator[tuple[int, int]]:
         """Spans of rows that are read at once."""

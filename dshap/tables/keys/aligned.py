@@ -1,0 +1,85 @@
+"""Rows that have the same place in two tables, found by comparing their keys place by place.
+
+Most tables come in the same order every night, and new rows at their end: then no key needs to be
+hashed or sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.tables.keys.digests import DigestBatch, RowDigests
+from dshap.tables.keys.sorted_runs import leave_sorted
+
+
+@dataclass(frozen=True)
+class AlignedRows:
+    """The first rows of two tables, as far as both have the same keys there."""
+
+    n_rows: int
+    n_unchanged: int
+    """The number of those rows that have the digest of the earlier row."""
+
+    @classmethod
+    def of(cls, rows: RowDigests, before: RowDigests, kind: str, folder: Path) -> AlignedRows:
+        """Compare two tables from their first row on, by a kind of digests that both have.
+
+        The files of a `KeyJoin` of these rows are written into an empty folder.
+        """
+        n_rows = 0
+        n_unchanged = 0
+        for new, old in zip(rows.batches(), before.batches(), strict=False):
+            n_same = _count_same(new, old)
+            is_unchanged = (new.digests(kind)[:n_same] == old.digests(kind)[:n_same]).all(axis=1)
+            places = np.arange(new.start, new.start + n_same, dtype=np.uint64)
+            pairs = np.stack([places, places, is_unchanged.astype(np.uint64)])
+            leave_sorted(folder / f"aligned {new.start:015d}.npy", pairs)
+            n_rows += n_same
+            n_unchanged += int(np.count_nonzero(is_unchanged))
+            if n_same < max(new.n_rows, old.n_rows):
+                break
+        return cls(n_rows, n_unchanged)
+
+
+def _count_same(new: DigestBatch, old: DigestBatch) -> int:
+    """The number of first rows of two batches that have the same keys in the same places."""
+    n_rows = min(new.n_rows, old.n_rows)
+    is_same = np.ones(n_rows, bool)
+    keys = old.keys
+    for name, values in new.keys.items():
+        is_same &= values[:n_rows] == keys[name][:n_rows]
+    if is_same.all():
+        return n_rows
+    return int(np.argmin(is_same))
+
+
+def has_rising_keys(rows: RowDigests) -> bool:
+    """Whether the key is one number or time that rises from each row to the next.
+
+    No two rows have one key then.
+    """
+    last = None
+    for batch in rows.batches():
+        values = _only_number(batch.keys)
+        if values is None or not (values[1:] > values[:-1]).all():
+            return False
+        if last is not None and not last < values[0]:
+            return False
+        last = values[-1]
+    return True
+
+
+def _only_number(keys: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
+    """The values of a key that is one column of numbers or times; None for another key."""
+    if len(keys) != 1:
+        return None
+    (values,) = keys.values()
+    if values.dtype.kind == "T":
+        return None
+    return values
