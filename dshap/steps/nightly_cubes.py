@@ -51,6 +51,7 @@ from dshap.steps.step import Act, Step
 from dshap.steps.under_way import Command, RunUnderWay
 from dshap.storage.folder import Folder
 from dshap.tables.keys.digests import DIGEST, UNREADABLE, digest_rows
+from dshap.tables.keys.row_census import RowCensus
 from dshap.tables.stored_parts import parts_in
 
 
@@ -430,8 +431,17 @@ class DigestRows(Step):
         with run.progress.stage("digests of keys") as counted:
             reader = open_table(run.rows)
             parts = parts_in(run.made or run.folders.parts)
-            found = digest_rows(parts, reader.key_names, reader.feature_names, self.kinds())
-            counted.rows = len(run.folders.keep_digests(found, run.session.workspace.confirm))
+            counting = RowCensus(reader)
+            found = digest_rows(
+                parts,
+                reader.key_names,
+                reader.feature_names,
+                self.kinds(),
+                counting.names,
+                counting.add,
+            )
+            confirm = run.session.workspace.confirm
+            counted.rows = len(run.folders.keep_digests(found, confirm, counting.to_dict))
             drop_made(run)
 
 

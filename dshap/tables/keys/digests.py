@@ -57,6 +57,8 @@ BATCH_ROWS = 65_536
 """Rows that are digested at once: 20 columns take 21 MB."""
 DigestBatches = Iterator[pa.RecordBatch]
 """Keys and digests of rows, in row order."""
+Follower = Callable[[pa.RecordBatch, pa.RecordBatch, Digests], None]
+"""Called with the columns, the keys and the digests (n, 2) of each batch."""
 
 
 @dataclass(frozen=True)
@@ -174,10 +176,13 @@ def digest_rows(
     key: Sequence[str],
     features: Sequence[str],
     wanted_kinds: Collection[str] = (DIGEST,),
+    more: Sequence[str] = (),
+    follow: Follower | None = None,
 ) -> DigestBatches:
     """Digest the rows of Parquet files, in their order; yields batches of keys and digests.
 
-    Each kind of digest that is wanted has a column.
+    Each kind of digest that is wanted has a column.  `follow` is called with each batch of rows,
+    which has the columns `more` too, with its keys and its digests (n, 2).
 
     No two rows have one key: that was seen to where they were spooled (`contract.check_keys`).
 
@@ -186,13 +191,16 @@ def digest_rows(
     InputError
         A row has no key.
     """
-    wanted = list(dict.fromkeys([*key, *features]))
+    wanted = list(dict.fromkeys([*key, *features, *more]))
     kinds = [kind for kind in KINDS if kind.column in wanted_kinds]
     for part in parts:
         for batch in _batches_of(part, wanted):
             columns = [batch[name] for name in features]
             digests = {kind.column: kind.digest(columns) for kind in kinds}
-            yield _digested(_keys_of(batch, key), digests)
+            found = _digested(_keys_of(batch, key), digests)
+            if follow is not None:
+                follow(batch, found, digests[kinds[0].column])
+            yield found
 
 
 def _digested(keys: Mapping[str, NDArray[Any]], digests: Mapping[str, Digests]) -> pa.RecordBatch:

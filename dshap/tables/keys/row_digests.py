@@ -84,15 +84,24 @@ def _of_floats(column: pa.Array) -> Words:
 
 def _of_texts(column: pa.Array) -> Words:
     """The two halves (2, n) of the hash of each text."""
+    words = np.empty((2, len(column)), np.uint64)
+    loops.hash_texts(*bytes_of_texts(column), words)
+    return words
+
+
+def bytes_of_texts(column: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The bytes of all texts, and the place (n + 1,) where each begins, and the last ends.
+
+    A missing text is empty.
+    """
     texts = column.cast(pa.large_binary())
     if texts.null_count:
         texts = texts.fill_null(b"")
+    if not len(texts):
+        return np.zeros(0, np.uint8), np.zeros(1, np.int64)
     _, ends, content = texts.buffers()
-    words = np.empty((2, len(texts)), np.uint64)
-    if len(texts):
-        limits = np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-        loops.hash_texts(np.frombuffer(content or b"\0", np.uint8), limits, words)
-    return words
+    places = np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    return np.frombuffer(content or b"", np.uint8), places
 
 
 def as_whole_numbers(column: pa.Array) -> NDArray[np.int64]:
