@@ -106,19 +106,24 @@ def rows_at(array: StoredRows, positions: NDArray[np.int64]) -> NDArray[Any]:
     They are read in sorted, contiguous pieces of one shard each: rows that moved little cost whole
     chunks, each read once.
     """
+    if (positions[1:] >= positions[:-1]).all():
+        return _sorted_rows_at(array, positions)
     order = np.argsort(positions, kind="stable")
-    ordered = positions[order]
-    parts = []
+    ordered = _sorted_rows_at(array, positions[order])
+    found = np.empty_like(ordered)
+    found[order] = ordered
+    return found
+
+
+def _sorted_rows_at(array: StoredRows, ordered: NDArray[np.int64]) -> NDArray[Any]:
+    parts = [array.read(0, 0)]
     for piece in _pieces(ordered, array.chunk_rows, array.shard_rows):
         first = ordered[piece][0]
         values = array.read(first, ordered[piece][-1] + 1)
-        parts.append(values[ordered[piece] - first])
-    if not parts:
-        return array.read(0, 0)
-    found = np.concatenate(parts)
-    back = np.empty_like(order)
-    back[order] = np.arange(len(order))
-    return found[back]
+        parts.append(np.take(values, ordered[piece] - first, axis=0))
+    if len(parts) == 2:
+        return parts[1]
+    return np.concatenate(parts)
 
 
 def _pieces(ordered: NDArray[np.int64], chunk: int, shard: int) -> Iterator[slice]:
