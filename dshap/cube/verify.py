@@ -53,7 +53,8 @@ from dshap.cube.reference_copy import (
     whole_copy,
 )
 from dshap.cube.stored_rows import StoredRows
-from dshap.cube.writer import SUMMARIES, block_digests, block_name
+from dshap.cube.value_digests import has_digest
+from dshap.cube.writer import SUMMARIES, block_name
 from dshap.cube.zarr_stores import stored_group
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone, refuse_running
@@ -429,21 +430,29 @@ def look_at_values(path: Place) -> Look | None:
     run_digest = json.loads(str(root.attrs["dshap_run"]))["digest"]
     arrays = {name: StoredRows(path / name) for name in _names_along_instance(root)}
     summaries = {name: StoredRows(path / name) for name in SUMMARIES}
-    if "base_value" in arrays:
-        base = {}
-    else:
-        n_outputs = StoredRows(path / "base_value").shape[0]
-        base = _digests({"base_value": StoredRows(path / "base_value")}, 0, n_outputs)
+    shared = {}
+    if "base_value" not in arrays:
+        shared = {"base_value": StoredRows(path / "base_value")}
+        shared["base_value"].shape  # noqa: B018 (the first access reads the document)
 
     def look(receipt: Mapping[str, Any]) -> tuple[list[str], bool] | None:
         if receipt["fingerprint"] != run_digest:
             return None
-        block = receipt["block"]
-        of_rows = _digests(arrays, receipt["start"], receipt["stop"])
-        there = of_rows | _digests(summaries, block, block + 1) | base
+        start, stop, block = receipt["start"], receipt["stop"], receipt["block"]
+        there = {
+            **{name: (array, start, stop) for name, array in arrays.items()},
+            **{name: (array, block, block + 1) for name, array in summaries.items()},
+            **{name: (array, 0, array.shape[0]) for name, array in shared.items()},
+        }
         digests = receipt["digests"].items()
-        wrong = [name for name, digest in digests if there.get(name) != digest]
-        return [name for name in wrong if name not in base], any(name in base for name in wrong)
+        wrong = [
+            name
+            for name, digest in digests
+            if name not in there or not _is_as_written(*there[name], digest)
+        ]
+        return [name for name in wrong if name not in shared], any(
+            name in shared for name in wrong
+        )
 
     return look
 
@@ -479,18 +488,14 @@ def _receipts(path: Place, look: Look | None) -> Iterator[Damage]:
         yield Damage("base_value", f"stored values changed (against {n_bases} receipts)", SHARED)
 
 
-def _digests(arrays: Mapping[str, StoredRows], start: int, stop: int) -> dict[str, str]:
-    """variable -> digest of its rows `start` to `stop` − 1; "" for values that cannot be read."""
-    return {name: _digest_of(name, array, start, stop) for name, array in arrays.items()}
-
-
-def _digest_of(name: str, array: StoredRows, start: int, stop: int) -> str:
+def _is_as_written(array: StoredRows, start: int, stop: int, digest: str) -> bool:
+    """Whether the rows `start` to `stop` − 1 of an array can be read, and have this digest."""
     try:
-        return block_digests({name: array.read(start, stop)})[name]
+        return has_digest(array.read(start, stop), digest)
     except UnreachableError:
         raise
     except Exception:  # codecs raise many types on a damaged chunk; the caller names it
-        return ""
+        return False
 
 
 def _names_along_instance(root: zarr.Group) -> list[str]:
