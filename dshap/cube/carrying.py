@@ -166,14 +166,22 @@ def block_sums_with_carried(
     `CarriedRows`.
     """
     is_ok = stored["status"] == Status.OK
-    phi = stored["attribution"].astype(np.float64)
+    chosen = is_ok & is_carried
+    phi = _chosen(stored["attribution"], is_ok).astype(np.float64)
     if layout.n_replicates:
-        errors = stored["std_error"][is_ok].astype(np.float64)
+        errors = _chosen(stored["std_error"], is_ok).astype(np.float64)
     else:
         errors = None
-    chosen = is_ok & is_carried
     if layout.is_base_by_row:
         base = stored["base_value"][chosen]
-    gap = np.abs(phi[chosen].sum(axis=1) + base - stored["prediction"][chosen])
-    sums = bounded_sums(phi[is_ok], errors, layout.n_replicates, share=share)
+    summed = _chosen(phi.sum(axis=1), chosen[is_ok])
+    gap = np.abs(summed + base - _chosen(stored["prediction"], chosen))
+    sums = bounded_sums(phi, errors, layout.n_replicates, share=share)
     return sums, gap.max(axis=0, initial=0.0)
+
+
+def _chosen(values: NDArray[Any], is_chosen: BoolArray) -> NDArray[Any]:
+    """The chosen rows (m, …) of values (n, …); the values themselves where all are chosen."""
+    if is_chosen.all():
+        return values
+    return values[is_chosen]

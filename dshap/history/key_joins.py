@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dshap.history.run_folders import RunFolders
-from dshap.tables.keys.aligned import AlignedRows, has_rising_keys
+from dshap.tables.keys.aligned import NO_ALIGNED_ROWS, AlignedRows, has_rising_keys
 from dshap.tables.keys.digests import DIGEST, shared_kind
 from dshap.tables.keys.joining import HashedRows, KeyJoin
 
@@ -48,11 +48,9 @@ class KeyJoins:
     def _join(self, run: RunFolders, before: RunFolders) -> KeyJoin:
         kind = shared_kind(run.digests, before.digests)
         folder = self._folder()
-        aligned = AlignedRows.of(run.digests, before.digests, kind, folder)
+        aligned = AlignedRows.of(run.digests, before.digests, kind, folder / "aligned")
         if aligned.n_rows < LEAST_ALIGNED * len(run.digests):
-            shutil.rmtree(folder)
-            folder = self._folder()
-            aligned = AlignedRows(0, 0)
+            aligned = NO_ALIGNED_ROWS
         first = aligned.n_rows
         hashed = (self.hashed(run, kind, first), self.hashed(before, kind, first))
         return KeyJoin.of(*hashed, folder, aligned)

@@ -122,9 +122,24 @@ class StreamColumns:
             return pa.int64()
         return plain
 
+    def gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        """Batches that are worth converting: small ones are taken together, unless nothing is converted."""
+        if self._is_kept_as_is:
+            return batches
+        return gathered(batches)
+
+    @cached_property
+    def _is_kept_as_is(self) -> bool:
+        """Whether the rows are kept as the source gives them, with no time among them to check."""
+        return self.given == self.schema and not any(
+            pa.types.is_temporal(each.type) for each in self.schema
+        )
+
     def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The kept columns of a batch."""
         schema = self.schema
+        if self._is_kept_as_is and batch.schema == schema:
+            return batch
         columns = [
             _converted(batch.column(batch.schema.get_field_index(each.name)), each)
             for each in schema
@@ -138,18 +153,19 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     A batch that is larger stays as it is.  DuckDB gives 2,048 rows at once: each column of each batch costs a few microseconds.
     """
     held: list[pa.RecordBatch] = []
+    n_rows = 0
+    n_bytes = 0
     for batch in batches:
-        if held and _is_large([*held, batch]):
+        n_rows += batch.num_rows
+        n_bytes += batch.nbytes
+        if held and (n_rows > GATHERED_ROWS or n_bytes > GATHERED_BYTES):
             yield _joined(held)
             held = []
+            n_rows = batch.num_rows
+            n_bytes = batch.nbytes
         held.append(batch)
     if held:
         yield _joined(held)
-
-
-def _is_large(batches: Sequence[pa.RecordBatch]) -> bool:
-    n_rows = sum(batch.num_rows for batch in batches)
-    return n_rows > GATHERED_ROWS or sum(batch.nbytes for batch in batches) > GATHERED_BYTES
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

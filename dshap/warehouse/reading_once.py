@@ -24,7 +24,6 @@ from dshap.tables.streams import (
     RowStream,
     StreamColumns,
     digest_of_types,
-    gathered,
     in_one_piece,
 )
 from dshap.warehouse.contract import Contract, UsedColumns, check_keys
@@ -256,7 +255,7 @@ def _write_piece(
     newest = None
     with piece() as batches, PartWriter(folder, columns.schema, first_part) as writer:
         try:
-            for batch in gathered(batches):
+            for batch in columns.gathered(batches):
                 if stop.is_set():
                     break
                 if freshness is not None:

@@ -48,6 +48,8 @@ name = "reasons"
 value = "trees"
 [incremental]
 strategy = "digest"
+[worker]
+cores = 1
 """
 EXPLAINING = """
 import sys, time

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dshap.core.late import pa
 from dshap.core.records import BoolArray
 from dshap.core.rows import spans
-from dshap.tables.keys.aligned import AlignedRows
+from dshap.tables.keys.aligned import NO_ALIGNED_ROWS, AlignedRows
 from dshap.tables.keys.digests import DIGEST, RowDigests
 from dshap.tables.keys.hashes import NumberedKeys, WideHashes, number_keys, wide_hashes
 from dshap.tables.keys.sorted_runs import (
@@ -137,7 +137,8 @@ def joined_parts(before: HashedRows, rows: HashedRows, together: int) -> Iterato
 class KeyJoin:
     """For each row of a table, the row of an earlier table that has its key, if any.
 
-    The earlier rows are in files of a folder, sorted by the position of the row of this table.
+    The first rows may have the places that they have in the earlier table.  The earlier rows of the
+    others are in files of a folder, sorted by the position of the row of this table.
     """
 
     folder: Path
@@ -149,6 +150,7 @@ class KeyJoin:
     """The number of rows whose key the earlier table has."""
     n_unchanged: int
     """The number of those rows that have the digest of the earlier row."""
+    aligned: AlignedRows = NO_ALIGNED_ROWS
 
     @classmethod
     def of(
@@ -156,11 +158,11 @@ class KeyJoin:
         rows: HashedRows,
         before: HashedRows,
         folder: Path,
-        aligned: AlignedRows = AlignedRows(0, 0),  # noqa: B008 (a frozen record)
+        aligned: AlignedRows = NO_ALIGNED_ROWS,
     ) -> KeyJoin:
         """Join two tables by their keys, each of which is in one row of a table.
 
-        The rows are those behind the `aligned` ones, whose pairs are in the folder already.
+        The hashed rows are those behind the `aligned` ones.
         """
         n_known = aligned.n_rows
         n_unchanged = aligned.n_unchanged
@@ -172,7 +174,8 @@ class KeyJoin:
             found = np.stack([new[-1], old[-1], is_unchanged.astype(np.uint64)])
             leave_sorted(folder / f"{part.low:020d}.npy", found)
         n_rows = aligned.n_rows + rows.n_rows
-        return cls(folder, n_rows, aligned.n_rows + before.n_rows, n_known, n_unchanged)
+        n_before = aligned.n_rows + before.n_rows
+        return cls(folder, n_rows, n_before, n_known, n_unchanged, aligned)
 
     def spans(self) -> Iterator[tuple[int, int]]:
         """Spans of rows that are read at once."""
@@ -182,6 +185,11 @@ class KeyJoin:
         """The earlier row of each row of a span (n,), `NO_ROW` for none; whether it is unchanged (n,)."""
         positions = np.full(stop - start, NO_ROW, np.int64)
         is_unchanged = np.zeros(stop - start, bool)
+        in_place = self.aligned.read(start, stop)
+        positions[: len(in_place)] = np.arange(start, start + len(in_place))
+        is_unchanged[: len(in_place)] = in_place
+        if len(in_place) == stop - start:
+            return positions, is_unchanged
         at, earlier, flags = _rows_in(sorted_files(self.folder), start, stop, 3)
         at = at.astype(np.int64) - start
         positions[at] = earlier

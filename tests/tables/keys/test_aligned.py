@@ -9,7 +9,6 @@ import pytest
 from dshap.tables.keys import digests
 from dshap.tables.keys.aligned import AlignedRows, has_rising_keys
 from dshap.tables.keys.digests import DIGEST, RowDigests, write_digests
-from dshap.tables.keys.sorted_runs import rows_between, sorted_files
 
 
 def stored(file, values, **keys):
@@ -31,23 +30,21 @@ def test_rows_up_to_the_first_other_key(tmp_path, monkeypatch, together, first_o
     new_keys = np.arange(n_new)
     new_keys[first_other:] += 1000
     new_values = np.arange(n_new) + (np.arange(n_new) % 3 == 1)
-    folder = tmp_path / "pairs"
-    folder.mkdir()
     old = stored(tmp_path / "old", np.arange(n_old), id=old_keys)
     new = stored(tmp_path / "new", new_values, id=new_keys)
-    found = AlignedRows.of(new, old, DIGEST, folder)
+    file = tmp_path / "flags"
+    found = AlignedRows.of(new, old, DIGEST, file)
     is_unchanged = new_values[:first_other] == np.arange(first_other)
-    assert found == AlignedRows(first_other, int(is_unchanged.sum()))
-    places, earlier, flags = rows_between(sorted_files(folder), 0, 1000)
-    assert places.tolist() == earlier.tolist() == list(range(first_other))
-    assert flags.tolist() == is_unchanged.tolist()
+    assert found == AlignedRows(first_other, int(is_unchanged.sum()), file)
+    for start, stop in ((0, 1000), (0, 5), (3, 30), (38, 45), (500, 600)):
+        assert found.read(start, stop).tolist() == is_unchanged[start:stop].tolist()
 
 
 def test_all_columns_of_a_key_count(tmp_path):
     old = stored(tmp_path / "old", [1, 2, 3], shop=["a", "a", "b"], id=[1, 2, 1])
     new = stored(tmp_path / "new", [1, 2, 3], shop=["a", "a", "a"], id=[1, 2, 1])
-    (tmp_path / "pairs").mkdir()
-    assert AlignedRows.of(new, old, DIGEST, tmp_path / "pairs") == AlignedRows(2, 2)
+    file = tmp_path / "flags"
+    assert AlignedRows.of(new, old, DIGEST, file) == AlignedRows(2, 2, file)
 
 
 @pytest.mark.parametrize(
