@@ -8,8 +8,6 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from dshap.core.errors import UncheckableError, UnreachableError
 from dshap.core.late import zarr
 from dshap.core.places import Place
@@ -450,9 +448,7 @@ def look_at_values(path: Place) -> Look | None:
             for name, digest in digests
             if name not in there or not _is_as_written(*there[name], digest)
         ]
-        return [name for name in wrong if name not in shared], any(
-            name in shared for name in wrong
-        )
+        return [name for name in wrong if name not in shared], any(name in shared for name in wrong)
 
     return look
 

@@ -123,7 +123,7 @@ class StreamColumns:
         return plain
 
     def gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        """Batches that are worth converting: small ones are taken together, unless nothing is converted."""
+        """Batches to convert: small ones are taken together, unless nothing is converted."""
         if self._is_kept_as_is:
             return batches
         return gathered(batches)
@@ -150,7 +150,8 @@ class StreamColumns:
 def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows of small batches in batches of up to `GATHERED_ROWS` and `GATHERED_BYTES`.
 
-    A batch that is larger stays as it is.  DuckDB gives 2,048 rows at once: each column of each batch costs a few microseconds.
+    A batch that is larger stays as it is.  DuckDB gives 2,048 rows at once: each column of each
+    batch costs a few microseconds.
     """
     held: list[pa.RecordBatch] = []
     n_rows = 0

@@ -85,7 +85,9 @@ def make_table(folder: Path, n_rows: int) -> None:
     columns = ", ".join(f"random() AS x{j}" for j in range(COLUMNS))
     with duckdb.connect(str(folder / "shop.duckdb")) as connection:
         connection.execute("SELECT setseed(0.5)")
-        connection.execute(f"CREATE TABLE shop AS SELECT i AS id, {columns} FROM range({n_rows}) t(i)")
+        connection.execute(
+            f"CREATE TABLE shop AS SELECT i AS id, {columns} FROM range({n_rows}) t(i)"
+        )
         rows = connection.execute("SELECT * EXCLUDE id FROM shop LIMIT 1000").fetch_df()
     model = xgboost.XGBRegressor(n_estimators=20, max_depth=3)
     model.fit(rows.to_numpy(), (rows.x0 * rows.x1 + rows.x2).to_numpy())

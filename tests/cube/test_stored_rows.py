@@ -42,5 +42,5 @@ def test_a_damaged_file_raises(tmp_path):
     content = bytearray(file.read_bytes())
     content[3] ^= 1
     file.write_bytes(content)
-    with pytest.raises(Exception, match="(?i)checksum|crc"):
+    with pytest.raises(Exception, match=r"(?i)checksum|crc"):
         StoredRows(cube.path / "attribution").read(0, 4)

@@ -73,7 +73,8 @@ def random_runs(store, rng, n_rows):
     """A run, and a later one whose first rows stayed, with a random rest of old and new keys."""
     keys = rng.permutation(1_000)[:n_rows].tolist()
     n_same = int(rng.integers(0, n_rows + 1))
-    rest = keys[n_same : n_same + int(rng.integers(0, n_rows))] + [*range(2_000, 2_010)]
+    kept = keys[n_same : n_same + int(rng.integers(0, n_rows))]
+    rest = [*kept, *range(2_000, 2_010)]
     later = keys[:n_same] + rng.permutation(rest)[: rng.integers(0, len(rest) + 1)].tolist()
     changed = {key: key + 10_000 for key in later if rng.random() < 0.2}
     first = run_of(store, "20261101T000000Z", keys)
@@ -100,9 +101,7 @@ def test_a_table_in_its_order_is_not_hashed(tmp_path, monkeypatch):
     second = run_of(tmp_path, "20261102T000000Z", [*range(120)])
     hashed = []
     plain = HashedRows.of
-    monkeypatch.setattr(
-        HashedRows, "of", lambda *given: hashed.append(given[3]) or plain(*given)
-    )
+    monkeypatch.setattr(HashedRows, "of", lambda *given: hashed.append(given[3]) or plain(*given))
     joins = KeyJoins(partial(tempfile.mkdtemp, dir=tmp_path))
     assert joins.count_repeats(second) == 0
     assert joins.join(second, first).n_unchanged == 100

@@ -110,7 +110,9 @@ def test_small_batches_are_taken_together(monkeypatch):
         pa.record_batch(
             {
                 "i": pa.array(np.arange(end - size, end)),
-                "text": pa.array([f"a{i % 3}" for i in range(size)], pa.string()).dictionary_encode(),
+                "text": pa.array(
+                    [f"a{i % 3}" for i in range(size)], pa.string()
+                ).dictionary_encode(),
             }
         )
         for size, end in zip(sizes, ends, strict=True)

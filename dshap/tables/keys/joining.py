@@ -48,9 +48,7 @@ class HashedRows:
     n_rows: int
 
     @classmethod
-    def of(
-        cls, rows: RowDigests, folder: Path, kind: str = DIGEST, first: int = 0
-    ) -> HashedRows:
+    def of(cls, rows: RowDigests, folder: Path, kind: str = DIGEST, first: int = 0) -> HashedRows:
         """Write the hashes of the rows from `first` on, and a kind of digests, into an empty folder."""
         n_rows = len(rows)
         held = np.empty((N_COLUMNS, min(ROWS_TOGETHER, n_rows - first)), np.uint64)

@@ -22,7 +22,8 @@ def stored(file, values, **keys):
 
 @pytest.mark.parametrize("together", [7, 10, 1 << 16])
 @pytest.mark.parametrize(
-    ("first_other", "n_new", "n_old"), [(40, 40, 40), (0, 40, 40), (39, 40, 40), (20, 20, 33), (25, 41, 25)]
+    ("first_other", "n_new", "n_old"),
+    [(40, 40, 40), (0, 40, 40), (39, 40, 40), (20, 20, 33), (25, 41, 25)],
 )
 def test_rows_up_to_the_first_other_key(tmp_path, monkeypatch, together, first_other, n_new, n_old):
     monkeypatch.setattr(digests, "BATCH_ROWS", together)

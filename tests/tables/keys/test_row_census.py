@@ -92,7 +92,9 @@ def test_each_column_and_the_order_count_in_the_fingerprint(source, name):
     other = columns_of()
     place = 20
     values = other[name].to_pylist()
-    values[place] = {"plan": "other", "city": "x", "name": "ö", "same": 2.0}.get(name, values[place + 2])
+    values[place] = {"plan": "other", "city": "x", "name": "ö", "same": 2.0}.get(
+        name, values[place + 2]
+    )
     other[name] = pa.array(values, other[name].type)
     part, reader = source(other, name="other.parquet")
     assert taken(part, reader).census().fingerprint != found
