@@ -23,7 +23,6 @@ ELSEWHERE = {
     "cube/named_cubes.py": "cube/test_reader.py",
     "cube/notes.py": "cube/test_reader.py",
     "cube/progress.py": "cube/test_writer.py",
-    "cube/array_rows.py": "cube/test_shards.py",
     "designs/kinds.py": "jobfile/test_kinds.py",
     "engine/clusters/arrivals.py": "engine/clusters/test_jobqueue.py",
     "engine/clusters/yaml_text.py": "engine/clusters/test_kubernetes.py",

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from dshap.core.late import zarr
 from dshap.core.places import Place, place_of
 from dshap.core.records import FloatArray
-from dshap.cube.array_rows import ArrayRows
 from dshap.cube.arrays import read_run
 from dshap.cube.current import cube_at
 from dshap.cube.layout import decoded, reading
 from dshap.cube.metadata import block_rows
 from dshap.cube.reader import kept_arrays, key_arrays
 from dshap.cube.reference_copy import receipts_of
+from dshap.cube.stored_rows import StoredRows
 from dshap.cube.writer import SUMMARIES, lost_files
 from dshap.cube.zarr_stores import place_of_array, stored_array
 from dshap.storage.folder import Folder
@@ -34,7 +34,7 @@ class CubeArrays:
             self.keys = key_arrays(path)
             self.columns = kept_arrays(path)
         self._arrays: dict[str, zarr.Array[Any]] = {}
-        self._rows: dict[Place, ArrayRows] = {}
+        self._rows: dict[Place, StoredRows] = {}
 
     @cached_property
     def features(self) -> tuple[str, ...]:
@@ -121,7 +121,7 @@ class CubeArrays:
         start, stop, _ = rows.indices(array.shape[0])
         place = place_of_array(array)
         if place not in self._rows:
-            self._rows[place] = ArrayRows(place)
+            self._rows[place] = StoredRows(place)
         return self._rows[place].read(start, stop)
 
     def _array(self, name: str) -> zarr.Array[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 
 from dshap.core.blocks import Attribution, Status
 from dshap.core.errors import DshapError
-from dshap.core.late import zarr
 from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.layout import CubeLayout, reading
-from dshap.cube.metadata import block_rows
+from dshap.cube.stored_rows import StoredRows
 from dshap.cube.summary import bounded_sums
-from dshap.cube.zarr_stores import stored_array
 from dshap.storage.array_files import rows_of_array
 
 EXPLAINED = -1
@@ -38,7 +36,7 @@ COPIED = (
 
 @dataclass(frozen=True)
 class CarriedRows:
-    """The rows of a new cube that are copied from an earlier one; each task opens both files."""
+    """The rows of a new cube that are copied from an earlier one; each process opens its arrays once."""
 
     path: Place
     """The path of the earlier cube."""
@@ -47,6 +45,10 @@ class CarriedRows:
     the new cube takes; −1 for rows that are explained."""
     share: FloatArray
     """(d, k): the `share_of_coalitions` of the earlier cube."""
+    _arrays: dict[str, StoredRows] = field(default_factory=dict, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_arrays": {}}
 
     def positions_of(self, start: int, stop: int) -> NDArray[np.int64]:
         """(n,): the positions in the earlier cube of rows start..stop of the new one, or −1."""
@@ -80,37 +82,49 @@ class CarriedRows:
 
     def residual_of(self, positions: NDArray[np.int64]) -> FloatArray:
         """(k,): the largest |Σφ + base − prediction| of the blocks that hold the carried rows."""
-        blocks = np.unique(positions[positions != EXPLAINED] // block_rows(self.path))
+        blocks_of_file = self._array("blocks/count").shard_rows
+        block_rows = self._array("status").shard_rows // blocks_of_file
+        blocks = np.unique(positions[positions != EXPLAINED] // block_rows)
         return rows_at(self._array("blocks/residual"), blocks).max(axis=0, initial=0.0)
 
     def base_value(self) -> FloatArray:
         """The base value of the earlier cube: (k,), or (n, k) where it differs between rows."""
-        return np.asarray(self._array("base_value")[...], np.float64)
+        array = self._array("base_value")
+        return np.asarray(array.read(0, array.shape[0]), np.float64)
 
-    def _array(self, name: str) -> zarr.Array[Any]:
-        with reading(self.path):
-            return stored_array(self.path / name)
+    def _array(self, name: str) -> StoredRows:
+        if name not in self._arrays:
+            with reading(self.path):
+                array = StoredRows(self.path / name)
+                array.shape  # noqa: B018 (the first access reads the document)
+            self._arrays[name] = array
+        return self._arrays[name]
 
 
-def rows_at(array: zarr.Array[Any], positions: NDArray[np.int64]) -> NDArray[Any]:
+def rows_at(array: StoredRows, positions: NDArray[np.int64]) -> NDArray[Any]:
     """The rows (n, …) of an array at these positions, in their order, which may be any.
 
     They are read in sorted, contiguous pieces of one shard each: rows that moved little cost whole
     chunks, each read once.
     """
+    if (positions[1:] >= positions[:-1]).all():
+        return _sorted_rows_at(array, positions)
     order = np.argsort(positions, kind="stable")
-    ordered = positions[order]
-    found = np.empty((len(positions), *array.shape[1:]), array.dtype)
-    for piece in _pieces(ordered, array.chunks[0], _shard(array)):
-        first = ordered[piece][0]
-        values = np.asarray(array[first : ordered[piece][-1] + 1])
-        found[order[piece]] = values[ordered[piece] - first]
+    ordered = _sorted_rows_at(array, positions[order])
+    found = np.empty_like(ordered)
+    found[order] = ordered
     return found
 
 
-def _shard(array: zarr.Array[Any]) -> int:
-    """Number of rows in a file of an array."""
-    return int((array.shards or array.chunks)[0])
+def _sorted_rows_at(array: StoredRows, ordered: NDArray[np.int64]) -> NDArray[Any]:
+    parts = [array.read(0, 0)]
+    for piece in _pieces(ordered, array.chunk_rows, array.shard_rows):
+        first = ordered[piece][0]
+        values = array.read(first, ordered[piece][-1] + 1)
+        parts.append(np.take(values, ordered[piece] - first, axis=0))
+    if len(parts) == 2:
+        return parts[1]
+    return np.concatenate(parts)
 
 
 def _pieces(ordered: NDArray[np.int64], chunk: int, shard: int) -> Iterator[slice]:
@@ -153,14 +167,22 @@ def block_sums_with_carried(
     `CarriedRows`.
     """
     is_ok = stored["status"] == Status.OK
-    phi = stored["attribution"].astype(np.float64)
+    chosen = is_ok & is_carried
+    phi = _chosen(stored["attribution"], is_ok).astype(np.float64)
     if layout.n_replicates:
-        errors = stored["std_error"][is_ok].astype(np.float64)
+        errors = _chosen(stored["std_error"], is_ok).astype(np.float64)
     else:
         errors = None
-    chosen = is_ok & is_carried
     if layout.is_base_by_row:
         base = stored["base_value"][chosen]
-    gap = np.abs(phi[chosen].sum(axis=1) + base - stored["prediction"][chosen])
-    sums = bounded_sums(phi[is_ok], errors, layout.n_replicates, share=share)
+    summed = _chosen(phi.sum(axis=1), chosen[is_ok])
+    gap = np.abs(summed + base - _chosen(stored["prediction"], chosen))
+    sums = bounded_sums(phi, errors, layout.n_replicates, share=share)
     return sums, gap.max(axis=0, initial=0.0)
+
+
+def _chosen(values: NDArray[Any], is_chosen: BoolArray) -> NDArray[Any]:
+    """The chosen rows (m, …) of values (n, …); the values themselves where all are chosen."""
+    if is_chosen.all():
+        return values
+    return values[is_chosen]

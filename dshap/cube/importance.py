@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from dshap.core.late import xr
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
-from dshap.cube.array_rows import whole_array
 from dshap.cube.layout import reading, refuse_foreign
 from dshap.cube.metadata import known_facts
 from dshap.cube.receipts import block_name
 from dshap.cube.reference_copy import receipts_of
+from dshap.cube.stored_rows import whole_array
 from dshap.cube.summary import (
     Estimate,
     estimates,

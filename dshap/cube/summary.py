@@ -116,7 +116,8 @@ def _exact_sums(phi: FloatArray, total: Total = _over_rows) -> FloatArray:
     """Sums over rows (statistics, d, k) of attributions (n, d, k) without errors."""
     magnitude_sum = total(np.abs(phi))
     nothing = np.zeros_like(magnitude_sum)
-    return _sums_of(phi, [magnitude_sum, nothing, nothing], total)
+    square_sum = total(np.square(phi))
+    return np.array([total(phi), magnitude_sum, square_sum, magnitude_sum, nothing, nothing])
 
 
 def bounded_sums(

@@ -6,16 +6,12 @@ import contextlib
 import json
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
-
-from numpy.typing import NDArray
 
 from dshap.core.errors import UncheckableError, UnreachableError
 from dshap.core.late import zarr
 from dshap.core.places import Place
 from dshap.core.records import digest_of
-from dshap.cube.array_rows import ArrayRows, whole_array
 from dshap.cube.arrays import is_described, is_job_store, read_job, read_run
 from dshap.cube.creation import CONTAINER, ROOT, clear_orphans
 from dshap.cube.current import (
@@ -57,7 +53,9 @@ from dshap.cube.reference_copy import (
     states_of,
     whole_copy,
 )
-from dshap.cube.writer import SUMMARIES, block_digests
+from dshap.cube.stored_rows import StoredRows
+from dshap.cube.value_digests import has_digest
+from dshap.cube.writer import SUMMARIES
 from dshap.cube.zarr_stores import stored_group
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone, refuse_running
@@ -443,30 +441,29 @@ def look_at_values(path: Place) -> Look | None:
         return None
     root = stored_group(path)
     run_digest = json.loads(str(root.attrs["dshap_run"]))["digest"]
-    arrays = {name: ArrayRows(path / name) for name in _names_along_instance(root)}
-    summaries = {name: ArrayRows(path / name) for name in SUMMARIES}
-    if "base_value" in arrays:
-        base = {}
-    else:
-        base = _digests({"base_value": lambda: whole_array(path / "base_value")})
+    arrays = {name: StoredRows(path / name) for name in _names_along_instance(root)}
+    summaries = {name: StoredRows(path / name) for name in SUMMARIES}
+    shared = {}
+    if "base_value" not in arrays:
+        shared = {"base_value": StoredRows(path / "base_value")}
+        shared["base_value"].shape  # noqa: B018 (the first access reads the document)
 
     def look(receipt: Mapping[str, Any]) -> tuple[list[str], bool] | None:
         if receipt["fingerprint"] != run_digest:
             return None
-        block = receipt["block"]
-        there = _digests(
-            {
-                **{
-                    name: partial(rows.read, receipt["start"], receipt["stop"])
-                    for name, rows in arrays.items()
-                },
-                **{name: partial(_only, rows, block) for name, rows in summaries.items()},
-            }
-        )
-        there |= base
+        start, stop, block = receipt["start"], receipt["stop"], receipt["block"]
+        there = {
+            **{name: (array, start, stop) for name, array in arrays.items()},
+            **{name: (array, block, block + 1) for name, array in summaries.items()},
+            **{name: (array, 0, array.shape[0]) for name, array in shared.items()},
+        }
         digests = receipt["digests"].items()
-        wrong = [name for name, digest in digests if there.get(name) != digest]
-        return [name for name in wrong if name not in base], any(name in base for name in wrong)
+        wrong = [
+            name
+            for name, digest in digests
+            if name not in there or not _is_as_written(*there[name], digest)
+        ]
+        return [name for name in wrong if name not in shared], any(name in shared for name in wrong)
 
     return look
 
@@ -502,23 +499,14 @@ def _receipts(path: Place, look: Look | None) -> Iterator[Damage]:
         yield Damage("base_value", f"stored values changed (against {n_bases} receipts)", SHARED)
 
 
-def _only(rows: ArrayRows, block: int) -> NDArray[Any]:
-    """The entry of one block in an array of summaries."""
-    return rows.read(block, block + 1)[0]
-
-
-def _digests(read: Mapping[str, Callable[[], NDArray[Any]]]) -> dict[str, str]:
-    """variable -> digest of its values as they are read; "" for values that cannot be read."""
-    return {name: _digest_of(name, values) for name, values in read.items()}
-
-
-def _digest_of(name: str, read: Callable[[], NDArray[Any]]) -> str:
+def _is_as_written(array: StoredRows, start: int, stop: int, digest: str) -> bool:
+    """Whether the rows `start` to `stop` − 1 of an array can be read, and have this digest."""
     try:
-        return block_digests({name: read()})[name]
+        return has_digest(array.read(start, stop), digest)
     except UnreachableError:
         raise
     except Exception:  # codecs raise many types on a damaged chunk; the caller names it
-        return ""
+        return False
 
 
 def _names_along_instance(root: zarr.Group) -> list[str]:

@@ -9,8 +9,8 @@ from dshap.core.blocks import Status
 from dshap.core.errors import DamagedError
 from dshap.core.places import Place
 from dshap.cube.reference_copy import has_copy, receipts_of, refuse_altered
+from dshap.cube.stored_rows import StoredRows
 from dshap.cube.verify import look_at_values
-from dshap.cube.zarr_stores import stored_array
 
 
 def statuses_of_whole_blocks(path: Place, n_rows: int) -> NDArray[np.int8]:
@@ -29,7 +29,7 @@ def statuses_of_whole_blocks(path: Place, n_rows: int) -> NDArray[np.int8]:
     look = look_at_values(path)
     if look is None:
         return statuses
-    stored = stored_array(path / "status")
+    stored = StoredRows(path / "status")
     for _, receipt in receipts_of(path).whole():
         found = look(receipt)
         if found is None:
@@ -38,6 +38,6 @@ def statuses_of_whole_blocks(path: Place, n_rows: int) -> NDArray[np.int8]:
         if is_of_base:
             return np.full(n_rows, Status.PENDING, np.int8)
         if not wrong:
-            rows = slice(receipt["start"], receipt["stop"])
-            statuses[rows] = np.asarray(stored[rows])
+            start, stop = receipt["start"], receipt["stop"]
+            statuses[start:stop] = stored.read(start, stop)
     return statuses

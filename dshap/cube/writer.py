@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -15,7 +14,6 @@ from dshap.core.errors import DamagedError, DshapError, InputError
 from dshap.core.places import Place, place_of
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.vocabulary import Vocabulary
-from dshap.cube.array_rows import whole_array
 from dshap.cube.arrays import read_run
 from dshap.cube.carrying import (
     EXPLAINED,
@@ -28,7 +26,9 @@ from dshap.cube.metadata import known_facts
 from dshap.cube.receipts import block_name, is_packed
 from dshap.cube.reference_copy import failures_of, notes_of, receipts_of
 from dshap.cube.shards import Shards, shards_of
+from dshap.cube.stored_rows import whole_array
 from dshap.cube.summary import block_sums
+from dshap.cube.value_digests import block_digests
 from dshap.storage.folder import Folder
 
 SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
@@ -36,20 +36,6 @@ SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
 MAX_REASONS = 8
 MAX_REASON = 500
 """Limits of a receipt: the reasons it gives for failed rows, and the characters of each reason."""
-
-
-def block_digests(stored: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """variable -> blake2b digest of its stored values of a block."""
-    return {name: _digest(np.asarray(values)) for name, values in stored.items()}
-
-
-def _digest(values: np.ndarray) -> str:
-    is_text = values.dtype.kind == "T"
-    if is_text:
-        content = "\0".join(values.ravel().tolist()).encode()
-    else:
-        content = np.ascontiguousarray(values).tobytes()
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 class CubeWriter:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from functools import cached_property
+from typing import Any
 
 from dshap.core.errors import DamagedError
 from dshap.core.places import Place
@@ -127,20 +128,34 @@ class RunFolders:
         len(found)  # the footer is read
         return found
 
-    def keep_digests(self, batches: DigestBatches, confirm: Callable[[], None]) -> RowDigests:
+    def keep_digests(
+        self,
+        batches: DigestBatches,
+        confirm: Callable[[], None],
+        census: Callable[[], Mapping[str, Any]] = dict,
+    ) -> RowDigests:
         """Store the keys and digests of the rows that the run read, batches of `digest_rows`.
 
-        `confirm` is called once all rows are read, before anything has its name in the store.
+        `confirm` is called once all rows are read, before anything has its name in the store; then
+        `census` gives the facts of these rows, which are stored with the digests.
         """
         room = Folder(self.keys)
         with room.writing(ROWS) as private:
             write_digests(batches, private)
             with private.open("rb") as opened:
-                mark = {"digest": digest_of_file(opened)}
+                mark = {"digest": digest_of_file(opened), "census": census()}
             confirm()
             room.replace(ROWS_MARK, sealed_record(ROWS_MARK, mark))
         self.__dict__.pop("digests", None)
         return self.digests
+
+    @property
+    def census(self) -> Mapping[str, Any]:
+        """The facts of the rows that were stored with their digests; empty where there are none."""
+        with contextlib.suppress(ValueError):
+            facts = whole_record(ROWS_MARK, Folder(self.keys).get(ROWS_MARK) or b"")
+            return dict(facts.get("census", {}))
+        return {}
 
     def begin(self, about: RunAbout) -> None:
         """Write what the run is about; nothing changes where it is written already."""

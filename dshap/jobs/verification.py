@@ -229,7 +229,7 @@ def _damage_of_keys(run: RunFolders, cubes: Cubes, joins: KeyJoins) -> Iterator[
     except UNREADABLE as error:
         yield Damage(f"{room}/{ROWS}", f"cannot be read ({error})", (room,))
         return
-    if repeats := joins.hashed(run).count_repeats():
+    if repeats := joins.count_repeats(run):
         what = f"repeats the key of another row in {repeats:,} of {n_rows:,} rows"
         yield Damage(f"{room}/{ROWS}", what, (room,))
         return

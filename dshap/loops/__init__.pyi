@@ -13,6 +13,7 @@ from dshap.loops.product_games import (
     product_game_values,
 )
 from dshap.loops.ridge_path import moved_squares, ridge_path
+from dshap.loops.row_hashes import hash_rows, hash_texts
 from dshap.loops.subset_products import Coalitions, rows_last, table_items, table_values
 from dshap.loops.term_sums import term_sums
 from dshap.loops.tree_cut import (
@@ -64,6 +65,8 @@ __all__ = [
     "fill_groups",
     "fill_tables",
     "fourier_game_values",
+    "hash_rows",
+    "hash_texts",
     "in_preorder",
     "legendre_nodes",
     "list_pairs",

@@ -5,7 +5,7 @@ digests of keys → method → rows to carry → cube, carried and explained →
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +50,8 @@ from dshap.steps.scope import Phase
 from dshap.steps.step import Act, Step
 from dshap.steps.under_way import Command, RunUnderWay
 from dshap.storage.folder import Folder
-from dshap.tables.keys.digests import UNREADABLE, digest_rows
+from dshap.tables.keys.digests import DIGEST, UNREADABLE, digest_rows
+from dshap.tables.keys.row_census import RowCensus
 from dshap.tables.stored_parts import parts_in
 
 
@@ -145,7 +146,7 @@ class NightlyCubes(JobCubes):
         night = Night(run, self.source)
         run.changes = KeyCounts()
         if run.scope.checks_rows:  # a shard reads no keys
-            yield DigestRows(run)
+            yield DigestRows(run, night.kinds_of_digests)
             night.refuse_repeats()
             run.changes = night.changes()
         yield Act(Phase.BEGIN, self.create)
@@ -209,10 +210,21 @@ class Night:
             return counts_between(self.run.folders, None, self.joins)
         return counts_between(self.run.folders, before.folders, self.joins)
 
+    def kinds_of_digests(self) -> set[str]:
+        """The kinds of digests that tonight's rows get: the newest, and what earlier runs have instead.
+
+        A run of an earlier version of dshap has another kind alone: its rows are compared by that.
+        """
+        found = {DIGEST}
+        for before in filter(None, map(self._before, self.run.job.explain)):
+            if DIGEST not in before.rows.kinds:
+                found |= {*before.rows.kinds}
+        return found
+
     def refuse_repeats(self) -> None:
         """Raise a `DamagedError` where a key is in several rows, which none was when they were read."""
         folders = self.run.folders
-        if repeats := self.joins.hashed(folders).count_repeats():
+        if repeats := self.joins.count_repeats(folders):
             raise DamagedError(
                 f"{folders.parts}: {repeats:,} of {len(folders.digests):,} rows repeat "
                 "the key of another row, and none did when the source was read: remove this folder, "
@@ -387,8 +399,9 @@ class DigestRows(Step):
 
     phase = Phase.LEARN
 
-    def __init__(self, run: RunUnderWay) -> None:
+    def __init__(self, run: RunUnderWay, kinds: Callable[[], Collection[str]]) -> None:
         self.run = run
+        self.kinds = kinds
 
     @property
     def missing(self) -> str:
@@ -418,8 +431,17 @@ class DigestRows(Step):
         with run.progress.stage("digests of keys") as counted:
             reader = open_table(run.rows)
             parts = parts_in(run.made or run.folders.parts)
-            found = digest_rows(parts, reader.key_names, reader.feature_names)
-            counted.rows = len(run.folders.keep_digests(found, run.session.workspace.confirm))
+            counting = RowCensus(reader)
+            found = digest_rows(
+                parts,
+                reader.key_names,
+                reader.feature_names,
+                self.kinds(),
+                counting.names,
+                counting.add,
+            )
+            confirm = run.session.workspace.confirm
+            counted.rows = len(run.folders.keep_digests(found, confirm, counting.to_dict))
             drop_made(run)
 
 

@@ -71,6 +71,7 @@ class OpenedJob:
             self.table.keep_census(census)
         else:
             self.progress.kept("census")
+            census.raise_on_bad(self.reader)
         model_of_job(self.job).check(census, self.reader)
         is_told = not (self.job.is_of_trees or self.job.is_of_texts)
         if is_told and (constant := census.constant_columns(self.reader)):

@@ -34,6 +34,7 @@ from dshap.steps.step import Act, Step
 from dshap.steps.under_way import RunUnderWay
 from dshap.storage.folder import Folder
 from dshap.storage.scratch import scratch_folder
+from dshap.tables.keys.row_census import census_in
 from dshap.warehouse.snapshot import Snapshot, has_snapshot, put_rows, refuse_damaged_rows
 
 NO_ROWS = "nothing is explained, and the tables of the sinks stay as they are: mend the source"
@@ -233,6 +234,9 @@ class ReadOnce(RowSource):
     def opened(self, run: RunUnderWay) -> OpenedJob:
         states = run.scope.facts_of_rows(run.folders.facts)
         table = JobRows(run.rows, states, trusts_files=run.trusts_files)
+        census = census_in(run.folders.census, table.reader)
+        if census is not None:  # it was taken while the rows were digested
+            table.keep_census(census)
         return OpenedJob(
             run.rows, table, run.store, run.session, run.progress, run.scope, has_unique_keys=True
         )

@@ -151,13 +151,14 @@ class BlockBuilder:
         if j is None:
             return
         if name in self.layout.times:
-            self.x[rows, j] = time_array(column, name)
+            values = time_array(column, name)
         elif categories is None:
-            self.x[rows, j] = number_array(column, name)
+            values = number_array(column, name)
         else:
-            self.x[rows, j] = code_array(column, categories, self.layout.unknown_code)
+            values = code_array(column, categories, self.layout.unknown_code)
+        self.x[rows, j] = values
         if self.layout.missing != "pass":
-            self.is_ok[rows] &= np.isfinite(self.x[rows, j])
+            self.is_ok[rows] &= np.isfinite(values)
 
     def _add_key(self, name: str, rows: slice, column: pa.Array) -> None:
         self.keys[name][rows], is_null = key_array(column, name, self.layout.key_dtypes[name])

@@ -1,4 +1,4 @@
-"""Parquet parts in a room of a store, on a disk or in a bucket: listed, opened and digested.
+"""Parquet parts in a room of a store, on a disk or in a bucket: listed, opened and compared with their digests.
 
 Parts are made on a disk; in a bucket each is an object, which is there once it is whole.
 """
@@ -13,8 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dshap.core.late import pa
 from dshap.core.places import Place
 from dshap.storage.folder import Folder
-from dshap.storage.seals import digest_of_file
-from dshap.tables.checksums import open_parquet
+from dshap.tables.checksums import digest_like, open_parquet
 
 PART = re.compile(r"part-[^/]*\.parquet")
 """The names of parts."""
@@ -40,22 +39,23 @@ def opened_part(part: Place) -> pa.NativeFile:
     return pa.PythonFile(Folder(part.parent).reader(part.name), mode="r")
 
 
-def digests_of(parts: Iterable[Place]) -> Iterator[str]:
-    """The digests of the bytes of parts, in their order; several are read at once.
+def are_as_written(parts: Iterable[tuple[Place, str]]) -> Iterator[bool]:
+    """Whether each part has the digest that is known of its bytes; several are read at once.
 
-    The digest of a part that the disk cannot read is empty.
+    A part that the disk cannot read has not.
     """
     with ThreadPoolExecutor(TRANSFERS) as pool:
-        yield from pool.map(_digest_of, parts)
+        yield from pool.map(_is_as_written, parts)
 
 
-def _digest_of(part: Place) -> str:
+def _is_as_written(known: tuple[Place, str]) -> bool:
+    part, digest = known
     with opened_part(part) as opened:
         try:
-            return digest_of_file(pa.BufferedInputStream(opened, FETCHED_BYTES))
+            return digest_like(pa.BufferedInputStream(opened, FETCHED_BYTES), digest) == digest
         except OSError as error:
             if error.errno == errno.EIO:
-                return ""
+                return False
             raise
 
 

@@ -8,8 +8,7 @@ from types import TracebackType
 
 from dshap.core.late import pa, pq
 from dshap.storage.disk import whole_file
-from dshap.storage.seals import digest_of_file
-from dshap.tables.checksums import KEPT, parquet_writer
+from dshap.tables.checksums import KEPT, digest_of_part, parquet_writer
 from dshap.tables.memory_to_parts import ROW_GROUP_ROWS, SPOOL_ROWS
 
 GROUP_BYTES = 128 << 20
@@ -107,7 +106,7 @@ class PartWriter:
         assert self._part is not None
         self._part.close()
         with private.open("rb") as written:
-            self.digests[name] = digest_of_file(written)
+            self.digests[name] = digest_of_part(written)
 
     def _end_part(self) -> None:
         """Close, sync and name the part that is open."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import binascii
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,6 +29,9 @@ _CASTS = {"postgresql": "{name}::float8 AS {name}"}
 _CAST = "CAST({name} AS DOUBLE PRECISION) AS {name}"
 
 
+GATHERED_ROWS = 16_384
+GATHERED_BYTES = 8 << 20
+"""Rows and bytes of small batches that are taken together; at that size a batch costs little."""
 Piece = Callable[[], "AbstractContextManager[Iterable[pa.RecordBatch]]"]
 """The type of a function that opens some of the rows of a stream."""
 
@@ -119,14 +122,62 @@ class StreamColumns:
             return pa.int64()
         return plain
 
+    def gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        """Batches to convert: small ones are taken together, unless nothing is converted."""
+        if self._is_kept_as_is:
+            return batches
+        return gathered(batches)
+
+    @cached_property
+    def _is_kept_as_is(self) -> bool:
+        """Whether the rows are kept as the source gives them, with no time among them to check."""
+        return self.given == self.schema and not any(
+            pa.types.is_temporal(each.type) for each in self.schema
+        )
+
     def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The kept columns of a batch."""
         schema = self.schema
+        if self._is_kept_as_is and batch.schema == schema:
+            return batch
         columns = [
             _converted(batch.column(batch.schema.get_field_index(each.name)), each)
             for each in schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of small batches in batches of up to `GATHERED_ROWS` and `GATHERED_BYTES`.
+
+    A batch that is larger stays as it is.  DuckDB gives 2,048 rows at once: each column of each
+    batch costs a few microseconds.
+    """
+    held: list[pa.RecordBatch] = []
+    n_rows = 0
+    n_bytes = 0
+    for batch in batches:
+        n_rows += batch.num_rows
+        n_bytes += batch.nbytes
+        if held and (n_rows > GATHERED_ROWS or n_bytes > GATHERED_BYTES):
+            yield _joined(held)
+            held = []
+            n_rows = batch.num_rows
+            n_bytes = batch.nbytes
+        held.append(batch)
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    schema = batches[0].schema
+    columns = [
+        pa.chunked_array([batch.column(j) for batch in batches], each.type).combine_chunks()
+        for j, each in enumerate(schema)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def digest_of_types(types: Mapping[str, str]) -> str:

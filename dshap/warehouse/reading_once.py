@@ -19,7 +19,13 @@ from dshap.core.late import pa
 from dshap.storage.full_disk import full_disk, is_full_disk
 from dshap.tables.parquet import ParquetFiles
 from dshap.tables.stream_to_parts import PartWriter
-from dshap.tables.streams import Piece, RowStream, StreamColumns, digest_of_types, in_one_piece
+from dshap.tables.streams import (
+    Piece,
+    RowStream,
+    StreamColumns,
+    digest_of_types,
+    in_one_piece,
+)
 from dshap.warehouse.contract import Contract, UsedColumns, check_keys
 from dshap.warehouse.freshness import Freshness, newest_in, said, warning_of
 from dshap.warehouse.queries import AgeLimit
@@ -249,7 +255,7 @@ def _write_piece(
     newest = None
     with piece() as batches, PartWriter(folder, columns.schema, first_part) as writer:
         try:
-            for batch in batches:
+            for batch in columns.gathered(batches):
                 if stop.is_set():
                     break
                 if freshness is not None:

@@ -17,7 +17,7 @@ from dshap.core.places import Place
 from dshap.storage.disk import whole_file
 from dshap.storage.folder import Folder
 from dshap.storage.seals import SEAL, seal_of, whole_record
-from dshap.tables.stored_parts import TRANSFERS, count_rows_in, digests_of, parts_in
+from dshap.tables.stored_parts import TRANSFERS, are_as_written, count_rows_in, parts_in
 
 SNAPSHOT = "snapshot.json"
 """The name of the file, written once all parts of the folder are whole, and removed before them."""
@@ -112,9 +112,9 @@ def faults_of_rows(room: Place) -> Iterator[tuple[str, str]]:
         else:
             yield name, "was not written by the run"
     chosen = [name for name in snapshot.parts if name in there]
-    digests = digests_of(there[name] for name in chosen)
-    for name, digest in zip(chosen, digests, strict=True):
-        if digest != snapshot.parts[name]:
+    are_whole = are_as_written((there[name], snapshot.parts[name]) for name in chosen)
+    for name, is_whole in zip(chosen, are_whole, strict=True):
+        if not is_whole:
             yield name, OTHER_CONTENT
 
 

@@ -10,7 +10,7 @@ import dshap
 from dshap.blocks import finished_blocks as public_name
 from dshap.core.errors import DamagedError
 from dshap.cube import finished_blocks
-from dshap.cube.writer import block_digests
+from dshap.cube.value_digests import block_digests
 from dshap.values import Marginal
 from tests.cube.cubes import make_cube
 

@@ -13,6 +13,7 @@ from dshap.core.blocks import Status, jackknife_errors
 from dshap.core.errors import DshapError
 from dshap.cube import CarriedRows, CubeWriter, create_cube, mark_finished, verify_cube
 from dshap.cube.carrying import rows_at
+from dshap.cube.stored_rows import StoredRows
 from dshap.cube.summary import STATISTICS, block_sums, bounded_sums, estimates
 from tests.cube.cubes import CHUNK, N_ROWS, TILE, block_of, make_cube, phi_of
 from tests.cube.test_summary import attribution_of, noisy
@@ -20,17 +21,16 @@ from tests.cube.test_summary import attribution_of, noisy
 ROWS, SHARD = 48, 12
 
 
-class Counted:
+class Counted(StoredRows):
     """An array that counts its reads."""
 
-    def __init__(self, array):
-        self.array, self.dtype, self.shape = array, array.dtype, array.shape
-        self.chunks, self.shards = array.chunks, array.shards
-        self.reads = []
+    def __init__(self, place):
+        super().__init__(place)
+        self.__dict__["reads"] = []
 
-    def __getitem__(self, where):
-        self.reads.append((where.start, where.stop))
-        return self.array[where]
+    def read(self, start, stop):
+        self.reads.append((start, stop))
+        return super().read(start, stop)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def array(tmp_path_factory):
         path, shape=(ROWS, 2), chunks=(CHUNK, 2), shards=(SHARD, 2), dtype="f8"
     )
     made[...] = np.arange(2.0 * ROWS).reshape(ROWS, 2)
-    return made
+    return path
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def array(tmp_path_factory):
 def test_rows_are_read_in_contiguous_pieces_of_a_shard(array, positions, n_reads):
     counted = Counted(array)
     found = rows_at(counted, positions)
-    np.testing.assert_array_equal(found, np.asarray(array[...])[positions])
-    assert len(counted.reads) == n_reads
+    np.testing.assert_array_equal(found, np.arange(2.0 * ROWS).reshape(ROWS, 2)[positions])
+    assert len([each for each in counted.reads if each != (0, 0)]) == n_reads
 
 
 def carrying(tmp_path, positions, **change):

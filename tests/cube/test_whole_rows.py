@@ -64,6 +64,6 @@ def test_what_cannot_be_reached_is_no_damage(cube, monkeypatch):
     def unreachable(*_):
         raise UnreachableError("the bucket does not answer")
 
-    monkeypatch.setattr("dshap.cube.verify.block_digests", unreachable)
+    monkeypatch.setattr("dshap.cube.verify.has_digest", unreachable)
     with pytest.raises(UnreachableError):
         statuses_of_whole_blocks(cube, N_ROWS)

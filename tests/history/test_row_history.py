@@ -48,7 +48,7 @@ def kept_in(history):
     """The keys and digests of a history."""
     batches = list(history.rows.batches())
     keys = [key for batch in batches for key in batch.keys["id"].tolist()]
-    return keys, [digest for batch in batches for digest in batch.digests.tolist()]
+    return keys, [digest for batch in batches for digest in batch.digests().tolist()]
 
 
 def night(store, run_id, table, before, method="m", failed=()):

@@ -13,6 +13,7 @@ from scipy.special import betaln
 from dshap.core.records import BoolArray, FloatArray
 from dshap.loops.masking import Masks
 from dshap.loops.product_games import legendre_nodes
+from dshap.loops.row_hashes import KEY
 
 AnyArray = NDArray[Any]
 
@@ -112,3 +113,37 @@ def worst_node_error(d: int, q: int) -> float:
             np.abs((t ** p[:, None] * (1.0 - t) ** s[:, None]) @ w - np.exp(betaln(p + 1, s + 1)))
         )
     )
+
+
+def plain_siphash(message: bytes) -> bytes:
+    """SipHash-2-4 of 128 bits (Aumasson and Bernstein 2012) with the key of `row_hashes`."""
+    size = 1 << 64
+    v = [0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573]
+    v = [word ^ KEY[j % 2] for j, word in enumerate(v)]
+    v[1] ^= 0xEE
+
+    def turned(word: int, by: int) -> int:
+        return (word << by | word >> (64 - by)) % size
+
+    def rounds(n_rounds: int) -> None:
+        for _ in range(n_rounds):
+            v[0], v[2] = (v[0] + v[1]) % size, (v[2] + v[3]) % size
+            v[1], v[3] = turned(v[1], 13) ^ v[0], turned(v[3], 16) ^ v[2]
+            v[0] = turned(v[0], 32)
+            v[2], v[0] = (v[2] + v[1]) % size, (v[0] + v[3]) % size
+            v[1], v[3] = turned(v[1], 17) ^ v[2], turned(v[3], 21) ^ v[0]
+            v[2] = turned(v[2], 32)
+
+    whole = len(message) // 8 * 8
+    last = message[whole:].ljust(7, b"\0") + bytes([len(message) % 256])
+    for start in range(0, whole + 8, 8):
+        word = int.from_bytes((message[:whole] + last)[start : start + 8], "little")
+        v[3] ^= word
+        rounds(2)
+        v[0] ^= word
+    halves = []
+    for j, constant in ((2, 0xEE), (1, 0xDD)):
+        v[j] ^= constant
+        rounds(4)
+        halves.append(v[0] ^ v[1] ^ v[2] ^ v[3])
+    return b"".join(half.to_bytes(8, "little") for half in halves)

@@ -36,7 +36,9 @@ from dshap.jobs import Command, job_summary, parse_job, run_recorded
 from dshap.jobs.runs_in_words import closing_lines, runs_summary
 from dshap.jobs.verification import verify_job_store
 from dshap.models.adapters.model_files import sha256_of
+from dshap.steps.nightly_cubes import Night
 from dshap.steps.opened import OpenedJob
+from dshap.tables.keys.row_census import RowCensus
 from dshap.warehouse.snapshot import Snapshot
 from tests.cube.test_packing import in_packs_of
 from tests.jobs.job_files import to_toml
@@ -182,6 +184,41 @@ def test_rows_are_carried_from_packed_cubes(shop, monkeypatch):
     test_three_nights(shop)
     cubes = [run for run in (shop.folder / "store" / "reasons").iterdir() if run.is_dir()]
     assert [*map(is_packed, cubes)] == [True, True]
+
+
+def test_the_first_nights_after_the_digests_have_changed(shop, monkeypatch):
+    """Rows are compared by the kind of digests that the store has; no row is explained anew.
+
+    The first night as an earlier version carried it out: digests of its kind, and no census.
+    """
+    with monkeypatch.context() as patch:
+        patch.setattr(Night, "kinds_of_digests", lambda self: {"row digest"})
+        patch.setattr(RowCensus, "to_dict", lambda self: {})
+        shop.night()
+    kinds = [("row digest",)]
+    for changed in (7, 8, 9):
+        shop.table.loc[shop.table["id"] == changed, "c"] += 0.25
+        shop.put()
+        night = shop.night()
+        assert counts(night) == (0, 1, 149, 0)
+        shop.check()
+        run = runs_in_store(shop.folder / "store")[-1]
+        kinds.append(run.digests.kinds)
+    new = ("row digest 2",)
+    assert kinds == [("row digest",), (*new, "row digest"), new, new]
+    assert not any(verify_job_store(shop.folder / "store").values())
+
+
+def test_a_night_has_one_census_which_is_taken_while_rows_are_digested(shop, monkeypatch):
+    def refused(*_, **__):
+        raise AssertionError("no pass over the rows")
+
+    monkeypatch.setattr("dshap.steps.opened.take_census", refused)
+    shop.night()
+    shop.table.loc[shop.table["id"] == 3, "c"] += 0.25
+    shop.put()
+    assert counts(shop.night()) == (0, 1, 149, 0)
+    shop.check()
 
 
 @pytest.mark.slow

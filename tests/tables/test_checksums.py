@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -10,7 +12,17 @@ import pytest
 
 from dshap.core.errors import InputError, UnreachableError
 from dshap.sources import ParquetSource
-from dshap.tables.checksums import KEPT, open_parquet, parquet_writer, unreadable, write_parquet
+from dshap.storage.seals import digest_of_content
+from dshap.tables import checksums
+from dshap.tables.checksums import (
+    KEPT,
+    digest_like,
+    digest_of_part,
+    open_parquet,
+    parquet_writer,
+    unreadable,
+    write_parquet,
+)
 from dshap.tables.keys.digests import digest_rows
 from dshap.tables.memory_to_parts import write_part
 
@@ -78,3 +90,33 @@ def test_other_errors_stay_what_they_are():
     for error in (UnreachableError("the store is away"), OSError(5, "Input/output error")):
         assert unreadable("part", error) is error
     assert isinstance(unreadable("part", OSError("Corrupt Lz4 compressed data.")), InputError)
+
+
+def test_each_byte_of_a_part_counts(monkeypatch, rng):
+    """Pieces, the last of them cut anywhere, and reads that give less than is asked for."""
+    monkeypatch.setattr(checksums, "LANES", 2)
+    monkeypatch.setattr(checksums, "PIECE_BYTES", 8 * checksums.LANE_WORDS * 2)
+    size = checksums.PIECE_BYTES
+    for n_bytes in (0, 1, size - 1, size, size + 1, 2 * size, 2 * size + 5):
+        content = bytearray(rng.bytes(n_bytes))
+        found = digest_of_part(io.BytesIO(content))
+        assert digest_of_part(InPieces(content)) == found
+        assert digest_like(io.BytesIO(content), found) == found
+        others = {digest_of_part(io.BytesIO(content + b"\0"))}
+        for place in range(n_bytes):
+            content[place] ^= 1 << place % 8
+            others.add(digest_of_part(io.BytesIO(content)))
+            content[place] ^= 1 << place % 8
+        assert len(others | {found}) == n_bytes + 2
+
+
+def test_digests_of_parts_of_an_earlier_version(rng):
+    content = rng.bytes(3_000)
+    assert digest_like(io.BytesIO(content), "0" * 32) == digest_of_content(content)
+
+
+class InPieces(io.BytesIO):
+    """A file that gives a few bytes at once."""
+
+    def read(self, size=-1):
+        return super().read(min(size, 100))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
@@ -11,12 +12,14 @@ import pytest
 from dshap.core.places import place_of
 from dshap.storage.buckets import upload
 from dshap.storage.folder import Folder
+from dshap.storage.seals import digest_of_content
+from dshap.tables.checksums import digest_of_part
 from dshap.tables.keys.digests import RowDigests, digest_rows, write_digests
 from dshap.tables.stored_parts import (
+    are_as_written,
     columns_of_part,
     count_rows_in,
     count_rows_of,
-    digests_of,
     parts_in,
 )
 from dshap.tables.stream_to_parts import PartWriter
@@ -84,20 +87,33 @@ def test_digests_are_those_of_a_disk(rooms):
     )
 
 
-def test_digests_of_files_are_those_of_a_disk(rooms):
-    on_disk, in_bucket = ([*digests_of(parts_in(place))] for place in rooms)
-    assert on_disk == in_bucket
-    assert len(set(on_disk)) == 3
+def known_in(room, digests):
+    return zip(parts_in(room), digests, strict=True)
+
+
+def test_files_in_a_bucket_have_the_digests_of_a_disk(rooms):
+    digests = [digest_of_part(io.BytesIO(part.read_bytes())) for part in parts_in(rooms[0])]
+    assert len(set(digests)) == 3
+    for place in rooms:
+        assert [*are_as_written(known_in(place, digests))] == [True] * 3
+        others = [digests[1], digests[0], digests[1]]
+        assert [*are_as_written(known_in(place, others))] == [False] * 3
     with pytest.raises(FileNotFoundError):
-        next(digests_of([rooms[1] / "none.parquet"]))
+        next(are_as_written([(rooms[1] / "none.parquet", digests[0])]))
 
 
-def test_a_part_that_the_disk_cannot_read_has_no_digest(rooms, monkeypatch):
-    def refused(opened):
+def test_digests_of_an_earlier_version(rooms):
+    digests = [digest_of_content(part.read_bytes()) for part in parts_in(rooms[0])]
+    for place in rooms:
+        assert [*are_as_written(known_in(place, digests))] == [True] * 3
+
+
+def test_a_part_that_the_disk_cannot_read_is_not_as_written(rooms, monkeypatch):
+    def refused(opened, known):
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr("dshap.tables.stored_parts.digest_of_file", refused)
-    assert [*digests_of(parts_in(rooms[0]))] == ["", "", ""]
+    monkeypatch.setattr("dshap.tables.stored_parts.digest_like", refused)
+    assert [*are_as_written(known_in(rooms[0], ["", "", ""]))] == [False] * 3
 
 
 @pytest.mark.slow

@@ -6,11 +6,13 @@ import datetime
 import decimal
 import uuid
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.tables.streams import StreamColumns, digest_of_types
+from dshap.tables import streams
+from dshap.tables.streams import StreamColumns, digest_of_types, gathered
 
 NUMERIC = pa.opaque(pa.string(), "numeric", "PostgreSQL")
 
@@ -97,3 +99,33 @@ def test_a_digest_of_types_knows_each_and_no_order():
     types = {"a": "int64", "b": "double"}
     assert digest_of_types(types) == digest_of_types({"b": "double", "a": "int64"})
     assert digest_of_types(types) != digest_of_types({"a": "double", "b": "int64"})
+
+
+def test_small_batches_are_taken_together(monkeypatch):
+    """No row is lost or moved; a batch above the limit stays as it is."""
+    monkeypatch.setattr(streams, "GATHERED_ROWS", 10)
+    sizes = [0, 3, 4, 3, 1, 25, 0, 2, 9]
+    ends = np.cumsum(sizes)
+    batches = [
+        pa.record_batch(
+            {
+                "i": pa.array(np.arange(end - size, end)),
+                "text": pa.array(
+                    [f"a{i % 3}" for i in range(size)], pa.string()
+                ).dictionary_encode(),
+            }
+        )
+        for size, end in zip(sizes, ends, strict=True)
+    ]
+    found = list(gathered(batches))
+    assert [each.num_rows for each in found] == [10, 1, 25, 2, 9]
+    assert pa.Table.from_batches(found)["i"].to_pylist() == list(range(47))
+    texts = [value for each in found for value in each["text"].to_pylist()]
+    assert texts == [value for each in batches for value in each["text"].to_pylist()]
+    assert list(gathered([])) == []
+
+
+def test_batches_of_many_bytes_are_not_taken_together(monkeypatch):
+    monkeypatch.setattr(streams, "GATHERED_BYTES", 1_000)
+    batches = [pa.record_batch({"x": pa.array(np.zeros(n))}) for n in (50, 50, 100, 200, 10)]
+    assert [each.num_rows for each in gathered(batches)] == [100, 100, 200, 10]

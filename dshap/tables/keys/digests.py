@@ -1,16 +1,14 @@
 """Digests of rows by key: which rows of a table are those of an earlier table, unchanged.
 
-A row's digest is the first 128 bits of blake2b over its used columns, each in a canonical form that
-does not depend on how the table was stored: numbers as float64 or int64, text as its own digest, a
-missing value as a flag.  Two tables are compared by their keys, then by these digests
+A row's digest is made of its used columns, in a form that does not depend on how the table was
+stored.  Two tables are compared by their keys, then by digests of a kind that both have
 (`key_join`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,25 +19,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
-from dshap.core.late import pa, pc, pq
+from dshap.core.late import pa, pq
 from dshap.core.places import Place
 from dshap.core.records import BoolArray
 from dshap.tables.checksums import KEPT, open_parquet, parquet_writer, unreadable
-from dshap.tables.columns import is_text, key_array, key_dtype, null_key_refusal
+from dshap.tables.columns import key_array, key_dtype, null_key_refusal
+from dshap.tables.keys.earlier_digests import earlier_row_digests
+from dshap.tables.keys.row_digests import row_digests
 from dshap.tables.stored_parts import opened_part
 
 DIGEST_BYTES = 16
-"""Bytes of a digest: two different rows among 10^12 share one with probability 10^-15."""
-DIGEST = "row digest"
-"""The column of the digests in a file of them."""
+Digests = NDArray[np.uint64]
+"""(n, 2): a digest of 128 bits for each row."""
+
+
+@dataclass(frozen=True)
+class DigestKind:
+    """A way to digest rows."""
+
+    column: str
+    """The name of the column that such digests have in a file: it is the name of the kind."""
+    digest: Callable[[Sequence[pa.Array]], Digests]
+    """Digests the rows of some columns."""
+
+
+KINDS = (
+    DigestKind("row digest 2", row_digests),
+    DigestKind("row digest", earlier_row_digests),
+)
+"""The kinds of digests, the newest first.  A store of an earlier version has only the last."""
+DIGEST = KINDS[0].column
+"""The column of the digests that every run makes."""
+_COLUMNS = tuple(kind.column for kind in KINDS)
 UNREADABLE = (OSError, EOFError, ValueError)
 """The errors of Arrow and numpy for a file that is missing, empty or damaged."""
-_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-"""Unit of a column of times -> the nanoseconds in one."""
 BATCH_ROWS = 65_536
 """Rows that are digested at once: 20 columns take 21 MB."""
 DigestBatches = Iterator[pa.RecordBatch]
 """Keys and digests of rows, in row order."""
+Follower = Callable[[pa.RecordBatch, pa.RecordBatch, Digests], None]
+"""Called with the columns, the keys and the digests (n, 2) of each batch."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +84,16 @@ class RowDigests:
         """The key columns in their order, each with the kind of its values: number, text or time."""
         with self._opened() as opened:
             schema = opened.schema_arrow
-        names = [name for name in schema.names if name != DIGEST]
         empty = schema.empty_table()
-        return [(name, keys.dtype.kind) for name, keys in _keys_of(empty, names).items()]
+        keys = _keys_of(empty, _key_names(schema))
+        return [(name, values.dtype.kind) for name, values in keys.items()]
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """The names of the kinds of digests that the file has, the newest first."""
+        with self._opened() as opened:
+            names = opened.schema_arrow.names
+        return tuple(kind for kind in _COLUMNS if kind in names)
 
     def read_through(self) -> None:
         """Read all batches, and raise one of `UNREADABLE` where one cannot be read."""
@@ -105,10 +131,11 @@ class DigestBatch:
         """The values (n,) of each key column."""
         return _keys_of(self.batch, self._names)
 
-    @property
-    def digests(self) -> NDArray[np.uint64]:
-        """The digests (n, 2) of the rows."""
-        return _as_numbers(self.batch[DIGEST])
+    def digests(self, kind: str = DIGEST) -> Digests:
+        """The digests (n, 2) of the rows of a kind, or of the newest that the file has."""
+        names = self.batch.schema.names
+        has = [column for column in (kind, *_COLUMNS) if column in names]
+        return _as_numbers(self.batch[has[0]])
 
     def keys_where(self, is_wanted: BoolArray) -> pa.RecordBatch:
         """The key columns of the wanted rows (n,)."""
@@ -116,7 +143,19 @@ class DigestBatch:
 
     @property
     def _names(self) -> list[str]:
-        return [name for name in self.batch.schema.names if name != DIGEST]
+        return _key_names(self.batch.schema)
+
+
+def _key_names(schema: pa.Schema) -> list[str]:
+    return [name for name in schema.names if name not in _COLUMNS]
+
+
+def shared_kind(one: RowDigests, other: RowDigests) -> str:
+    """The newest kind of digests that two files have; where they share none, each its own.
+
+    No row is found unchanged then.
+    """
+    return next((kind for kind in one.kinds if kind in other.kinds), DIGEST)
 
 
 def write_digests(batches: DigestBatches, file: Path) -> None:
@@ -126,16 +165,24 @@ def write_digests(batches: DigestBatches, file: Path) -> None:
     """
     first = next(batches, None)
     if first is None:
-        first = _digested({}, np.zeros((0, 2), np.uint64))
+        first = _digested({}, {DIGEST: np.zeros((0, 2), np.uint64)})
     with parquet_writer(file, first.schema, **KEPT) as writer:
         for batch in itertools.chain([first], batches):
             writer.write_batch(batch)
 
 
 def digest_rows(
-    parts: Sequence[Place], key: Sequence[str], features: Sequence[str]
+    parts: Sequence[Place],
+    key: Sequence[str],
+    features: Sequence[str],
+    wanted_kinds: Collection[str] = (DIGEST,),
+    more: Sequence[str] = (),
+    follow: Follower | None = None,
 ) -> DigestBatches:
     """Digest the rows of Parquet files, in their order; yields batches of keys and digests.
+
+    Each kind of digest that is wanted has a column.  `follow` is called with each batch of rows,
+    which has the columns `more` too, with its keys and its digests (n, 2).
 
     No two rows have one key: that was seen to where they were spooled (`contract.check_keys`).
 
@@ -144,19 +191,26 @@ def digest_rows(
     InputError
         A row has no key.
     """
-    wanted = list(dict.fromkeys([*key, *features]))
+    wanted = list(dict.fromkeys([*key, *features, *more]))
+    kinds = [kind for kind in KINDS if kind.column in wanted_kinds]
     for part in parts:
         for batch in _batches_of(part, wanted):
-            yield _digested(_keys_of(batch, key), _digests_of(batch, features))
+            columns = [batch[name] for name in features]
+            digests = {kind.column: kind.digest(columns) for kind in kinds}
+            found = _digested(_keys_of(batch, key), digests)
+            if follow is not None:
+                follow(batch, found, digests[kinds[0].column])
+            yield found
 
 
-def _digested(keys: Mapping[str, NDArray[Any]], digests: NDArray[np.uint64]) -> pa.RecordBatch:
-    """A batch of keys and digests (n, 2)."""
+def _digested(keys: Mapping[str, NDArray[Any]], digests: Mapping[str, Digests]) -> pa.RecordBatch:
+    """A batch of keys and of digests (n, 2) of each kind."""
     columns: dict[str, Any] = {name: pa.array(_plain(values)) for name, values in keys.items()}
-    content = pa.py_buffer(np.ascontiguousarray(digests))
-    columns[DIGEST] = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(DIGEST_BYTES), len(digests), [None, content]
-    )
+    for kind, values in digests.items():
+        content = pa.py_buffer(np.ascontiguousarray(values))
+        columns[kind] = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(DIGEST_BYTES), len(values), [None, content]
+        )
     return pa.record_batch(columns)
 
 
@@ -193,81 +247,6 @@ def _keys_of(table: pa.Table | pa.RecordBatch, key: Sequence[str]) -> dict[str, 
             raise InputError(null_key_refusal({name: int(is_null.sum())}))
         found[name] = values
     return found
-
-
-def _digests_of(batch: pa.RecordBatch, features: Sequence[str]) -> NDArray[np.uint64]:
-    """The digests (n, 2) of the rows of a batch."""
-    canonical = [_canonical(batch[name]) for name in features]  # each (n, bytes)
-    rows = np.concatenate(canonical, axis=1)
-    width = rows.shape[1]
-    content = memoryview(rows.tobytes())
-    digests = [
-        hashlib.blake2b(content[start : start + width], digest_size=DIGEST_BYTES).digest()
-        for start in range(0, len(content), width)
-    ]
-    return np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2)
-
-
-def _canonical(column: pa.Array) -> NDArray[np.uint8]:
-    """The values of a column as bytes (n, bytes), a flag of missing values first."""
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return _canonical(column.dictionary_decode())
-    if is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        values = _text_digests(column)
-    elif pa.types.is_floating(kind):
-        values = _float_bytes(column)
-    elif pa.types.is_decimal(kind):
-        values = _text_digests(column.cast(pa.string()))
-    elif pa.types.is_boolean(kind) or pa.types.is_null(kind):
-        values = _whole_bytes(column.cast(pa.uint8()))
-    elif pa.types.is_temporal(kind):
-        values = _whole_bytes(_as_whole_time(column))
-    else:
-        values = _whole_bytes(column)
-    flags = column.is_null().to_numpy(zero_copy_only=False).astype(np.uint8)
-    return np.concatenate([flags[:, None], values], axis=1)
-
-
-def _float_bytes(column: pa.Array) -> NDArray[np.uint8]:
-    """float64 bits, one NaN for all."""
-    values = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
-    plain = np.where(np.isnan(values), np.nan, values)
-    return np.ascontiguousarray(plain).view(np.uint8).reshape(-1, 8)
-
-
-def _whole_bytes(column: pa.Array) -> NDArray[np.uint8]:
-    """int64 bits; those of uint64 where the column is of that type."""
-    if pa.types.is_uint64(column.type):
-        column = pa.Array.from_buffers(
-            pa.int64(), len(column), column.buffers(), offset=column.offset
-        )
-    values = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    return np.ascontiguousarray(values).view(np.uint8).reshape(-1, 8)
-
-
-def _as_whole_time(column: pa.Array) -> pa.Array:
-    """Times as nanoseconds since 1970, modulo 2^64; dates as days, times of a day in their unit.
-
-    No two times of the years 1 to 9999 share such a number, as they are whole microseconds there.
-    """
-    if pa.types.is_date32(column.type) or pa.types.is_time32(column.type):
-        return column.cast(pa.int32())
-    if pa.types.is_timestamp(column.type):
-        return pc.multiply(column.cast(pa.int64()), _NANOSECONDS[column.type.unit])  # wraps around
-    return column.cast(pa.int64())
-
-
-def _text_digests(column: pa.Array) -> NDArray[np.uint8]:
-    """A digest (n, 16) of each text; each different text is digested once."""
-    as_bytes = column.cast(pa.large_binary()).fill_null(b"")
-    encoded = as_bytes.dictionary_encode()
-    listed = [
-        hashlib.blake2b(value, digest_size=DIGEST_BYTES).digest()
-        for value in encoded.dictionary.to_pylist()
-    ]
-    table = np.frombuffer(b"".join(listed), np.uint8).reshape(-1, DIGEST_BYTES)
-    return table[encoded.indices.to_numpy(zero_copy_only=False)]
 
 
 def _as_numbers(column: pa.Array) -> NDArray[np.uint64]:

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from dshap.core.late import pa
 from dshap.core.records import BoolArray
 from dshap.core.rows import spans
-from dshap.tables.keys.digests import RowDigests
+from dshap.tables.keys.aligned import NO_ALIGNED_ROWS, AlignedRows
+from dshap.tables.keys.digests import DIGEST, RowDigests
 from dshap.tables.keys.hashes import NumberedKeys, WideHashes, number_keys, wide_hashes
 from dshap.tables.keys.sorted_runs import (
     Columns,
@@ -47,12 +48,12 @@ class HashedRows:
     n_rows: int
 
     @classmethod
-    def of(cls, rows: RowDigests, folder: Path) -> HashedRows:
-        """Write the hashes of the rows into an empty folder."""
+    def of(cls, rows: RowDigests, folder: Path, kind: str = DIGEST, first: int = 0) -> HashedRows:
+        """Write the hashes of the rows from `first` on, and a kind of digests, into an empty folder."""
         n_rows = len(rows)
-        held = np.empty((N_COLUMNS, min(ROWS_TOGETHER, n_rows)), np.uint64)
-        start = 0
-        for columns in _columns_of(rows):
+        held = np.empty((N_COLUMNS, min(ROWS_TOGETHER, n_rows - first)), np.uint64)
+        start = first
+        for columns in _columns_of(rows, kind, first):
             while columns.shape[1]:
                 at = int(columns[-1, 0]) - start
                 part = columns[:, : ROWS_TOGETHER - at]
@@ -62,7 +63,7 @@ class HashedRows:
                 if stop == n_rows or stop - start == ROWS_TOGETHER:
                     leave_sorted(folder / f"{start:015d}.npy", held[:, : stop - start])
                     start = stop
-        return cls(folder, n_rows)
+        return cls(folder, n_rows - first)
 
     @property
     def files(self) -> list[Path]:
@@ -81,10 +82,13 @@ class HashedRows:
         return n_repeats
 
 
-def _columns_of(rows: RowDigests) -> Iterator[Columns]:
-    """Yield the columns of `HashedRows` (5, n) of consecutive rows."""
+def _columns_of(rows: RowDigests, kind: str, first: int) -> Iterator[Columns]:
+    """Yield the columns of `HashedRows` (5, n) of consecutive rows, the first of them at `first`."""
     for batch in rows.batches():
-        yield _columns(batch.start, wide_hashes(batch.keys), batch.digests)
+        begin = max(first - batch.start, 0)
+        if begin < batch.n_rows:
+            hashes = wide_hashes(batch.keys)
+            yield _columns(batch.start, hashes, batch.digests(kind))[:, begin:]
 
 
 def _columns(start: int, hashes: WideHashes, marks: NDArray[np.uint64]) -> Columns:
@@ -131,7 +135,8 @@ def joined_parts(before: HashedRows, rows: HashedRows, together: int) -> Iterato
 class KeyJoin:
     """For each row of a table, the row of an earlier table that has its key, if any.
 
-    The earlier rows are in files of a folder, sorted by the position of the row of this table.
+    The first rows may have the places that they have in the earlier table.  The earlier rows of the
+    others are in files of a folder, sorted by the position of the row of this table.
     """
 
     folder: Path
@@ -143,12 +148,22 @@ class KeyJoin:
     """The number of rows whose key the earlier table has."""
     n_unchanged: int
     """The number of those rows that have the digest of the earlier row."""
+    aligned: AlignedRows = NO_ALIGNED_ROWS
 
     @classmethod
-    def of(cls, rows: HashedRows, before: HashedRows, folder: Path) -> KeyJoin:
-        """Join two tables by their keys, each of which is in one row of a table."""
-        n_known = 0
-        n_unchanged = 0
+    def of(
+        cls,
+        rows: HashedRows,
+        before: HashedRows,
+        folder: Path,
+        aligned: AlignedRows = NO_ALIGNED_ROWS,
+    ) -> KeyJoin:
+        """Join two tables by their keys, each of which is in one row of a table.
+
+        The hashed rows are those behind the `aligned` ones.
+        """
+        n_known = aligned.n_rows
+        n_unchanged = aligned.n_unchanged
         for part in joined_parts(before, rows, ROWS_TOGETHER):
             old, new = part.pairs
             is_unchanged = (old[:-1] == new[:-1]).all(axis=0)
@@ -156,7 +171,9 @@ class KeyJoin:
             n_unchanged += int(np.count_nonzero(is_unchanged))
             found = np.stack([new[-1], old[-1], is_unchanged.astype(np.uint64)])
             leave_sorted(folder / f"{part.low:020d}.npy", found)
-        return cls(folder, rows.n_rows, before.n_rows, n_known, n_unchanged)
+        n_rows = aligned.n_rows + rows.n_rows
+        n_before = aligned.n_rows + before.n_rows
+        return cls(folder, n_rows, n_before, n_known, n_unchanged, aligned)
 
     def spans(self) -> Iterator[tuple[int, int]]:
         """Spans of rows that are read at once."""
@@ -166,6 +183,11 @@ class KeyJoin:
         """The earlier row of each row of a span (n,), `NO_ROW` for none; whether it is unchanged (n,)."""
         positions = np.full(stop - start, NO_ROW, np.int64)
         is_unchanged = np.zeros(stop - start, bool)
+        in_place = self.aligned.read(start, stop)
+        positions[: len(in_place)] = np.arange(start, start + len(in_place))
+        is_unchanged[: len(in_place)] = in_place
+        if len(in_place) == stop - start:
+            return positions, is_unchanged
         at, earlier, flags = _rows_in(sorted_files(self.folder), start, stop, 3)
         at = at.astype(np.int64) - start
         positions[at] = earlier

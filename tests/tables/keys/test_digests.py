@@ -37,7 +37,7 @@ def digested(part, key, features):
     write_digests(digest_rows([part], key, features), file)
     batches = list(RowDigests(file).batches())
     assert [each.start for each in batches] == np.cumsum([0, *map(sized, batches)])[:-1].tolist()
-    return np.concatenate([each.digests for each in batches])
+    return np.concatenate([each.digests() for each in batches])
 
 
 def sized(batch):
