@@ -18,9 +18,8 @@ from dshap.core.rows import column_bytes, read_columns
 from dshap.core.rules import checked
 from dshap.core.scales import scale_of
 from dshap.core.types import Design, Explained, RowReader
-from dshap.cube import empty_cube, open_cube, read_job
+from dshap.cube import empty_cube, open_cube, read_job, states_of
 from dshap.cube.columns import category_orders, with_columns
-from dshap.cube.datasets import loaded
 from dshap.cube.methods import offer, summary_line
 from dshap.models import KernelModel
 from dshap.predictors.times import times_of
@@ -28,7 +27,8 @@ from dshap.report import diff
 from dshap.report.shap_values import to_shap
 from dshap.run.explanation import Explanation
 from dshap.run.fitting import fit_models
-from dshap.run.measuring import measure, measured_quality, open_held_out
+from dshap.run.in_memory import ExplanationInMemory, ExplanationOfWorkers
+from dshap.run.measuring import Measurable, measure, measured_quality, open_held_out
 from dshap.run.preparation import prepare_value
 from dshap.run.prepared_states import Prepared
 from dshap.run.quality import Quality
@@ -206,7 +206,7 @@ def explain(
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
         try:
-            explanation = Explanation.of(
+            explanation = _kind_of(store, session).of(
                 game, rows, path, session, design=design, key=key, prepared=prepared
             )
         except EmptyTableError:
@@ -221,12 +221,12 @@ def explain(
         else:
             held_out = open_held_out(quality, explanation, session)
         if compute:
-            explanation.run(session).raise_on_failed(is_kept=store is not None)
+            explanation.run(session).raise_on_failed()
         else:
             explanation.create()
         if compute and held_out is not None:
             measure(explanation, held_out, session)
-        cube = open_cube(path) if store is not None else loaded(path)
+        cube = explanation.dataset()
         if keeps_columns:
             cube = with_columns(cube, read_columns(explanation.work.rows), category_orders(rows))
         if compute and session.shows_progress:
@@ -318,10 +318,21 @@ def mse_v(
         prepared = value
         if not isinstance(prepared, Prepared):
             prepared = prepare_value(prepared, None, design, path.with_name("prepared"), session)
-        return measured_quality(prepared, rows, path, session)
+        return measured_quality(prepared, rows, states_of(path, prepared.path), session)
 
 
-def _check_in_memory(explanation: Explanation, keeps_columns: bool) -> None:
+def _kind_of(
+    store: str | Path | None, session: Session
+) -> type[Explanation] | type[ExplanationInMemory]:
+    """The kind of an explanation: in a store, in memory, or of workers of a cluster."""
+    if store is not None:
+        return Explanation
+    if session.is_local:
+        return ExplanationInMemory
+    return ExplanationOfWorkers
+
+
+def _check_in_memory(explanation: Measurable, keeps_columns: bool) -> None:
     """Raise a `DoesNotFitError` where attributions and kept columns are too large to be held."""
     layout = explanation.layout
     size = 8 * layout.n_rows * len(layout.players) * len(layout.outputs)

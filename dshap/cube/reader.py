@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -125,16 +125,17 @@ def _opened(path: Place, chunks: dict[str, int] | None) -> xr.Dataset:
     # keys come last, in their given order
     ordered = [*sorted(str(name) for name in cube.coords if name not in keys), *keys]
     cube = cube.drop_vars(ordered).assign_coords({name: cube[name] for name in ordered})
-    cube = cube[
-        sorted(
-            cube.data_vars, key=lambda name: ORDER.index(str(name)) if name in ORDER else len(ORDER)
-        )
-    ]
+    cube = cube[in_order([str(name) for name in cube.data_vars])]
     if "instance" not in cube["base_value"].dims:
         cube["base_value"] = cube["base_value"].load()
     return cube.assign_attrs(
         {name: json.dumps(note, sort_keys=True) for name, note in read_notes(path).items()}
     )
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """The names of variables in the order of an opened cube."""
+    return sorted(names, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
 
 
 def _beside_columns(cube: xr.Dataset, path: Place, chunks: dict[str, int] | None) -> xr.Dataset:

@@ -15,6 +15,7 @@ from dshap.core.late import zarr
 from dshap.core.places import Place
 from dshap.core.records import digest_of
 from dshap.cube.arrays import is_described, is_job_store, read_job, read_run
+from dshap.cube.block_arrays import SUMMARIES
 from dshap.cube.creation import CONTAINER, ROOT, clear_orphans
 from dshap.cube.current import (
     CURRENT,
@@ -52,7 +53,7 @@ from dshap.cube.reference_copy import (
     states_of,
     whole_copy,
 )
-from dshap.cube.writer import SUMMARIES, block_digests, block_name
+from dshap.cube.writer import block_digests, block_name
 from dshap.cube.zarr_stores import stored_array, stored_group
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone, refuse_running

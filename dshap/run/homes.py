@@ -1,0 +1,117 @@
+"""The places where an explanation keeps its states and its cube: a store, or memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dshap.core.places import Place
+from dshap.core.records import FloatArray
+from dshap.core.types import RecordStore
+from dshap.cube import CubeLayout, CubeWriter, read_run, states_of
+from dshap.cube.carrying import CarriedRows
+from dshap.cube.memory_cube import MemoryCube
+from dshap.engine import Plan
+from dshap.engine.explain import BlockWriter
+from dshap.run.difference import same_run
+from dshap.run.identity import stored_plan
+from dshap.run.learned_method import LearnedMethod
+from dshap.run.session import Session
+from dshap.storage.memory_records import MemoryRecords
+from dshap.tables import Inputs
+from dshap.tables.lake_files import at_version_of_cube
+
+
+class Home(Protocol):
+    """The place of one explanation, as its planning needs it."""
+
+    def rows(self, rows: Any, session: Session) -> Any:
+        """The rows to explain, at the version that an explanation was begun with here."""
+        ...
+
+    def same_run(
+        self,
+        run: Mapping[str, Any],
+        predictions: FloatArray | None,
+        inputs: Inputs,
+        session: Session,
+    ) -> Mapping[str, Any]:
+        """The fingerprint to go on with, from the one that is asked for.
+
+        Raises
+        ------
+        StoreMismatchError
+            Something else is here.
+        """
+        ...
+
+    def plan(self) -> Plan | None:
+        """The plan that an explanation was begun with here; None where none was."""
+        ...
+
+    def states(self, prepared: LearnedMethod | None) -> RecordStore:
+        """The store of the states; those of a prepared method are found in it too."""
+        ...
+
+    def writer(self, layout: CubeLayout, digest: str, carried: CarriedRows | None) -> BlockWriter:
+        """The writer of the cube."""
+        ...
+
+
+@dataclass(frozen=True)
+class StoreHome:
+    """A store on a disk or in a bucket: an explanation that was begun here goes on."""
+
+    path: Place
+
+    def rows(self, rows: Any, session: Session) -> Any:
+        begun = (read_run(self.path) or {}).get("table", {})
+        return at_version_of_cube(rows, begun, self.path, session.progress.say)
+
+    def same_run(
+        self,
+        run: Mapping[str, Any],
+        predictions: FloatArray | None,
+        inputs: Inputs,
+        session: Session,
+    ) -> Mapping[str, Any]:
+        return same_run(self.path, run, predictions, inputs, session)
+
+    def plan(self) -> Plan | None:
+        return stored_plan(self.path)
+
+    def states(self, prepared: LearnedMethod | None) -> RecordStore:
+        return states_of(self.path, None if prepared is None else prepared.path)
+
+    def writer(self, layout: CubeLayout, digest: str, carried: CarriedRows | None) -> BlockWriter:
+        return CubeWriter(self.path, layout, digest, carried)
+
+
+@dataclass(frozen=True)
+class MemoryHome:
+    """The memory of this process: every explanation is new."""
+
+    overflow: Place
+    """A place for states that are too large for memory, which is removed at the end of the call."""
+
+    def rows(self, rows: Any, session: Session) -> Any:
+        return rows
+
+    def same_run(
+        self,
+        run: Mapping[str, Any],
+        predictions: FloatArray | None,
+        inputs: Inputs,
+        session: Session,
+    ) -> Mapping[str, Any]:
+        return run
+
+    def plan(self) -> Plan | None:
+        return None
+
+    def states(self, prepared: LearnedMethod | None) -> RecordStore:
+        return MemoryRecords(states_of(self.overflow, None if prepared is None else prepared.path))
+
+    def writer(self, layout: CubeLayout, digest: str, carried: CarriedRows | None) -> BlockWriter:
+        return MemoryCube(layout)
