@@ -159,7 +159,7 @@ class DrawnContraction(Contraction):
         self, total: Moments, spared: Spared, state: State, block: CoalitionBlock, start: int
     ) -> None:
         scores = self._scores(block, start)
-        parts = block.groups.parts()
+        parts = self.game.group_parts(start, start + len(block.score))
         values = partial(self.drawn.with_moves, state)
         shape = (1 + self.drawn.n_groups, len(block.score), self.game.n_outputs)
         for micro in self.game.micro_blocks(spared.rows):
@@ -183,7 +183,7 @@ class DrawnNoisyContraction(DrawnContraction, NoisyContraction):
         self, total: Moments, spared: Spared, state: State, block: CoalitionBlock, start: int
     ) -> None:
         scores = self._scores(block, start)
-        parts = block.groups.parts()
+        parts = self.game.group_parts(start, start + len(block.score))
         ask = partial(self._asked_twice, state)
         shape = (2 + self.drawn.n_groups, len(block.score), self.game.n_outputs)
         for micro in self.game.micro_blocks(spared.rows):
