@@ -19,7 +19,7 @@ from dshap.core.rules import checked
 from dshap.core.scales import scale_of
 from dshap.core.types import Design, Explained, RowReader
 from dshap.cube import empty_cube, open_cube, read_job, states_of
-from dshap.cube.columns import category_orders, with_columns
+from dshap.cube.columns import category_orders, column_variables
 from dshap.cube.methods import offer, summary_line
 from dshap.models import KernelModel
 from dshap.predictors.times import times_of
@@ -226,9 +226,10 @@ def explain(
             explanation.create()
         if compute and held_out is not None:
             measure(explanation, held_out, session)
-        cube = explanation.dataset()
+        beside: dict[str, xr.Variable] = {}
         if keeps_columns:
-            cube = with_columns(cube, read_columns(explanation.work.rows), category_orders(rows))
+            beside = column_variables(read_columns(explanation.work.rows), category_orders(rows))
+        cube = explanation.dataset(beside)
         if compute and session.shows_progress:
             session.progress.say(f"{summary_line(cube)}; cube.dshap shows more")
         return cube

@@ -114,10 +114,10 @@ class MemoryCube:
         """(output,): the largest |Σφ + base value − prediction| over all rows."""
         return np.asarray(self._values("blocks/residual").max(axis=0))
 
-    def dataset(self) -> xr.Dataset:
+    def dataset(self, beside: Mapping[str, xr.Variable]) -> xr.Dataset:
         """The cube as `open_cube` gives one from a store, its values in memory.
 
-        The Dataset has the arrays of this cube, not copies of them.
+        The Dataset has the arrays of this cube, not copies of them, and other variables `beside`.
         """
         keys = [*self.layout.key_variables.values()]
         names = [name for name in self.group.arrays if name != CONTAINER and "/" not in name]
@@ -131,7 +131,7 @@ class MemoryCube:
         }
         notes = {name: json.dumps(self.notes[name], sort_keys=True) for name in sorted(self.notes)}
         cube = xr.Dataset(
-            {name: variables[name] for name in values} | rows,
+            {name: variables[name] for name in values} | rows | dict(beside),
             {name: variables[name] for name in (*index, *keys)},
             self.group.attributes | notes,
         )

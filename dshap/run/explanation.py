@@ -379,9 +379,9 @@ class Explanation:
         where = f"The others are in {self.path}; run {again} to retry"
         refuse_failed(self.failures, self.plan, kept or where, again)
 
-    def dataset(self) -> xr.Dataset:
-        """The cube, opened lazily."""
-        return open_cube(self.path)
+    def dataset(self, beside: Mapping[str, xr.Variable]) -> xr.Dataset:
+        """The cube, opened lazily, with other variables beside it."""
+        return open_cube(self.path).assign(beside)
 
 
 def note_ending(cube: BlockWriter, facts: Facts, stated: Mapping[str, Any]) -> None:

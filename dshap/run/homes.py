@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
+from dshap.attributors.states import States
+from dshap.core.capabilities import is_scaled, tried_predictions
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.core.types import RecordStore
@@ -14,9 +18,11 @@ from dshap.cube.carrying import CarriedRows
 from dshap.cube.memory_cube import MemoryCube
 from dshap.engine import Plan
 from dshap.engine.explain import BlockWriter
+from dshap.run.determinism import check_steady, first_rows
 from dshap.run.difference import same_run
 from dshap.run.identity import stored_plan
 from dshap.run.learned_method import LearnedMethod
+from dshap.run.probes import Probes
 from dshap.run.session import Session
 from dshap.storage.memory_records import MemoryRecords
 from dshap.tables import Inputs
@@ -54,6 +60,18 @@ class Home(Protocol):
         """The store of the states; those of a prepared method are found in it too."""
         ...
 
+    def probes(
+        self, inputs: Inputs, predictions: FloatArray | None, states: States
+    ) -> Probes | None:
+        """The predictions to keep, by which a later run knows the model again; None for none.
+
+        Raises
+        ------
+        InputError
+            The model answers differently when it is asked again.
+        """
+        ...
+
     def writer(self, layout: CubeLayout, digest: str, carried: CarriedRows | None) -> BlockWriter:
         """The writer of the cube."""
         ...
@@ -84,6 +102,15 @@ class StoreHome:
     def states(self, prepared: LearnedMethod | None) -> RecordStore:
         return states_of(self.path, None if prepared is None else prepared.path)
 
+    def probes(
+        self, inputs: Inputs, predictions: FloatArray | None, states: States
+    ) -> Probes | None:
+        if predictions is None or states.store.has(states.probe_name):
+            return None
+        model = inputs.value.model
+        noise = check_steady(model, first_rows_of_all(inputs))
+        return Probes(predictions, tried_predictions(model), noise)
+
     def writer(self, layout: CubeLayout, digest: str, carried: CarriedRows | None) -> BlockWriter:
         return CubeWriter(self.path, layout, digest, carried)
 
@@ -113,5 +140,22 @@ class MemoryHome:
     def states(self, prepared: LearnedMethod | None) -> RecordStore:
         return MemoryRecords(states_of(self.overflow, None if prepared is None else prepared.path))
 
+    def probes(
+        self, inputs: Inputs, predictions: FloatArray | None, states: States
+    ) -> Probes | None:
+        """None: no run goes on here.
+
+        A model on a scale of its own has answered twice already: `ScaledModel.check_own`.
+        """
+        model = inputs.value.model
+        if predictions is not None and not is_scaled(model):
+            check_steady(model, first_rows_of_all(inputs))
+        return None
+
     def writer(self, layout: CubeLayout, digest: str, carried: CarriedRows | None) -> BlockWriter:
         return MemoryCube(layout)
+
+
+def first_rows_of_all(inputs: Inputs) -> FloatArray:
+    """The first rows to explain, and those of the data."""
+    return np.concatenate(list(map(first_rows, inputs.readers)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -83,9 +83,9 @@ class ExplanationInMemory:
         """Raise a `FailedBlocksError` where rows failed, naming the first of them."""
         refuse_failed(self.failures, self.plan, NOTHING_KEPT)
 
-    def dataset(self) -> xr.Dataset:
-        """The cube."""
-        return self.cube.dataset()
+    def dataset(self, beside: Mapping[str, xr.Variable]) -> xr.Dataset:
+        """The cube, with other variables beside it."""
+        return self.cube.dataset(beside)
 
 
 @dataclass
@@ -95,6 +95,6 @@ class ExplanationOfWorkers(Explanation):
     def raise_on_failed(self, kept: str = NOTHING_KEPT, again: str = "the same again") -> None:
         super().raise_on_failed(kept, again)
 
-    def dataset(self) -> xr.Dataset:
-        """The cube in memory."""
-        return loaded(self.path)
+    def dataset(self, beside: Mapping[str, xr.Variable]) -> xr.Dataset:
+        """The cube in memory, with other variables beside it."""
+        return loaded(self.path).assign(beside)

@@ -7,19 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from dshap.attributors.choice import check_kinds, design_of, learns, needs_numbers, reads_data
 from dshap.attributors.states import States
-from dshap.core.capabilities import is_scaled, streams_data, tried_predictions
-from dshap.core.records import FloatArray
+from dshap.core.capabilities import is_scaled, streams_data
 from dshap.core.threads import process_threads
 from dshap.core.types import Design, Explained
 from dshap.cube import CubeLayout
 from dshap.engine import Plan
 from dshap.run.carrying import Carried
-from dshap.run.determinism import check_steady, first_rows
-from dshap.run.homes import Home
+from dshap.run.homes import Home, first_rows_of_all
 from dshap.run.identity import (
     Settled,
     cube_layout,
@@ -102,7 +98,7 @@ def plan_explanation(
     plan = home.plan() or settled.plan(inputs.rows, inputs.data, data_rows)
     layout = cube_layout(inputs, settled, plan, run)
     work = _run(home, inputs, settled, plan, layout, prepared, carried)
-    probes = _probes(inputs, predictions, work.states)
+    probes = home.probes(inputs, predictions, work.states)
     return Planned(layout, work, probes)
 
 
@@ -110,27 +106,7 @@ def _check_own_scale(inputs: Inputs) -> None:
     """Check a model that predicts on a scale of its own on the first rows."""
     model = inputs.value.model
     if is_scaled(model):
-        model.check_own(_first_rows_of_all(inputs))
-
-
-def _first_rows_of_all(inputs: Inputs) -> FloatArray:
-    """The first rows to explain, and those of the data."""
-    return np.concatenate(list(map(first_rows, inputs.readers)))
-
-
-def _probes(inputs: Inputs, predictions: FloatArray | None, states: States) -> Probes | None:
-    """The predictions by which the model is known again, where the store has none yet.
-
-    Raises
-    ------
-    InputError
-        The model answers differently when it is asked again.
-    """
-    if predictions is None or states.store.has(states.probe_name):
-        return None
-    model = inputs.value.model
-    noise = check_steady(model, _first_rows_of_all(inputs))
-    return Probes(predictions, tried_predictions(model), noise)
+        model.check_own(first_rows_of_all(inputs))
 
 
 def _run(

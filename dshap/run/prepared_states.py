@@ -231,7 +231,8 @@ def is_plain(rows: Any, n_columns: int) -> bool:
     """Whether rows are numbers in the form that models take them: no reader changes them."""
     if type(rows) is not np.ndarray:
         return False
-    return rows.dtype == np.float64 and rows.ndim == 2 and rows.shape[1] == n_columns and len(rows)
+    is_of_numbers = rows.dtype == np.float64 and rows.ndim == 2
+    return is_of_numbers and len(rows) > 0 and rows.shape[1] == n_columns
 
 
 def _part_of(block: RowBlock, start: int, stop: int) -> RowBlock:
