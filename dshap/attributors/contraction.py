@@ -318,7 +318,8 @@ class NoisyContraction(Contraction):
     def _found(self, sums: Moments, started: RowsLeft) -> Found:
         found = super()._found(sums, started)
         noise = self._noise_of_ends(started.prediction, started.noise)
-        noisy = replicates_of_changes(self.game.design, found.phi, sums["noise"], noise)
+        score = self.game.block(EMPTY, N_ENDS).score
+        noisy = replicates_of_changes(self.game.design, score, found.phi, sums["noise"], noise)
         if found.replicates is None:
             replicates = noisy
         else:
@@ -369,14 +370,13 @@ def add_noise(sums: FloatArray, halves: FloatArray, block: CoalitionBlock, start
 
 
 def replicates_of_changes(
-    design: Design, phi: FloatArray, sums: FloatArray, ends: FloatArray
+    design: Design, score: FloatArray, phi: FloatArray, sums: FloatArray, ends: FloatArray
 ) -> FloatArray:
     """Replicates (R, n, d, k): phi (n, d, k) plus what small changes of the values make of it.
 
     `sums` (R, n, d, k) are those of the changes of the proper coalitions, `ends` (R, n, 2, k)
-    changes of the two ends: noise of a model, or moves of means over draws.
+    changes of the two ends, whose scores are (2, d): noise of a model, or moves of means over draws.
     """
-    score = design.block(EMPTY, N_ENDS).score
     parts = (
         design.finish(group + np.matmul(score.T, end), end[:, EMPTY], end[:, FULL])
         for group, end in zip(sums, ends, strict=True)

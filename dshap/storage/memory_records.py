@@ -23,13 +23,13 @@ class MemoryRecords:
     files : StateFolder
         Gets the records for which there is no room in memory.  Records that it has already, such as
         prepared states, are found here too.
-    limit : int
-        Bytes of all records in memory.
+    limit : int, optional
+        Bytes of all records in memory; None: `RECORD_BYTES`.
     """
 
-    def __init__(self, files: StateFolder, limit: int = RECORD_BYTES) -> None:
+    def __init__(self, files: StateFolder, limit: int | None = None) -> None:
         self.files = files
-        self.limit = limit
+        self.limit = RECORD_BYTES if limit is None else limit
         self._records: dict[str, Record] = {}
 
     def has(self, name: str) -> bool:
