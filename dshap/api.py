@@ -5,11 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from inspect import isfunction, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dshap import report
 from dshap.core.capabilities import is_of_texts
 from dshap.core.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
 from dshap.core.options import RULES
@@ -23,8 +21,6 @@ from dshap.cube.columns import category_orders, column_variables
 from dshap.cube.methods import offer, summary_line
 from dshap.models import KernelModel
 from dshap.predictors.times import times_of
-from dshap.report import diff
-from dshap.report.shap_values import to_shap
 from dshap.run.explanation import Explanation
 from dshap.run.fitting import fit_models
 from dshap.run.in_memory import ExplanationInMemory, ExplanationOfWorkers
@@ -33,7 +29,6 @@ from dshap.run.preparation import prepare_value
 from dshap.run.prepared_states import Prepared
 from dshap.run.quality import Quality
 from dshap.run.session import Session, open_session
-from dshap.sinks.frames import to_frame
 from dshap.storage.running import is_running
 from dshap.tables import check_targets, open_rows, said_left_out, take_census
 from dshap.tables.background import background_of
@@ -52,28 +47,25 @@ __all__ = [
     "mse_v",
     "open_cube",
     "prepare",
-    "to_frame",
-    "to_shap",
 ]
 IN_MEMORY_BYTES = 2 << 30
 """The largest cube, in bytes of attributions and columns, that store=None computes."""
 
 
-def pictures_of_a_cube() -> list[Callable[..., Any]]:
-    """The functions of `dshap.report` that draw a cube.
-
-    Their first parameter is `cube`, and they take the axes `ax` to draw in.
-    """
-    given = (getattr(report, name) for name in report.__all__)
-    functions = [each for each in given if isfunction(each)]
-    return [each for each in functions if _draws_a_cube([*signature(each).parameters])]
-
-
-def _draws_a_cube(parameters: list[str]) -> bool:
-    return parameters[:1] == ["cube"] and "ax" in parameters
-
-
-offer(*pictures_of_a_cube(), diff, to_shap, to_frame)
+PICTURES = (
+    "bar",
+    "beeswarm",
+    "dependence",
+    "force",
+    "heatmap",
+    "interactions",
+    "waterfall",
+)
+"""The functions of `dshap.report` that draw a cube: their first parameter is `cube`, and they take
+the axes `ax` to draw in."""
+offer("dshap.report", *PICTURES, "diff")
+offer("dshap.report.shap_values", "to_shap")
+offer("dshap.sinks.frames", "to_frame")
 
 
 def explain(

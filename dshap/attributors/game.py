@@ -15,6 +15,7 @@ from dshap.attributors.made_once import MadeAnew, Making
 from dshap.attributors.unmet import ranges_of, with_floor
 from dshap.core.blocks import EMPTY, FULL, Attribution, CoalitionBlock, Status
 from dshap.core.capabilities import EstimatedBase, LearnsFromData, StreamsData
+from dshap.core.floats import finite_rows
 from dshap.core.records import JSON, BoolArray, FloatArray, Moments, State, tree_sum
 from dshap.core.types import Design, Explained, RecordStore, RowReader, ValueFunction
 
@@ -416,7 +417,7 @@ def rows_off(
     """
     if not len(phi):
         return {}
-    is_number = np.isfinite(phi).all(axis=(1, 2))
+    is_number = finite_rows(phi)
     why = "attributions are NaN or infinity: their values are too large for float64"
     if not is_number.all():
         return dict.fromkeys(np.flatnonzero(~is_number).tolist(), why)

@@ -57,12 +57,15 @@ def arrays_of_block(
 
 def summary_of_block(attribution: Attribution) -> dict[str, np.ndarray]:
     """variable -> its entry of a block whose explained rows have these attributions."""
-    phi = attribution.phi
-    gap = np.abs(phi.sum(axis=1) + attribution.base - attribution.prediction)  # (n, k)
-    residual = gap.max(axis=0, initial=0.0)
-    return dict(
-        zip(SUMMARIES, (block_sums(attribution), np.array(len(phi)), residual), strict=True)
-    )
+    count = np.array(len(attribution.phi))
+    parts = (block_sums(attribution), count, residual_of(attribution))
+    return dict(zip(SUMMARIES, parts, strict=True))
+
+
+def residual_of(attribution: Attribution) -> FloatArray:
+    """(k,): the largest |Σφ + base value − prediction| of rows that are explained."""
+    gap = np.abs(attribution.phi.sum(axis=1) + attribution.base - attribution.prediction)
+    return np.asarray(gap.max(axis=0, initial=0.0))
 
 
 def _in_place(block: RowBlock, values: np.ndarray, fill: float = np.nan) -> np.ndarray:

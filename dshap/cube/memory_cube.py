@@ -10,19 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.blocks import Attribution, RowBlock, Status
-from dshap.core.late import xr
+from dshap.core.late import pd, xr
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.array_groups import ArrayInMemory, GroupInMemory
 from dshap.cube.arrays import lay_out
-from dshap.cube.block_arrays import arrays_of_block, summary_of_block
+from dshap.cube.block_arrays import arrays_of_block, residual_of
 from dshap.cube.carrying import no_attribution
 from dshap.cube.creation import CONTAINER
 from dshap.cube.datasets import note_share
 from dshap.cube.layout import CubeLayout, as_times
 from dshap.cube.reader import ROW_PREFIX, in_order
-from dshap.cube.summary import named_means, share_of_coalitions
+from dshap.cube.summary import block_sums, named_means, share_of_coalitions
 from dshap.cube.writer import failed_group, failed_groups
 
+INDEXED = ("feature", "feature_other", "output")
+"""The dimensions whose names are indexes of a Dataset."""
 OF_TIMES = ("units", "calendar", "_FillValue")
 """Attributes of an array of times that a Dataset has as the encoding of its variable."""
 
@@ -52,8 +54,11 @@ class MemoryCube:
         rows = slice(block.start, block.stop)
         for name, values in arrays_of_block(self.layout, block, attribution).items():
             self._values(name)[rows] = values
-        for name, value in summary_of_block(attribution.good).items():
-            self._values(name)[tile] = value
+        good = attribution.good
+        self._values("blocks/count")[tile] = len(good.phi)
+        self._values("blocks/residual")[tile] = residual_of(good)
+        if self.layout.n_replicates:  # the sums say whose the standard errors are: `_share`
+            self._values("blocks/attribution")[tile] = block_sums(good)
         record = {
             "block": tile,
             "start": block.start,
@@ -121,18 +126,19 @@ class MemoryCube:
         """
         keys = [*self.layout.key_variables.values()]
         names = [name for name in self.group.arrays if name != CONTAINER and "/" not in name]
-        dims = ("feature", "feature_other", "output")
-        index = [name for name in dims if name in names]
-        values = in_order([name for name in names if name not in (*index, *keys)])
-        variables = {name: _variable(self.group.arrays[name]) for name in (*values, *index, *keys)}
+        indexes = {name: _index(self.group.arrays[name], name) for name in INDEXED if name in names}
+        coordinates = {name: _variable(self.group.arrays[name]) for name in keys}
+        for name, index in indexes.items():
+            coordinates |= index.create_variables({name: _variable(self.group.arrays[name])})
+        values = in_order(name for name in names if name not in coordinates)
         rows = {
             f"{ROW_PREFIX}{name}": _variable(self.group.arrays[f"rows/{name}"])
             for name in self.layout.row_variables.values()
         }
         notes = {name: json.dumps(self.notes[name], sort_keys=True) for name in sorted(self.notes)}
         cube = xr.Dataset(
-            {name: variables[name] for name in values} | rows | dict(beside),
-            {name: variables[name] for name in (*index, *keys)},
+            {name: _variable(self.group.arrays[name]) for name in values} | rows | dict(beside),
+            xr.Coordinates(coordinates, indexes),
             self.group.attributes | notes,
         )
         if "std_error" in cube:
@@ -158,6 +164,15 @@ def _is_whole(record: Mapping[str, Any]) -> bool:
     return sum(group["rows"] for group in record.get("failed", ())) == (
         record["stop"] - record["start"]
     )
+
+
+def _index(array: ArrayInMemory, name: str) -> xr.Index:
+    """The index of the names along a dimension.
+
+    It is made of a list: to look at an array, xarray imports Dask.
+    """
+    index = pd.Index(array.values.tolist(), name=name)
+    return xr.indexes.PandasIndex(index, name, coord_dtype=array.values.dtype)
 
 
 def _variable(array: ArrayInMemory) -> xr.Variable:

@@ -19,6 +19,7 @@ from dshap.attributors.tiling import Tiling
 from dshap.core.blocks import Attribution, RowBlock
 from dshap.core.capabilities import Work, is_of_texts
 from dshap.core.errors import InputError, StoreMismatchError, shown
+from dshap.core.floats import finite_rows
 from dshap.core.html import table_html
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
@@ -162,7 +163,7 @@ class PreparedAttributor:
         """All rows in one block, those that hold NaN or infinity marked."""
         if self._takes_arrays and is_plain(rows, self.method.value.model.n_columns):
             x = np.ascontiguousarray(rows)
-            return RowBlock(0, x, np.isfinite(x).all(axis=1))
+            return RowBlock(0, x, finite_rows(x))
         if kind_of(rows) not in ROWS_IN_MEMORY:
             raise InputError(
                 f"rows is {shown(rows)}: give an array of numbers (rows, columns) or a data frame, "

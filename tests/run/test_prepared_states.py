@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 
 import numpy as np
@@ -214,15 +213,6 @@ def test_an_attributor_of_many_sizes_forgets_the_oldest(monkeypatch, tmp_path):
     for n in range(1, 10):
         assert_allclose(attributor.attribute(rows[:n]).phi[0], attributor.attribute(rows).phi[0])
         assert len(attributor.made) <= 3
-
-
-def test_an_attributor_that_is_sent_makes_everything_again(tmp_path):
-    value, design = FEW_ROWS["kernel"](wide_table(1, 120))
-    attributor = dshap.prepare(value, design=design, store=tmp_path / "p").attributor()
-    rows = wide_table(2, 1)
-    wanted = attributor.attribute(rows)
-    sent = pickle.loads(pickle.dumps(attributor))
-    assert_array_equal(sent.attribute(rows).phi, wanted.phi)
 
 
 @pytest.mark.slow
