@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.attributors.failing import RowsError, Spared, bad_rows, kept_rows
-from dshap.attributors.made_once import MadeAnew, Making
+from dshap.attributors.made_once import MadeAnew
 from dshap.attributors.unmet import ranges_of, with_floor
 from dshap.core.blocks import EMPTY, FULL, Attribution, CoalitionBlock, Status
 from dshap.core.capabilities import EstimatedBase, LearnsFromData, StreamsData
@@ -121,8 +121,8 @@ class Instances:
     """(d of the cube,): players that are explained; the others have constant columns and φ = 0."""
     cache: dict[str, Any] = field(default_factory=dict, repr=False)
     """Loaded states and what follows from them, by name; it is not sent to workers."""
-    made: Making = field(default_factory=MadeAnew, repr=False)
-    """What follows from states and coalitions, and takes as much memory as they do."""
+    made: MadeAnew = field(default_factory=MadeAnew, repr=False)
+    """Results that follow from states and coalitions, and take as much memory as they do."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "cache": {}}

@@ -1,28 +1,21 @@
-"""What follows from coalitions and states alone: made anew for each tile, or once for many calls."""
+"""Results that no row changes: computed anew for each tile, or once for many calls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol
-
-
-class Making(Protocol):
-    """A rule of how long something that no row changes is kept."""
-
-    def of[T](self, name: Hashable, make: Callable[[], T]) -> T:
-        """The result of `make`, which is the same each time for one name."""
-        ...
+from typing import Any
 
 
 class MadeAnew:
-    """Nothing is kept: a tile of many rows makes what it needs, and frees it."""
+    """Nothing is kept: a tile of many rows computes what it needs, and frees it."""
 
     def of[T](self, name: Hashable, make: Callable[[], T]) -> T:
+        """The result of `make`, which is the same each time for one name."""
         return make()
 
 
-class MadeOnce:
-    """Everything is kept in memory: for calls of a few rows each, which take less time than it does.
+class MadeOnce(MadeAnew):
+    """Every result is kept in memory: for calls of few rows, which take less time than it does.
 
     It is not sent to other processes.
     """

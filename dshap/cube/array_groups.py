@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.late import zarr
+from dshap.cube.layout import TEXT
+
+TYPES: Mapping[Any, Any] = {TEXT: np.dtypes.StringDType()}
+"""The type of an array as Zarr names it -> that of numpy, where they differ."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,20 @@ class NewArray:
     attributes: Mapping[str, Any]
     values: NDArray[Any] | None = None
     """All values, where they are known when the array is created."""
+
+    @property
+    def whole(self) -> NDArray[Any]:
+        """All values; a ValueError where there are none."""
+        if self.values is None:
+            raise ValueError("the array has no values yet")
+        return self.values
+
+    def filled(self) -> NDArray[Any]:
+        """The values of the array before any is written."""
+        dtype = TYPES.get(self.dtype, self.dtype)
+        if self.fill is None:
+            return np.zeros(self.shape, dtype)
+        return np.full(self.shape, self.fill, dtype)
 
 
 class ArrayGroup(Protocol):
@@ -84,32 +102,12 @@ class ZarrGroup:
 
 
 @dataclass
-class ArrayInMemory:
-    """An array in memory, with the names of its dimensions and its attributes."""
-
-    dims: tuple[str, ...]
-    values: NDArray[Any]
-    attributes: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, new: NewArray) -> ArrayInMemory:
-        """An array whose entries are all fill values, or the values that it is created with."""
-        if new.values is not None:
-            return cls(new.dims, new.values, new.attributes)
-        dtype = np.dtypes.StringDType() if new.dtype == "string" else np.dtype(new.dtype)
-        if new.fill is None:
-            values = np.zeros(new.shape, dtype)
-        else:
-            values = np.full(new.shape, new.fill, dtype)
-        return cls(new.dims, values, new.attributes)
-
-
-@dataclass
 class GroupInMemory:
     """A group of arrays in memory; those of inner groups have names such as "blocks/count"."""
 
     attributes: dict[str, Any] = field(default_factory=dict)
-    arrays: dict[str, ArrayInMemory] = field(default_factory=dict)
+    arrays: dict[str, NewArray] = field(default_factory=dict)
+    """Name -> the array with all its values."""
     prefix: str = ""
 
     def describe(self, attributes: Mapping[str, Any]) -> None:
@@ -119,4 +117,6 @@ class GroupInMemory:
         return GroupInMemory(dict(attributes), self.arrays, f"{self.prefix}{name}/")
 
     def create(self, name: str, new: NewArray) -> None:
-        self.arrays[f"{self.prefix}{name}"] = ArrayInMemory.of(new)
+        if new.values is None:
+            new = replace(new, values=new.filled())
+        self.arrays[f"{self.prefix}{name}"] = new

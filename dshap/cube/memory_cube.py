@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from dshap.core.blocks import Attribution, RowBlock, Status
 from dshap.core.late import pd, xr
 from dshap.core.records import BoolArray, FloatArray
-from dshap.cube.array_groups import ArrayInMemory, GroupInMemory
+from dshap.cube.array_groups import GroupInMemory, NewArray
 from dshap.cube.arrays import lay_out
 from dshap.cube.block_arrays import arrays_of_block, residual_of
 from dshap.cube.carrying import no_attribution
 from dshap.cube.creation import CONTAINER
 from dshap.cube.datasets import note_share
-from dshap.cube.layout import CubeLayout, as_times
+from dshap.cube.layout import CubeLayout, decoded_times
 from dshap.cube.reader import ROW_PREFIX, in_order
 from dshap.cube.summary import block_sums, named_means, share_of_coalitions
-from dshap.cube.writer import failed_group, failed_groups
+from dshap.cube.writer import failed_group, failed_groups, largest_stated, sums_counted
 
 INDEXED = ("feature", "feature_other", "output")
 """The dimensions whose names are indexes of a Dataset."""
@@ -97,7 +97,9 @@ class MemoryCube:
     def done(self, tiles: Iterable[int] | None = None) -> set[int]:
         """The blocks, of these or of all, that ended without failed rows."""
         done = {tile for tile, record in self.ended.items() if "failed" not in record}
-        return done if tiles is None else done.intersection(tiles)
+        if tiles is None:
+            return done
+        return done.intersection(tiles)
 
     def endings(self) -> dict[int, dict[str, Any]]:
         """Block -> its record, of those that have ended."""
@@ -105,15 +107,11 @@ class MemoryCube:
 
     def stated(self) -> dict[str, list[float] | float]:
         """The largest value of each number that closed forms stated, over the ended blocks."""
-        found = self._in_records("stated")
-        names = found[0] if found else {}
-        return {name: np.max([block[name] for block in found], axis=0).tolist() for name in names}
+        return largest_stated(self._in_records("stated"))
 
     def counted(self) -> dict[str, int]:
         """The sum of each number in `Attribution.counted`, over the ended blocks."""
-        found = self._in_records("counted")
-        names = found[0] if found else {}
-        return {name: sum(block[name] for block in found) for name in names}
+        return sums_counted(self._in_records("counted"))
 
     def largest_residual(self) -> FloatArray:
         """(output,): the largest |Σφ + base value − prediction| over all rows."""
@@ -153,7 +151,7 @@ class MemoryCube:
         return share_of_coalitions(named_means(sums / max(count, 1)))
 
     def _values(self, name: str) -> NDArray[Any]:
-        return self.group.arrays[name].values
+        return self.group.arrays[name].whole
 
     def _in_records(self, name: str) -> list[dict[str, Any]]:
         return [record[name] for record in self.ended.values() if name in record]
@@ -166,23 +164,23 @@ def _is_whole(record: Mapping[str, Any]) -> bool:
     )
 
 
-def _index(array: ArrayInMemory, name: str) -> xr.Index:
+def _index(array: NewArray, name: str) -> xr.Index:
     """The index of the names along a dimension.
 
     It is made of a list: to look at an array, xarray imports Dask.
     """
-    index = pd.Index(array.values.tolist(), name=name)
-    return xr.indexes.PandasIndex(index, name, coord_dtype=array.values.dtype)
+    index = pd.Index(array.whole.tolist(), name=name)
+    return xr.indexes.PandasIndex(index, name, coord_dtype=array.whole.dtype)
 
 
-def _variable(array: ArrayInMemory) -> xr.Variable:
+def _variable(array: NewArray) -> xr.Variable:
     """The variable of a Dataset that xarray would decode from an array of these attributes."""
     attributes = dict(array.attributes)
     encoding = {}
     if names := attributes.pop("coordinates", ""):
         encoding["coordinates"] = names
-    values = array.values
+    values = array.whole
     if "calendar" in attributes:
         encoding |= {name: attributes.pop(name) for name in OF_TIMES}
-        values = as_times(values, encoding["units"])
+        values = decoded_times(values, encoding["units"])
     return xr.Variable(array.dims, values, attributes, encoding, fastpath=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -302,15 +302,11 @@ class CubeWriter:
 
     def stated(self) -> dict[str, list[float] | float]:
         """The largest value of each number that closed forms stated, over the finished blocks."""
-        found = self._in_receipts("stated")
-        names = found[0] if found else {}
-        return {name: np.max([block[name] for block in found], axis=0).tolist() for name in names}
+        return largest_stated(self._in_receipts("stated"))
 
     def counted(self) -> dict[str, int]:
         """The sum of each number in `Attribution.counted`, over the finished blocks."""
-        found = self._in_receipts("counted")
-        names = found[0] if found else {}
-        return {name: sum(block[name] for block in found) for name in names}
+        return sums_counted(self._in_receipts("counted"))
 
     def _in_receipts(self, name: str) -> list[dict[str, Any]]:
         """Return this entry of the receipts of this run that have it."""
@@ -348,6 +344,18 @@ class CubeWriter:
                 )
             self._arrays[name] = found
         return self._arrays[name]
+
+
+def largest_stated(blocks: Sequence[Mapping[str, Any]]) -> dict[str, list[float] | float]:
+    """The largest value of each number that closed forms stated of these blocks."""
+    names = next(iter(blocks), {})
+    return {name: np.max([block[name] for block in blocks], axis=0).tolist() for name in names}
+
+
+def sums_counted(blocks: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The sum of each number in `Attribution.counted` of these blocks."""
+    names = next(iter(blocks), {})
+    return {name: sum(block[name] for block in blocks) for name in names}
 
 
 def failed_groups(block: RowBlock, attribution: Attribution) -> list[dict[str, Any]]:

@@ -127,8 +127,8 @@ class Explanation:
             carried=carried,
             checks_rows=checks_rows,
         )
-        layout, work = planned.layout, planned.work
-        explanation = cls(path, layout, work, prepared, carried, planned.probes)
+        work = planned.work
+        explanation = cls(path, planned.layout, work, prepared, carried, planned.probes)
         # a finished explanation needs no workers and no memory of theirs
         if not explanation.is_complete:
             explanation.refuse_other_numerics()

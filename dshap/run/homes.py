@@ -25,8 +25,12 @@ from dshap.run.learned_method import LearnedMethod
 from dshap.run.probes import Probes
 from dshap.run.session import Session
 from dshap.storage.memory_records import MemoryRecords
+from dshap.storage.sealed_files import StateFolder
 from dshap.tables import Inputs
 from dshap.tables.lake_files import at_version_of_cube
+
+RECORD_BYTES = 256 << 20
+"""Bytes of states in memory; those that are put beyond it are written to files of the call."""
 
 
 class Home(Protocol):
@@ -100,7 +104,7 @@ class StoreHome:
         return stored_plan(self.path)
 
     def states(self, prepared: LearnedMethod | None) -> RecordStore:
-        return states_of(self.path, None if prepared is None else prepared.path)
+        return _states(self.path, prepared)
 
     def probes(
         self, inputs: Inputs, predictions: FloatArray | None, states: States
@@ -138,7 +142,7 @@ class MemoryHome:
         return None
 
     def states(self, prepared: LearnedMethod | None) -> RecordStore:
-        return MemoryRecords(states_of(self.overflow, None if prepared is None else prepared.path))
+        return MemoryRecords(_states(self.overflow, prepared), RECORD_BYTES)
 
     def probes(
         self, inputs: Inputs, predictions: FloatArray | None, states: States
@@ -154,6 +158,13 @@ class MemoryHome:
 
     def writer(self, layout: CubeLayout, digest: str, carried: CarriedRows | None) -> BlockWriter:
         return MemoryCube(layout)
+
+
+def _states(path: Place, prepared: LearnedMethod | None) -> StateFolder:
+    """The states in files at a place, and those of a prepared method."""
+    if prepared is None:
+        return states_of(path)
+    return states_of(path, prepared.path)
 
 
 def first_rows_of_all(inputs: Inputs) -> FloatArray:

@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from dshap.core.records import Record
 from dshap.storage.sealed_files import StateFolder
 
-RECORD_BYTES = 256 << 20
-"""Bytes of records in memory; those that are put beyond it are written to files."""
-
 
 class MemoryRecords:
     """A store of records in this process's memory; see `dshap.core.types.RecordStore`.
@@ -23,13 +20,13 @@ class MemoryRecords:
     files : StateFolder
         Gets the records for which there is no room in memory.  Records that it has already, such as
         prepared states, are found here too.
-    limit : int, optional
-        Bytes of all records in memory; None: `RECORD_BYTES`.
+    limit : int
+        Bytes of all records in memory.
     """
 
-    def __init__(self, files: StateFolder, limit: int | None = None) -> None:
+    def __init__(self, files: StateFolder, limit: int) -> None:
         self.files = files
-        self.limit = RECORD_BYTES if limit is None else limit
+        self.limit = limit
         self._records: dict[str, Record] = {}
 
     def has(self, name: str) -> bool:

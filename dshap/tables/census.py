@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,12 +150,13 @@ class CensusPass:
         )
 
 
-class _Numbers(NamedTuple):
-    """What a census counts of the numbers of a span."""
+@dataclass(frozen=True)
+class _Numbers:
+    """Counts and ranges of the numbers of a span."""
 
     n_bad_rows: int
     n_bad: NDArray[np.intp]
-    """(columns,): the values that are NaN or infinite."""
+    """(columns,): the number of values that are NaN or infinite."""
     low: FloatArray
     high: FloatArray
     """(columns,): the smallest and the largest finite value."""

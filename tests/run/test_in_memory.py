@@ -267,7 +267,7 @@ def test_states_beyond_the_limit_are_in_files_of_the_call(name, monkeypatch, tmp
         put.append(self.files.has(name))
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("dshap.storage.memory_records.RECORD_BYTES", 1000)
+    monkeypatch.setattr("dshap.run.homes.RECORD_BYTES", 1000)
     monkeypatch.setattr(MemoryRecords, "put", noted)
     xr.testing.assert_identical(cube, dshap.explain(value, rows, progress=False, **options))
     assert any(put)

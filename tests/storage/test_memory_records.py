@@ -72,7 +72,7 @@ def test_what_fits_is_in_memory_and_the_rest_in_files(tmp_path):
 
 def test_prepared_records_are_found(tmp_path):
     StateFolder(tmp_path / "prepared").put("one", Record({"a": np.ones(2)}))
-    records = MemoryRecords(StateFolder(tmp_path / "own", tmp_path / "prepared"))
+    records = MemoryRecords(StateFolder(tmp_path / "own", tmp_path / "prepared"), 100)
     assert records.has("one")
     assert_array_equal(records.get("one", Record)["a"], np.ones(2))
     records.put("one", Record({"a": np.zeros(2)}))
