@@ -108,8 +108,12 @@ def explain(
         1,024 players or 4,096 coalitions).
     store : path, optional
         Folder of the cube, readable while it grows: the same call again resumes after a crash.
-        None computes in memory and keeps the explained columns beside the attributions, for
-        pictures; ``keep_rows=False`` leaves them out.  It is refused above 2 GiB of both.
+        None keeps the cube in the memory of this process, with the same values as in a store, and
+        the explained columns beside them, for pictures; ``keep_rows=False`` leaves these out.
+        More than 2 GiB of attributions and columns are refused before anything is computed: give
+        a path.  Nothing is kept of a call that fails or is interrupted.  States that are learned
+        are in memory up to 256 MiB, the others in temporary files (`TMPDIR`); on a cluster the
+        workers write the whole cube there, and it is read into memory at the end.
     client : distributed.Client or the address of a scheduler (`tls://…`), optional
         None: the current Dask client if there is one, else this process.  The scheduler must be
         able to reach `store` and `rows` by path on every worker.

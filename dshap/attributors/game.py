@@ -274,7 +274,8 @@ class Game(Instances):
 
     def state(self, tiles: Sequence[int]) -> State:
         """The prepared state of coalition tiles, joined."""
-        return self.made.of(("state", *tiles), lambda: self._prepared(tiles))
+        span = self.tiles[tiles[0]][0], self.tiles[tiles[-1]][1]
+        return self.made.of(("state", *span), lambda: self._prepared(tiles))
 
     def _prepared(self, tiles: Sequence[int]) -> State:
         return self.value.prepare(np.concatenate([self.masks(tile) for tile in tiles]))

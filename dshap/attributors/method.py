@@ -41,7 +41,6 @@ from dshap.attributors.learning import (
     PilotPass,
     penalties,
 )
-from dshap.attributors.made_once import MadeOnce
 from dshap.attributors.rounds import RoundsAttributor
 from dshap.attributors.states import States
 from dshap.attributors.texts import KEPT_DESIGNS, TextAttributor
@@ -322,11 +321,9 @@ class Method(ABC):
 
 def _of_instances(states: States, tiling: Tiling, value: Any) -> dict[str, Any]:
     """The fields of `Instances`, which every attributor of dshap has."""
-    if states.loaded is None:
-        loaded: dict[str, Any] = {}
-    else:
-        loaded = {"cache": states.loaded, "made": MadeOnce()}
+    loaded = {} if states.loaded is None else {"cache": states.loaded}
     return loaded | {
+        "made": states.made,
         "value": value,
         "store": states.store,
         "base_name": states.base_name,

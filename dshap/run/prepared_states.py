@@ -13,6 +13,7 @@ import numpy as np
 from dshap.attributors.choice import restored_method
 from dshap.attributors.closed_form import ClosedFormAttributor
 from dshap.attributors.failing import not_all_failed, sparing, with_bad_rows
+from dshap.attributors.made_once import MadeAnew, MadeOnce
 from dshap.attributors.method import Method
 from dshap.attributors.states import States
 from dshap.attributors.tiling import Tiling
@@ -82,7 +83,7 @@ class Prepared(LearnedMethod):
         >>> attributor.attribute(X[:1]).phi.shape  # (1, players, outputs)
         (1, 3, 1)
         """
-        states = self.states_in(self.states, loaded={})
+        states = replace(self.states_in(self.states, loaded={}), made=MadeOnce())
         method = self.method.without_data().with_landmarks(states)
         session = Session(LoopExecutor(), Rooms(Path()), self.tiled(RunOptions()))
         settled = PreparedAttributor(
@@ -125,9 +126,7 @@ class PreparedAttributor:
     session: Session
     made: dict[int, tuple[Tiling, Attributor]] = field(default_factory=dict, repr=False)
     """Number of rows -> their tiling and its attributor, of the last calls; the attributors share
-    the states in memory."""
-    attributors: dict[Tiling, Attributor] = field(default_factory=dict, repr=False)
-    """The attributor of each tiling so far."""
+    the states in memory, and what follows from them."""
 
     def attribute(self, rows: Any) -> Attribution:
         """Attributions of rows, in their order.
@@ -196,7 +195,8 @@ class PreparedAttributor:
     def tuned(self, data: FloatArray) -> PreparedAttributor:
         """A copy whose design has made its choices from rows (n, columns) of the data."""
         positions = np.linspace(0, len(data) - 1, min(PILOT_ROWS, len(data))).round().astype(int)
-        states = replace(self.states, loaded=None)  # a pilot loads its tiles one by one
+        # a pilot loads its tiles one by one, and the design may have other coalitions after it
+        states = replace(self.states, loaded=None, made=MadeAnew())
         tiling = self._tiling(len(data))
         method = self.method
         while method.pilot_coalitions:
@@ -218,14 +218,14 @@ class PreparedAttributor:
 
     def _made_for(self, n_rows: int) -> tuple[Tiling, Attributor]:
         """The tiling of so many rows, and its attributor."""
-        if n_rows not in self.made:
+        found = self.made.get(n_rows)
+        if found is None:
+            tiling = self._tiling(n_rows)
+            found = tiling, self.method.attributor(self.states, tiling)
             if len(self.made) == MOST_SIZES:
                 self.made.clear()
-            tiling = self._tiling(n_rows)
-            if tiling not in self.attributors:
-                self.attributors[tiling] = self.method.attributor(self.states, tiling)
-            self.made[n_rows] = tiling, self.attributors[tiling]
-        return self.made[n_rows]
+            self.made[n_rows] = found
+        return found
 
 
 def is_plain(rows: Any, n_columns: int) -> bool:
