@@ -36,7 +36,7 @@ class States:
     loaded: dict[str, Any] | None = None
     """States in memory that several attributors share; None where each keeps its own."""
     made: MadeAnew = field(default_factory=MadeAnew)
-    """What attributors compute from states and coalitions, and whether they keep it."""
+    """The rule by which attributors keep results that follow from states and coalitions."""
 
     @property
     def table(self) -> RowReader:
