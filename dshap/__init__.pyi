@@ -8,17 +8,17 @@ from dshap.api import (
     mse_v,
     open_cube,
     prepare,
-    to_frame,
-    to_shap,
 )
 from dshap.attributors.base import BaseAttributor as Attributor
 from dshap.attributors.linear import linear_transform
 from dshap.core.errors import DshapError
 from dshap.core.images import image_players, image_rows
 from dshap.designs.coalitions import BaseDesign as Design
+from dshap.report.shap_values import to_shap
 from dshap.run.prepared_states import open_prepared
 from dshap.run.table_drift import mmd_drift
 from dshap.shap_compat import Explainer
+from dshap.sinks.frames import to_frame
 from dshap.values.base import PredictedValue as ValueFunction
 
 __version__: str

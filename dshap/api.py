@@ -5,11 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from inspect import isfunction, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dshap import report
 from dshap.core.capabilities import is_of_texts
 from dshap.core.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
 from dshap.core.options import RULES
@@ -18,22 +16,19 @@ from dshap.core.rows import column_bytes, read_columns
 from dshap.core.rules import checked
 from dshap.core.scales import scale_of
 from dshap.core.types import Design, Explained, RowReader
-from dshap.cube import empty_cube, open_cube, pack_cube, read_job
-from dshap.cube.columns import category_orders, with_columns
-from dshap.cube.datasets import loaded
+from dshap.cube import empty_cube, open_cube, pack_cube, read_job, states_of
+from dshap.cube.columns import category_orders, column_variables
 from dshap.cube.methods import offer, summary_line
 from dshap.models import KernelModel
 from dshap.predictors.times import times_of
-from dshap.report import diff
-from dshap.report.shap_values import to_shap
 from dshap.run.explanation import Explanation
 from dshap.run.fitting import fit_models
-from dshap.run.measuring import measure, measured_quality, open_held_out
+from dshap.run.in_memory import ExplanationInMemory, ExplanationOfWorkers
+from dshap.run.measuring import Measurable, measure, measured_quality, open_held_out
 from dshap.run.preparation import prepare_value
 from dshap.run.prepared_states import Prepared
 from dshap.run.quality import Quality
 from dshap.run.session import Session, open_session
-from dshap.sinks.frames import to_frame
 from dshap.storage.running import is_running
 from dshap.tables import check_targets, open_rows, said_left_out, take_census
 from dshap.tables.background import background_of
@@ -52,28 +47,25 @@ __all__ = [
     "mse_v",
     "open_cube",
     "prepare",
-    "to_frame",
-    "to_shap",
 ]
 IN_MEMORY_BYTES = 2 << 30
 """The largest cube, in bytes of attributions and columns, that store=None computes."""
 
 
-def pictures_of_a_cube() -> list[Callable[..., Any]]:
-    """The functions of `dshap.report` that draw a cube.
-
-    Their first parameter is `cube`, and they take the axes `ax` to draw in.
-    """
-    given = (getattr(report, name) for name in report.__all__)
-    functions = [each for each in given if isfunction(each)]
-    return [each for each in functions if _draws_a_cube([*signature(each).parameters])]
-
-
-def _draws_a_cube(parameters: list[str]) -> bool:
-    return parameters[:1] == ["cube"] and "ax" in parameters
-
-
-offer(*pictures_of_a_cube(), diff, to_shap, to_frame)
+PICTURES = (
+    "bar",
+    "beeswarm",
+    "dependence",
+    "force",
+    "heatmap",
+    "interactions",
+    "waterfall",
+)
+"""The functions of `dshap.report` that draw a cube: their first parameter is `cube`, and they take
+the axes `ax` to draw in."""
+offer("dshap.report", *PICTURES, "diff")
+offer("dshap.report.shap_values", "to_shap")
+offer("dshap.sinks.frames", "to_frame")
 
 
 def explain(
@@ -116,8 +108,12 @@ def explain(
         1,024 players or 4,096 coalitions).
     store : path, optional
         Folder of the cube, readable while it grows: the same call again resumes after a crash.
-        None computes in memory and keeps the explained columns beside the attributions, for
-        pictures; ``keep_rows=False`` leaves them out.  It is refused above 2 GiB of both.
+        None keeps the cube in the memory of this process, with the same values as in a store, and
+        the explained columns beside them, for pictures; ``keep_rows=False`` leaves these out.
+        More than 2 GiB of attributions and columns are refused before anything is computed: give
+        a path.  Nothing is kept of a call that fails or is interrupted.  States that are learned
+        are in memory up to 256 MiB, the others in temporary files (`TMPDIR`); on a cluster the
+        workers write the whole cube there, and it is read into memory at the end.
     client : distributed.Client or the address of a scheduler (`tls://…`), optional
         None: the current Dask client if there is one, else this process.  The scheduler must be
         able to reach `store` and `rows` by path on every worker.
@@ -206,7 +202,7 @@ def explain(
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
         try:
-            explanation = Explanation.of(
+            explanation = _kind_of(store, session).of(
                 game, rows, path, session, design=design, key=key, prepared=prepared
             )
         except EmptyTableError:
@@ -221,16 +217,17 @@ def explain(
         else:
             held_out = open_held_out(quality, explanation, session)
         if compute:
-            explanation.run(session).raise_on_failed(is_kept=store is not None)
+            explanation.run(session).raise_on_failed()
         else:
             explanation.create()
         if compute and held_out is not None:
             measure(explanation, held_out, session)
         if compute and store is not None:
             pack_cube(path)
-        cube = open_cube(path) if store is not None else loaded(path)
+        beside: dict[str, xr.Variable] = {}
         if keeps_columns:
-            cube = with_columns(cube, read_columns(explanation.work.rows), category_orders(rows))
+            beside = column_variables(read_columns(explanation.work.rows), category_orders(rows))
+        cube = explanation.dataset(beside)
         if compute and session.shows_progress:
             session.progress.say(f"{summary_line(cube)}; cube.dshap shows more")
         return cube
@@ -320,10 +317,21 @@ def mse_v(
         prepared = value
         if not isinstance(prepared, Prepared):
             prepared = prepare_value(prepared, None, design, path.with_name("prepared"), session)
-        return measured_quality(prepared, rows, path, session)
+        return measured_quality(prepared, rows, states_of(path, prepared.path), session)
 
 
-def _check_in_memory(explanation: Explanation, keeps_columns: bool) -> None:
+def _kind_of(
+    store: str | Path | None, session: Session
+) -> type[Explanation] | type[ExplanationInMemory]:
+    """The kind of an explanation: in a store, in memory, or of workers of a cluster."""
+    if store is not None:
+        return Explanation
+    if session.is_local:
+        return ExplanationInMemory
+    return ExplanationOfWorkers
+
+
+def _check_in_memory(explanation: Measurable, keeps_columns: bool) -> None:
     """Raise a `DoesNotFitError` where attributions and kept columns are too large to be held."""
     layout = explanation.layout
     size = 8 * layout.n_rows * len(layout.players) * len(layout.outputs)

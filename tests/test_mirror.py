@@ -17,6 +17,9 @@ second program."""
 ELSEWHERE = {
     "analysis/segment_names.py": "analysis/test_segment_groups.py",
     "core/late.py": "core/test_faces.py",
+    "cube/array_groups.py": "run/test_in_memory.py",
+    "cube/block_arrays.py": "cube/test_writer.py",
+    "cube/memory_cube.py": "run/test_in_memory.py",
     "cube/bucket_stores.py": "storage/test_objects.py",
     "cube/importance.py": "cube/test_reader.py",
     "cube/metadata.py": "cube/test_layout.py",
@@ -30,6 +33,8 @@ ELSEWHERE = {
     "loops/codes.py": "loops/test_subset_products.py",
     "loops/warming.py": "loops/test_subset_products.py",
     "report/store_progress.py": "report/test_going_on.py",
+    "run/homes.py": "run/test_in_memory.py",
+    "run/planning.py": "run/test_explanation.py",
     "sinks/load.py": "sinks/test_loading.py",
     "analysis/column_values.py": "report/pictures/test_densities.py",
     "analysis/difference/compared_cubes.py": "analysis/difference/test_difference_record.py",

@@ -61,7 +61,7 @@ class Contraction:
         total = self._no_sums(len(rows))
         spared = Spared(rows)
         for together, start, stop in self.game.joined(self.parts[index]):
-            block = self.game.design.block(start, stop)
+            block = self.game.block(start, stop)
             self._add(total, spared, self.game.state(together), block, start)
         return with_reasons(
             total, {**bad_rows(total["whole"], OF_COALITION), **spared.failed}, len(rows)
@@ -127,7 +127,7 @@ class Contraction:
     ) -> None:
         """Add values × scores of the coalitions from `start` on, for the rows in `spared`."""
         scores = self._scores(block, start)
-        parts = block.groups.parts()
+        parts = self.game.group_parts(start, start + len(block.score))
         values = partial(self.game.values, state)
         shape = (len(block.score), self.game.n_outputs)
         for micro in self.game.micro_blocks(spared.rows):
@@ -141,7 +141,10 @@ class Contraction:
         """Name of a sum -> the score of the values in it: `whole` (m, d), `pairs` (m, pairs)."""
         if not self.has_pairs:
             return {"whole": block.score}
-        pairs = interactions_of(self.game.design, start, start + len(block.score))
+        span = start, start + len(block.score)
+        pairs = self.game.made.of(
+            ("pairs", *span), lambda: interactions_of(self.game.design, *span)
+        )
         return {"whole": block.score, "pairs": pairs}
 
     def _found(self, sums: Moments, started: RowsLeft) -> Found:
@@ -150,7 +153,7 @@ class Contraction:
         values = started.ends
         v_empty = values[:, EMPTY]
         v_full = values[:, FULL]
-        ends = design.block(EMPTY, N_ENDS)
+        ends = self.game.block(EMPTY, N_ENDS)
         total = {
             name: sums[name] + np.matmul(score.T, values)
             for name, score in self._scores(ends, EMPTY).items()
@@ -161,7 +164,7 @@ class Contraction:
         if not design.info.n_replicates:
             return Found(phi, pairs=total.get("pairs"))
         groups = sums["groups"]
-        for g, chosen, score in ends.groups.parts():
+        for g, chosen, score in self.game.group_parts(EMPTY, N_ENDS):
             groups[g] += np.matmul(score.T, values[:, chosen])
         return Found(
             phi, design.replicates(total["whole"], groups, v_empty, v_full), total.get("pairs")
@@ -235,12 +238,9 @@ class DirectContraction(Contraction):
         prediction = None
         spared = Spared(rows)
         for together, start, stop in self.game.joined(tiles):
-            block = self.game.design.block(start, stop)
+            block = self.game.block(start, stop)
             state = self.game.state(together)
-            if len(block.groups.group):
-                direct = None
-            else:
-                direct = self.scored(state, block.score)
+            direct = self.game.made.of(("direct", start, stop), partial(self._direct, state, block))
             if direct is None:
                 self._add(total, spared, state, block, start)
             else:
@@ -248,6 +248,12 @@ class DirectContraction(Contraction):
                 total["whole"][:] += sums
         failed = {**bad_rows(total["whole"], OF_COALITION), **spared.failed}
         return with_reasons(total, failed, len(rows)), prediction
+
+    def _direct(self, state: State, block: CoalitionBlock) -> Scored | None:
+        """The function that computes the sums of a block; None where the values are needed."""
+        if len(block.groups.group):
+            return None
+        return self.scored(state, block.score)
 
 
 @dataclass
@@ -291,7 +297,7 @@ class NoisyContraction(Contraction):
         self, total: Moments, spared: Spared, state: State, block: CoalitionBlock, start: int
     ) -> None:
         scores = self._scores(block, start)
-        parts = block.groups.parts()
+        parts = self.game.group_parts(start, start + len(block.score))
         ask = partial(self._asked_twice, state)
         shape = (2, len(block.score), self.game.n_outputs)
         for micro in self.game.micro_blocks(spared.rows):
@@ -312,7 +318,8 @@ class NoisyContraction(Contraction):
     def _found(self, sums: Moments, started: RowsLeft) -> Found:
         found = super()._found(sums, started)
         noise = self._noise_of_ends(started.prediction, started.noise)
-        noisy = replicates_of_changes(self.game.design, found.phi, sums["noise"], noise)
+        score = self.game.block(EMPTY, N_ENDS).score
+        noisy = replicates_of_changes(self.game.design, score, found.phi, sums["noise"], noise)
         if found.replicates is None:
             replicates = noisy
         else:
@@ -363,14 +370,13 @@ def add_noise(sums: FloatArray, halves: FloatArray, block: CoalitionBlock, start
 
 
 def replicates_of_changes(
-    design: Design, phi: FloatArray, sums: FloatArray, ends: FloatArray
+    design: Design, score: FloatArray, phi: FloatArray, sums: FloatArray, ends: FloatArray
 ) -> FloatArray:
     """Replicates (R, n, d, k): phi (n, d, k) plus what small changes of the values make of it.
 
     `sums` (R, n, d, k) are those of the changes of the proper coalitions, `ends` (R, n, 2, k)
-    changes of the two ends: noise of a model, or moves of means over draws.
+    changes of the two ends, whose scores are (2, d): noise of a model, or moves of means over draws.
     """
-    score = design.block(EMPTY, N_ENDS).score
     parts = (
         design.finish(group + np.matmul(score.T, end), end[:, EMPTY], end[:, FULL])
         for group, end in zip(sums, ends, strict=True)

@@ -69,7 +69,12 @@ class DrawnValues:
 
         Where games have processes of their own, the shared process stands for them.
         """
-        return linear(self.game.design)
+        return self.game.made.of("linear design", lambda: linear(self.game.design))
+
+    def score(self, start: int, stop: int) -> FloatArray:
+        """(m, d): the scores of the moves of coalitions start..stop."""
+        name = ("score of moves", start, stop)
+        return self.game.made.of(name, lambda: self.design.block(start, stop).score)
 
     def with_moves(self, state: State, rows: FloatArray) -> FloatArray:
         """The values (n, 1 + g, m, k') of the prepared coalitions, first of all, then their moves."""
@@ -131,7 +136,8 @@ class DrawnValues:
         `sums` (g, n, d, k) are those of the moves of all proper coalitions.
         """
         ends = self.moves_of_ends(started.prediction)
-        moved = replicates_of_changes(self.design, found.phi, sums, ends)
+        score = self.score(EMPTY, N_ENDS)
+        moved = replicates_of_changes(self.design, score, found.phi, sums, ends)
         if found.replicates is None:
             replicates = np.repeat(found.phi[None], self.n_replicates, axis=0)
         else:
@@ -159,7 +165,7 @@ class DrawnContraction(Contraction):
         self, total: Moments, spared: Spared, state: State, block: CoalitionBlock, start: int
     ) -> None:
         scores = self._scores(block, start)
-        parts = block.groups.parts()
+        parts = self.game.group_parts(start, start + len(block.score))
         values = partial(self.drawn.with_moves, state)
         shape = (1 + self.drawn.n_groups, len(block.score), self.game.n_outputs)
         for micro in self.game.micro_blocks(spared.rows):
@@ -183,7 +189,7 @@ class DrawnNoisyContraction(DrawnContraction, NoisyContraction):
         self, total: Moments, spared: Spared, state: State, block: CoalitionBlock, start: int
     ) -> None:
         scores = self._scores(block, start)
-        parts = block.groups.parts()
+        parts = self.game.group_parts(start, start + len(block.score))
         ask = partial(self._asked_twice, state)
         shape = (2 + self.drawn.n_groups, len(block.score), self.game.n_outputs)
         for micro in self.game.micro_blocks(spared.rows):
@@ -223,7 +229,7 @@ class DrawnWholeContraction(DrawnContraction, WholeContraction):
     def _add_tile(self, total: Moments, spared: Spared, tile: int) -> None:
         """Fill in the values of one coalition tile, and add its moves × scores."""
         start, stop = self.game.tiles[tile]
-        score = self.drawn.design.block(start, stop).score
+        score = self.drawn.score(start, stop)
         ask = partial(self.drawn.with_moves, self.game.state([tile]))
         shape = (1 + self.drawn.n_groups, stop - start, self.game.n_outputs)
         values = total["values"][:, start:stop]

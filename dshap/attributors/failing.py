@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dshap.core.blocks import Attribution, Status
 from dshap.core.errors import PredictError
+from dshap.core.floats import finite_rows
 from dshap.core.records import BoolArray, FloatArray
 
 TRIED = 32
@@ -45,7 +46,7 @@ def is_of_rows(error: Exception) -> bool:
 
 def bad_rows(values: FloatArray, what: str = "") -> dict[int, str]:
     """position -> reason, of the rows whose values (n, …) are not all finite."""
-    is_bad = ~np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
+    is_bad = ~finite_rows(values)
     return dict.fromkeys(np.flatnonzero(is_bad).tolist(), f"the model gave NaN or infinity{what}")
 
 
@@ -200,7 +201,7 @@ def _reasons(
 
 def with_bad_rows(found: Attribution) -> Attribution:
     """The attributions, with rows that hold NaN or infinity marked as failed."""
-    is_bad = ~(np.isfinite(found.phi).all(axis=(1, 2)) & np.isfinite(found.prediction).all(axis=1))
+    is_bad = ~(finite_rows(found.phi) & finite_rows(found.prediction))
     is_bad &= found.is_ok
     if not is_bad.any():
         return found

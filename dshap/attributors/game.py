@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.attributors.failing import RowsError, Spared, bad_rows, kept_rows
+from dshap.attributors.made_once import MadeAnew
 from dshap.attributors.unmet import ranges_of, with_floor
-from dshap.core.blocks import EMPTY, FULL, Attribution, Status
+from dshap.core.blocks import EMPTY, FULL, Attribution, CoalitionBlock, Status
 from dshap.core.capabilities import EstimatedBase, LearnsFromData, StreamsData
+from dshap.core.floats import finite_rows
 from dshap.core.records import JSON, BoolArray, FloatArray, Moments, State, tree_sum
 from dshap.core.types import Design, Explained, RecordStore, RowReader, ValueFunction
 
@@ -119,6 +121,8 @@ class Instances:
     """(d of the cube,): players that are explained; the others have constant columns and φ = 0."""
     cache: dict[str, Any] = field(default_factory=dict, repr=False)
     """Loaded states and what follows from them, by name; it is not sent to workers."""
+    made: MadeAnew = field(default_factory=MadeAnew, repr=False)
+    """Results that follow from states and coalitions, and take as much memory as they do."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "cache": {}}
@@ -256,12 +260,24 @@ class Game(Instances):
             together = list(tiles[start : start + self.joined_tiles])
             yield together, self.tiles[together[0]][0], self.tiles[together[-1]][1]
 
+    def block(self, start: int, stop: int) -> CoalitionBlock:
+        """Coalitions start..stop of the design."""
+        return self.made.of(("block", start, stop), lambda: self.design.block(start, stop))
+
+    def group_parts(self, start: int, stop: int) -> list[tuple[int, NDArray[np.intp], FloatArray]]:
+        """`Groups.parts` of coalitions start..stop."""
+        return self.made.of(("groups", start, stop), self.block(start, stop).groups.parts)
+
     def masks(self, tile: int) -> BoolArray:
         """(m, d): the coalitions of a tile."""
         return self.design.block(*self.tiles[tile]).masks
 
     def state(self, tiles: Sequence[int]) -> State:
         """The prepared state of coalition tiles, joined."""
+        span = self.tiles[tiles[0]][0], self.tiles[tiles[-1]][1]
+        return self.made.of(("state", *span), lambda: self._prepared(tiles))
+
+    def _prepared(self, tiles: Sequence[int]) -> State:
         return self.value.prepare(np.concatenate([self.masks(tile) for tile in tiles]))
 
     def floored(self, found: Found, started: RowsLeft, unmet: float) -> Found:
@@ -402,7 +418,7 @@ def rows_off(
     """
     if not len(phi):
         return {}
-    is_number = np.isfinite(phi).all(axis=(1, 2))
+    is_number = finite_rows(phi)
     why = "attributions are NaN or infinity: their values are too large for float64"
     if not is_number.all():
         return dict.fromkeys(np.flatnonzero(~is_number).tolist(), why)

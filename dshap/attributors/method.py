@@ -323,6 +323,7 @@ def _of_instances(states: States, tiling: Tiling, value: Any) -> dict[str, Any]:
     """The fields of `Instances`, which every attributor of dshap has."""
     loaded = {} if states.loaded is None else {"cache": states.loaded}
     return loaded | {
+        "made": states.made,
         "value": value,
         "store": states.store,
         "base_name": states.base_name,

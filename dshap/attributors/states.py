@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from dshap.attributors.made_once import MadeAnew
 from dshap.core.errors import DshapError
 from dshap.core.records import BoolArray, digest_of
 from dshap.core.types import RecordStore, RowReader
@@ -34,6 +35,8 @@ class States:
     not, it is that of the data and of each row's own prediction."""
     loaded: dict[str, Any] | None = None
     """States in memory that several attributors share; None where each keeps its own."""
+    made: MadeAnew = field(default_factory=MadeAnew)
+    """The rule by which attributors keep results that follow from states and coalitions."""
 
     @property
     def table(self) -> RowReader:

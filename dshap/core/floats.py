@@ -12,7 +12,7 @@ import numpy as np
 
 from dshap.core.duck_typing import is_frame, is_pandas, is_sparse, numpy_dtype
 from dshap.core.errors import InputError, shown
-from dshap.core.records import FloatArray
+from dshap.core.records import BoolArray, FloatArray
 
 LARGEST_WHOLE = 2**53
 """The largest integer up to which float64 holds every integer."""
@@ -48,6 +48,14 @@ def floats_of(given: Any, what: str, problem: str = "", advice: str = "") -> Flo
     except (TypeError, ValueError) as error:
         problem = problem or f"{what} has text where numbers are needed"
         raise InputError(f"{problem}: {error}{advice}") from error
+
+
+def finite_rows(values: FloatArray) -> BoolArray:
+    """(n,): True for the rows whose values (n, …) are all finite."""
+    is_finite = np.isfinite(values)
+    if is_finite.all():  # one sum over all values takes a tenth of the time of one for each row
+        return np.ones(len(values), dtype=bool)
+    return np.asarray(is_finite.all(axis=tuple(range(1, values.ndim))))
 
 
 def plain_array(given: Any) -> Any:

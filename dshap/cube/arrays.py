@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshap.core.blocks import Status
 from dshap.core.errors import StoreMismatchError
 from dshap.core.late import zarr
 from dshap.core.places import Place
 from dshap.core.scales import MEANINGS
+from dshap.cube.array_groups import ArrayGroup, NewArray, ZarrGroup
 from dshap.cube.creation import CONTAINER, creation_at, is_free
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.reference_copy import PLAN, has_copy, keep_copy, renew_copy, states_of, whole_copy
@@ -94,8 +96,14 @@ def _create(path: Path, layout: CubeLayout, plan: str | None) -> None:
 
 
 def _create_arrays(path: Path, layout: CubeLayout) -> None:
-    root = zarr.open_group(path, mode="w-", zarr_format=3)
-    root.attrs.update(
+    lay_out(ZarrGroup(zarr.open_group(path, mode="w-", zarr_format=3)), layout)
+    if layout.columns:
+        _keep_order(path / "rows", layout.row_variables.values())
+
+
+def lay_out(root: ArrayGroup, layout: CubeLayout) -> None:
+    """Create all arrays of a cube in a group, every row pending."""
+    root.describe(
         {
             "Conventions": "CF-1.11",
             "title": "Shapley attributions",
@@ -217,9 +225,7 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
     _container(root)
     _blocks(root, layout)
     if layout.columns:
-        rows = root.create_group(
-            "rows", attributes={"title": "the explained columns, as they were read"}
-        )
+        rows = root.inner("rows", {"title": "the explained columns, as they were read"})
         for column, name in layout.columns.items():
             _column(
                 rows,
@@ -229,7 +235,6 @@ def _create_arrays(path: Path, layout: CubeLayout) -> None:
                 _column_fill(name),
                 long_name=column,
             )
-        _keep_order(path / "rows", layout.row_variables.values())
 
 
 def _measure(layout: CubeLayout) -> dict[str, str]:
@@ -237,7 +242,7 @@ def _measure(layout: CubeLayout) -> dict[str, str]:
     return {"units": layout.units, "scale": layout.scale}
 
 
-def _text(root: zarr.Group, layout: CubeLayout, dtype: str) -> None:
+def _text(root: ArrayGroup, layout: CubeLayout, dtype: str) -> None:
     """Create the arrays that only a cube of texts has: lengths and tokens."""
     _per_row(
         root,
@@ -276,7 +281,7 @@ def _keep_order(group: Place, names: Iterable[str]) -> None:
 
 
 def _array(
-    group: zarr.Group,
+    group: ArrayGroup,
     name: str,
     shape: tuple[int, ...],
     dtype: Any,
@@ -285,31 +290,17 @@ def _array(
     fill: Any,
     shards: tuple[int, ...] | None = None,
     separator: Literal["/", "."] = ".",
+    values: NDArray[Any] | None = None,
     **attributes: Any,
-) -> zarr.Array[Any]:
-    """Create an array of the cube with its codecs; empty attributes are left out.
-
-    Its files lie side by side: a folder for each would be one more object, and one more to sync.
-    """
-    from zarr.codecs import Crc32cCodec, ZstdCodec
-
-    return group.create_array(
-        name,
-        shape=shape,
-        dtype=dtype,
-        chunks=chunks,
-        shards=shards,
-        # the checksum makes any reader of Zarr fail on a bit that changed
-        compressors=(ZstdCodec(level=0), Crc32cCodec()),
-        fill_value=fill,
-        chunk_key_encoding={"name": "default", "separator": separator},
-        dimension_names=dims,
-        attributes={key: value for key, value in attributes.items() if value != ""},
-    )
+) -> None:
+    """Create an array of the cube; empty attributes are left out."""
+    kept = {key: value for key, value in attributes.items() if value != ""}
+    new = NewArray(shape, dtype, dims, chunks, fill, shards, separator, kept, values)
+    group.create(name, new)
 
 
 def _per_row(
-    group: zarr.Group,
+    group: ArrayGroup,
     layout: CubeLayout,
     name: str,
     dtype: Any,
@@ -337,12 +328,12 @@ def _per_row(
     )
 
 
-def _key(group: zarr.Group, layout: CubeLayout, name: str, column: str, kind: str) -> None:
+def _key(group: ArrayGroup, layout: CubeLayout, name: str, column: str, kind: str) -> None:
     _column(group, layout, name, kind, KEY_FILL[kind], long_name=f"key of the row ({column})")
 
 
 def _column(
-    group: zarr.Group, layout: CubeLayout, name: str, kind: str, fill: Any, **attributes: Any
+    group: ArrayGroup, layout: CubeLayout, name: str, kind: str, fill: Any, **attributes: Any
 ) -> None:
     """Create the array of a column; times become integers with attributes of the CF conventions."""
     if kind in TIME_UNITS:
@@ -366,7 +357,7 @@ def _column_fill(kind: str) -> Any:
     return np.dtype(kind).type(0)
 
 
-def _container(root: zarr.Group) -> None:
+def _container(root: ArrayGroup) -> None:
     _small(
         root,
         CONTAINER,
@@ -377,7 +368,7 @@ def _container(root: zarr.Group) -> None:
 
 
 def _small(
-    group: zarr.Group, name: str, values: np.ndarray, dims: tuple[str, ...], **attributes: Any
+    group: ArrayGroup, name: str, values: np.ndarray, dims: tuple[str, ...], **attributes: Any
 ) -> None:
     """Create an array of one chunk, and write its values."""
     dtype = "string" if values.dtype.kind == "T" else values.dtype
@@ -385,7 +376,7 @@ def _small(
         fill = np.nan
     else:
         fill = None
-    array = _array(
+    _array(
         group,
         name,
         values.shape,
@@ -394,13 +385,12 @@ def _small(
         values.shape or (),
         fill,
         separator="/",
+        values=values if values.shape else None,
         **attributes,
     )
-    if values.shape:
-        array[...] = values
 
 
-def _names(group: zarr.Group, name: str, names: Iterable[str], long_name: str) -> None:
+def _names(group: ArrayGroup, name: str, names: Iterable[str], long_name: str) -> None:
     """Create the array of the names along a dimension."""
     _small(
         group,
@@ -411,14 +401,12 @@ def _names(group: zarr.Group, name: str, names: Iterable[str], long_name: str) -
     )
 
 
-def _blocks(root: zarr.Group, layout: CubeLayout) -> None:
+def _blocks(root: ArrayGroup, layout: CubeLayout) -> None:
     """Create the arrays of block summaries, one chunk for each block.
 
     A global ranking reads these and no attribution.
     """
-    blocks = root.create_group(
-        "blocks", attributes={"title": "sums over each finished block of rows"}
-    )
+    blocks = root.inner("blocks", {"title": "sums over each finished block of rows"})
     n = layout.n_blocks
     d = len(layout.players)
     k = len(layout.outputs)
@@ -463,7 +451,7 @@ def create_store(path: Place, job: Mapping[str, Any]) -> None:
             {"title": "Shapley attributions, one group for each explanation", "source": "dshap"}
         )
         root.attrs[JOB] = json.dumps(job, sort_keys=True)
-        _container(root)
+        _container(ZarrGroup(root))
 
     if read_job(path) is not None:
         if not has_copy(path):

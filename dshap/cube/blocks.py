@@ -14,13 +14,14 @@ from dshap.core.late import zarr
 from dshap.core.places import Place, place_of
 from dshap.core.records import FloatArray
 from dshap.cube.arrays import read_run
+from dshap.cube.block_arrays import SUMMARIES
 from dshap.cube.current import cube_at
 from dshap.cube.layout import decoded, reading
 from dshap.cube.metadata import block_rows
 from dshap.cube.reader import kept_arrays, key_arrays
 from dshap.cube.reference_copy import receipts_of
 from dshap.cube.stored_rows import StoredRows
-from dshap.cube.writer import SUMMARIES, lost_files
+from dshap.cube.writer import lost_files
 from dshap.cube.zarr_stores import place_of_array, stored_array
 from dshap.storage.folder import Folder
 

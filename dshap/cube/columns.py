@@ -45,30 +45,26 @@ class Columns(Mapping[str, ReadColumn]):
         return len(self.readers)
 
 
-def with_columns(
-    cube: xr.Dataset,
-    columns: Mapping[str, NDArray[Any]],
-    orders: Mapping[str, Sequence[str]] | None = None,
-) -> xr.Dataset:
-    """A Dataset with the values (n,) of its explained columns beside it, as `row_COLUMN`.
+def column_variables(
+    columns: Mapping[str, NDArray[Any]], orders: Mapping[str, Sequence[str]]
+) -> dict[str, xr.Variable]:
+    """The variables `row_COLUMN` of explained columns with the values (n,).
 
     Texts are str, NaN where they are missing; `long_name` is the column's name as it was, `order`
     its categories in their order.
     """
     names = variable_names(columns)
-    told = {column: {"order": list(order)} for column, order in (orders or {}).items()}
-    return cube.assign(
-        {
-            # an array of numpy as it is: to look at others, xarray imports dask.array
-            f"{ROW_PREFIX}{names[column]}": xr.Variable(
-                ("instance",),
-                _with_str(values),
-                {"long_name": column, **told.get(column, {})},
-                fastpath=True,
-            )
-            for column, values in columns.items()
-        }
-    )
+    told = {column: {"order": list(order)} for column, order in orders.items()}
+    return {
+        # an array of numpy as it is: to look at others, xarray imports dask.array
+        f"{ROW_PREFIX}{names[column]}": xr.Variable(
+            ("instance",),
+            _with_str(values),
+            {"long_name": column, **told.get(column, {})},
+            fastpath=True,
+        )
+        for column, values in columns.items()
+    }
 
 
 def category_orders(rows: Any) -> dict[str, list[str]]:

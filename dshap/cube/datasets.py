@@ -239,24 +239,30 @@ def _noted_share(cube: xr.Dataset) -> xr.DataArray | None:
     """The share (feature, output) that the store of a Dataset, or `loaded`, tells."""
     path = origin_of(cube)
     if path is not None:
-        return _share_of(open_cube(path), path)
+        return _named_share(open_cube(path), stored_share(path))
     if "std_error" not in cube or SHARE not in cube["std_error"].attrs:
         return None
     return xr.DataArray.from_dict(json.loads(cube["std_error"].attrs[SHARE]))
 
 
-def _share_of(cube: xr.Dataset, path: Place) -> xr.DataArray:
-    """`stored_share` of a stored cube, with the names of features and outputs."""
+def _named_share(cube: xr.Dataset, share: FloatArray) -> xr.DataArray:
+    """The share (d, k) of the sampled coalitions, with the names of features and outputs."""
     names = {dim: names_along(cube, dim) for dim in ("feature", "output")}
-    return xr.DataArray(stored_share(path), names, tuple(names))
+    return xr.DataArray(share, names, tuple(names))
 
 
 def loaded(path: Place) -> xr.Dataset:
     """A cube in memory, without its store; where its errors have a part of draws, it notes how much."""
     cube = read_cube(path)
-    if "std_error" in cube and (stored_share(path) < 1).any():
-        cube["std_error"].attrs[SHARE] = json.dumps(_share_of(cube, path).to_dict())
+    if "std_error" in cube:
+        note_share(cube, stored_share(path))
     return cube
+
+
+def note_share(cube: xr.Dataset, share: FloatArray) -> None:
+    """Note in the attributes of a cube in memory how much of its errors is not of draws, (d, k)."""
+    if (share < 1).any():
+        cube["std_error"].attrs[SHARE] = json.dumps(_named_share(cube, share).to_dict())
 
 
 def _sums_of(cube: xr.Dataset, rows: slice, share: FloatArray) -> Moments:

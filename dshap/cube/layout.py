@@ -204,7 +204,12 @@ def decoded(values: NDArray[Any], array: zarr.Array[Any]) -> NDArray[Any]:
     """The values of an array, with times as datetime64."""
     if "calendar" not in array.attrs:
         return values
-    unit = str(array.attrs["units"]).partition(" ")[0]
+    return decoded_times(values, str(array.attrs["units"]))
+
+
+def decoded_times(values: NDArray[Any], units: str) -> NDArray[Any]:
+    """Integers of units such as "nanoseconds since 1970-01-01" as datetime64."""
+    unit = units.partition(" ")[0]
     dtype = next(dtype for dtype, name in TIME_UNITS.items() if name == unit)
     return values.view(dtype)
 

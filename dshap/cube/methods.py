@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import cached_property, wraps
+from importlib import import_module
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -52,10 +54,27 @@ class CubeMethods:
         return table_html(rows_line(cube), ["feature", *heads], rows, notes)
 
 
-def offer(*functions: Callable[..., Any]) -> None:
-    """Make functions of a cube methods of `cube.dshap`, under their names."""
-    for function in functions:
-        setattr(CubeMethods, function.__name__, _method(function))
+class _Offered:
+    """A function of a cube as a method, imported when it is first asked for."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module = module
+        self.name = name
+
+    @cached_property
+    def method(self) -> Callable[..., Any]:
+        return _method(getattr(import_module(self.module), self.name))
+
+    def __get__(self, methods: CubeMethods | None, owner: type[CubeMethods]) -> Any:
+        if methods is None:
+            return self.method
+        return MethodType(self.method, methods)
+
+
+def offer(module: str, *names: str) -> None:
+    """Make functions of a cube, which are in a module, methods of `cube.dshap` under their names."""
+    for name in names:
+        setattr(CubeMethods, name, _Offered(module, name))
 
 
 def offered() -> list[str]:

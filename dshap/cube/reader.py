@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -140,11 +140,7 @@ def _opened(path: Place, opening: Opening, chunks: dict[str, int] | None) -> xr.
     # keys come last, in their given order
     ordered = [*sorted(str(name) for name in cube.coords if name not in keys), *keys]
     cube = cube.drop_vars(ordered).assign_coords({name: cube[name] for name in ordered})
-    cube = cube[
-        sorted(
-            cube.data_vars, key=lambda name: ORDER.index(str(name)) if name in ORDER else len(ORDER)
-        )
-    ]
+    cube = cube[in_order([str(name) for name in cube.data_vars])]
     if "instance" not in cube["base_value"].dims:
         cube["base_value"] = cube["base_value"].load()
     return cube.assign_attrs(
@@ -155,6 +151,11 @@ def _opened(path: Place, opening: Opening, chunks: dict[str, int] | None) -> xr.
 def _keys_of(cube: xr.Dataset) -> list[str]:
     """The variables of the key columns of an opened cube, in the order of the key."""
     return str(cube["attribution"].encoding.get("coordinates", "")).split()
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """The names of variables in the order of an opened cube."""
+    return sorted(names, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
 
 
 def _indexed(cube: xr.Dataset, keys: list[str]) -> xr.Dataset:

@@ -13,6 +13,7 @@ from dshap.core.late import zarr
 from dshap.core.places import Place
 from dshap.core.records import digest_of
 from dshap.cube.arrays import is_described, is_job_store, read_job, read_run
+from dshap.cube.block_arrays import SUMMARIES
 from dshap.cube.creation import CONTAINER, ROOT, clear_orphans
 from dshap.cube.current import (
     CURRENT,
@@ -55,7 +56,6 @@ from dshap.cube.reference_copy import (
 )
 from dshap.cube.stored_rows import StoredRows
 from dshap.cube.value_digests import has_digest
-from dshap.cube.writer import SUMMARIES
 from dshap.cube.zarr_stores import stored_group
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone, refuse_running

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,26 +13,23 @@ from dshap.core.blocks import Attribution, RowBlock, Status
 from dshap.core.errors import DamagedError, DshapError, InputError
 from dshap.core.places import Place, place_of
 from dshap.core.records import BoolArray, FloatArray
-from dshap.core.vocabulary import Vocabulary
 from dshap.cube.arrays import read_run
+from dshap.cube.block_arrays import arrays_of_block, summary_of_block
 from dshap.cube.carrying import (
     EXPLAINED,
     CarriedRows,
     block_sums_with_carried,
     no_attribution,
 )
-from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
+from dshap.cube.layout import CubeLayout
 from dshap.cube.metadata import known_facts
 from dshap.cube.receipts import block_name, is_packed
 from dshap.cube.reference_copy import failures_of, notes_of, receipts_of
 from dshap.cube.shards import Shards, shards_of
 from dshap.cube.stored_rows import whole_array
-from dshap.cube.summary import block_sums
 from dshap.cube.value_digests import block_digests
 from dshap.storage.folder import Folder
 
-SUMMARIES = ("blocks/attribution", "blocks/count", "blocks/residual")
-"""The arrays with one entry for each block."""
 MAX_REASONS = 8
 MAX_REASON = 500
 """Limits of a receipt: the reasons it gives for failed rows, and the characters of each reason."""
@@ -80,8 +77,8 @@ class CubeWriter:
                 receipts.remove(mark)
             elif attribution.reasons:  # meanwhile another worker has explained all rows
                 return before
-        stored = self._arrays_of(block, attribution)
-        summary = self._summary(attribution.good)
+        stored = arrays_of_block(self.layout, block, attribution)
+        summary = summary_of_block(attribution.good)
         if self.carried is not None:
             stored, summary = self._with_carried(self.carried, tile, stored, summary)
         status = {"status": stored["status"]}  # it comes last
@@ -159,48 +156,6 @@ class CubeWriter:
             "blocks/count": np.array(np.count_nonzero(stored["status"] == Status.OK)),
             "blocks/residual": np.maximum(summary["blocks/residual"], missed),
         }
-
-    def _arrays_of(self, block: RowBlock, attribution: Attribution) -> dict[str, np.ndarray]:
-        """variable -> stored values of the whole block; the status comes last."""
-        stored = {
-            "attribution": self._in_place(block, attribution.phi).astype(
-                self.layout.dtype, copy=False
-            ),
-            "prediction": self._in_place(block, attribution.prediction),
-        }
-        errors = attribution.std_error
-        if errors is not None:
-            stored["std_error"] = self._in_place(block, errors).astype(
-                self.layout.dtype, copy=False
-            )
-        if attribution.interaction is not None:
-            stored["interaction"] = self._in_place(block, attribution.interaction).astype(
-                self.layout.dtype, copy=False
-            )
-        if attribution.n_coalitions is not None and attribution.relative_error is not None:
-            stored["n_coalitions"] = self._in_place(block, attribution.n_coalitions, fill=0)
-            stored["relative_error"] = self._in_place(block, attribution.relative_error)
-        if self.layout.is_base_by_row:
-            stored["base_value"] = self._in_place(
-                block, np.broadcast_to(attribution.base, attribution.prediction.shape)
-            )
-        if attribution.classes is not None:
-            stored["explained_class"] = self._in_place(block, attribution.classes, fill=-1)
-        for column, values in block.keys.items():
-            if values.dtype.kind == "M":
-                as_stored = values.astype(np.int64)
-            else:
-                as_stored = values
-            stored[self.layout.key_variables[column]] = as_stored
-        for column, values in block.columns.items():
-            stored[f"rows/{self.layout.row_variables[column]}"] = _as_stored(
-                values, self.layout.columns[column]
-            )
-        if self.layout.vocabulary is not None:
-            stored |= _of_texts(block.x, stored, self.layout.vocabulary)
-        status = np.full(len(block.x), Status.SKIPPED, np.int8)
-        status[block.is_ok] = attribution.status
-        return stored | {"status": status}
 
     def _refuse_other_store(self) -> None:
         """Refuse to write if the store belongs to another run by now: workers may outlive a run.
@@ -326,15 +281,11 @@ class CubeWriter:
 
     def stated(self) -> dict[str, list[float] | float]:
         """The largest value of each number that closed forms stated, over the finished blocks."""
-        found = self._in_receipts("stated")
-        names = found[0] if found else {}
-        return {name: np.max([block[name] for block in found], axis=0).tolist() for name in names}
+        return largest_stated(self._in_receipts("stated"))
 
     def counted(self) -> dict[str, int]:
         """The sum of each number in `Attribution.counted`, over the finished blocks."""
-        found = self._in_receipts("counted")
-        names = found[0] if found else {}
-        return {name: sum(block[name] for block in found) for name in names}
+        return sums_counted(self._in_receipts("counted"))
 
     def _in_receipts(self, name: str) -> list[dict[str, Any]]:
         """Return this entry of the receipts of this run that have it."""
@@ -344,24 +295,6 @@ class CubeWriter:
             for block in blocks
             if block["fingerprint"] == self.fingerprint and name in block
         ]
-
-    @staticmethod
-    def _summary(attribution: Attribution) -> dict[str, np.ndarray]:
-        phi = attribution.phi
-        gap = np.abs(phi.sum(axis=1) + attribution.base - attribution.prediction)  # (n, k)
-        residual = gap.max(axis=0, initial=0.0)
-        return dict(
-            zip(SUMMARIES, (block_sums(attribution), np.array(len(phi)), residual), strict=True)
-        )
-
-    @staticmethod
-    def _in_place(block: RowBlock, values: np.ndarray, fill: float = np.nan) -> np.ndarray:
-        """Values (n, …) of the whole block from those of its good rows; `fill` elsewhere."""
-        if block.is_ok.all():
-            return values
-        out = np.full((len(block.x), *values.shape[1:]), fill, values.dtype)
-        out[block.is_ok] = values
-        return out
 
     def _aligned(self, tile: int, block: RowBlock) -> tuple[int, int]:
         """The (start, stop) of a block, which must be exactly one shard.
@@ -396,29 +329,16 @@ class CubeWriter:
         return self._arrays[name]
 
 
-def _of_texts(
-    ids: FloatArray, stored: Mapping[str, np.ndarray], vocabulary: Vocabulary
-) -> dict[str, np.ndarray]:
-    """Lengths and tokens of texts, and their attributions as NaN beyond the end of each.
-
-    `ids` (n, longest) is NaN beyond the end of a text.
-    """
-    inside = ~np.isnan(ids)
-    of_features = {name: stored[name] for name in ("attribution", "std_error") if name in stored}
-    cut = {
-        name: np.where(inside[..., None], values, np.nan).astype(values.dtype)
-        for name, values in of_features.items()
-    }
-    return {**cut, "length": inside.sum(axis=1).astype(np.int32), "token": vocabulary.shown(ids)}
+def largest_stated(blocks: Sequence[Mapping[str, Any]]) -> dict[str, list[float] | float]:
+    """The largest value of each number that closed forms stated of these blocks."""
+    names = next(iter(blocks), {})
+    return {name: np.max([block[name] for block in blocks], axis=0).tolist() for name in names}
 
 
-def _as_stored(values: np.ndarray, dtype: str) -> np.ndarray:
-    """A kept column in the type of its array; missing text is empty, times are integers."""
-    if dtype in TIME_UNITS:
-        return values.view(np.int64)
-    if dtype != TEXT:
-        return values.astype(dtype, copy=False)
-    return np.array([text or "" for text in values.tolist()], dtype=np.dtypes.StringDType())
+def sums_counted(blocks: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The sum of each number in `Attribution.counted` of these blocks."""
+    names = next(iter(blocks), {})
+    return {name: sum(block[name] for block in blocks) for name in names}
 
 
 def failed_groups(block: RowBlock, attribution: Attribution) -> list[dict[str, Any]]:

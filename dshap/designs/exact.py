@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class ExactDesign(BaseDesign):
                 "players"
             )
 
-    @property
+    @cached_property
     def info(self) -> DesignInfo:
         """2^d coalitions; nothing is drawn, so that there are no standard errors."""
         return DesignInfo(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Self
 
@@ -83,7 +83,7 @@ class KernelShapDesign(BaseDesign):
         """Number of distinct coalitions, ∅ and N counted."""
         return self.budgets[-1]
 
-    @property
+    @cached_property
     def info(self) -> DesignInfo:
         """Counts and error columns; the design is efficient, as the regression is constrained."""
         d = self.n_players

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,7 @@ class PermutationDesign(BaseDesign):
         """Number of jackknife groups: at most one for each unit."""
         return min(self.max_replicates, self.n_units)
 
-    @property
+    @cached_property
     def info(self) -> DesignInfo:
         """Counts of the design: a prefix that several orders share is one coalition.
 

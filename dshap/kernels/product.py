@@ -49,6 +49,9 @@ def distinct_values(x: FloatArray) -> Distinct:
 
 def _plain(array: FloatArray) -> FloatArray:
     """The array as float64 in C order, writeable: one compilation serves all."""
+    flags = array.flags
+    if array.dtype == np.float64 and flags.c_contiguous and flags.writeable:
+        return array
     return np.require(array, float, ("C", "W"))
 
 

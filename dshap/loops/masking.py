@@ -91,8 +91,8 @@ def mixed_values(
         for b in range(0, n_background, b_step):
             instances = rows[i : i + i_step]
             others = background[b : b + b_step]
-            patterns, pattern = np.unique(
-                _differences(instances, others, masks.bits.shape[1]), axis=0, return_inverse=True
+            patterns, pattern = _distinct_rows(
+                _differences(instances, others, masks.bits.shape[1])
             )  # (patterns, words), (pairs,)
             position, first, count = _distinct(masks.bits, patterns)
             start = np.concatenate([[0], np.cumsum(count[pattern])])  # first mix of each pair
@@ -129,6 +129,17 @@ def mixed_bytes(calls: Calls, n: int, n_background: int, m: int, n_columns: int)
     chunk = pairs * (40 * (n_columns // WORD + 2) + m * (8 * k + 8))
     call = 8 * min(calls.buffer_rows, pairs * m) * (n_columns + k)
     return chunk + call + 2 * 8 * n * m * k
+
+
+def _distinct_rows(
+    words: NDArray[np.uint64],
+) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+    """The distinct rows of words (n, words), rising, and the index (n,) of each row among them."""
+    if words.shape[1] == 1:  # a sort of numbers takes a fifth of the time of a sort of rows
+        distinct, where = np.unique(words[:, 0], return_inverse=True)
+        return distinct[:, None], where
+    distinct, where = np.unique(words, axis=0, return_inverse=True)
+    return distinct, where
 
 
 @njit(nogil=True, cache=True)

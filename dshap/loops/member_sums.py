@@ -137,10 +137,9 @@ class MemberSums:
         coalitions = Coalitions.of(self.columns)
         shape = [max(4, 1 << int(width)) for width in np.diff(coalitions.bounds)]
         placed = np.zeros((self.table.shape[2], self.table.shape[1], *shape))
-        for (first, second), part, weight in zip(
-            coalitions.codes, self.table, self.weights, strict=True
-        ):
-            placed[:, :, first, second] += weight * part.T
+        # no entry is that of two coalitions; adding 0 makes 0 of -0
+        weighted = self.weights[:, None, None] * self.table + 0.0  # (m, k, r)
+        placed[:, :, coalitions.codes[:, 0], coalitions.codes[:, 1]] = weighted.T
         return placed, coalitions.bounds
 
     @staticmethod

@@ -15,6 +15,7 @@ Source: the multilinear extension of a product game; published for product kerne
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ _FOURIER = (4, 19, 2)
 AnyArray = NDArray[Any]
 
 
+@functools.lru_cache(maxsize=64)
 def legendre_nodes(q: int) -> tuple[FloatArray, FloatArray]:
     """Gauss–Legendre nodes t (q,), rising, and weights (q,) on [0, 1].
 

@@ -1,23 +1,19 @@
 """The steps of a run from outside: plan, learn, explain.
 
-The steps inside are in `learning.py`; `preparation.py` learns for rows that come later,
-`measuring.py` measures on rows that nothing was learned from.
+`planning.py` checks and plans, and the steps inside are in `learning.py`; `preparation.py` learns
+for rows that come later, `measuring.py` measures on rows that nothing was learned from.
 """
 
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dshap.attributors.choice import check_kinds, design_of, learns, needs_numbers, reads_data
 from dshap.attributors.method import Facts
-from dshap.attributors.states import States
-from dshap.core.capabilities import is_scaled, streams_data, tried_predictions
 from dshap.core.errors import (
     FailedBlocksError,
     InputError,
@@ -25,13 +21,10 @@ from dshap.core.errors import (
     NotLearnedError,
 )
 from dshap.core.places import Place
-from dshap.core.records import FloatArray
 from dshap.core.rows import runs_of_neighbours
-from dshap.core.threads import process_threads
 from dshap.core.types import Attributor, Design, Explained
 from dshap.cube import (
     CubeLayout,
-    CubeWriter,
     create_cube,
     drop_lost_blocks,
     has_copy,
@@ -42,6 +35,7 @@ from dshap.cube import (
     largest_residual,
     mark_finished,
     mark_learned,
+    open_cube,
     read_notes,
     read_run,
     renew_cube,
@@ -52,20 +46,11 @@ from dshap.cube import (
 from dshap.cube.creation import clear_orphans, creation_at
 from dshap.engine import Failure, Plan
 from dshap.engine.block_time import Deadline
-from dshap.engine.explain import evaluate, failures_in, remove_parts
+from dshap.engine.explain import BlockWriter, evaluate, failures_in, remove_parts
 from dshap.run.carrying import Carried
-from dshap.run.determinism import check_steady, first_rows
-from dshap.run.difference import same_run, unfinished_elsewhere
-from dshap.run.identity import (
-    Settled,
-    cube_layout,
-    fingerprint_of,
-    first_predictions,
-    settle,
-    settle_fixed,
-    stored_plan,
-)
-from dshap.run.learned_method import LearnedMethod, states_follow_from
+from dshap.run.difference import unfinished_elsewhere
+from dshap.run.homes import StoreHome
+from dshap.run.learned_method import LearnedMethod
 from dshap.run.learning import (
     Run,
     begin_states,
@@ -74,13 +59,15 @@ from dshap.run.learning import (
     learned,
     opened_attributor,
 )
+from dshap.run.planning import plan_explanation
 from dshap.run.probes import Probes
 from dshap.run.session import Session
 from dshap.run.versions import Writer
-from dshap.tables import Census, Inputs
-from dshap.tables.lake_files import at_version_of_cube
+from dshap.tables import Census
 
-NOTHING_KEPT = "There is no store, so nothing is kept: give store= a path to keep the others"
+if TYPE_CHECKING:
+    import xarray as xr
+
 SHOWN_RUNS = 6
 """The most runs of neighbouring blocks that a message names."""
 UNFINISHED_S = 600.0
@@ -129,55 +116,25 @@ class Explanation:
         states of this value function; `carried` names rows that are copied from an earlier cube;
         `checks_rows` asks the model whether it takes the rows, which was done where all is learned.
         """
-        asked = design_of(value, design)
-        check_kinds(value, asked)
-        begun = (read_run(path) or {}).get("table", {})
-        rows = at_version_of_cube(rows, begun, path, session.progress.say)
-        inputs = Inputs.open(
+        planned = plan_explanation(
+            StoreHome(path),
             value,
             rows,
             session,
-            missing=session.options.missing,
+            design=design,
             key=key,
+            seed=seed,
             census=census,
-            learns=learns(value),
-            needs_numbers=needs_numbers(value),
-            reads_data=streams_data(value) or (prepared is None and reads_data(value)),
+            prepared=prepared,
+            carried=carried,
+            checks_rows=checks_rows,
         )
-        if prepared or inputs.data is None:
-            is_active = None
-        else:
-            is_active = inputs.active_players()
-        if prepared is not None and prepared.is_fixed:
-            settled = settle_fixed(prepared, inputs.value, session.options, asked)
-        else:
-            settled = settle(
-                inputs.value, session.options, asked, seed, inputs.rows.n_rows, is_active, prepared
-            )
-        for text in settled.unknown_errors.values():
-            warnings.warn(text, RuntimeWarning, stacklevel=3)
-        if checks_rows:
-            inputs.check_rows(session)
-        if session.is_local:  # tasks run one at a time, so each may use all threads
-            method = settled.method.with_threads(process_threads())
-            settled = replace(settled, method=method)
-        predictions = first_predictions(inputs, settled.options)
-        asked_run = fingerprint_of(inputs, settled, predictions, prepared, carried)
-        run = same_run(path, asked_run, predictions, inputs, session)
-        _check_own_scale(inputs)
-        if prepared is None:
-            data_rows = 0
-        else:
-            data_rows = prepared.data.n_rows
-        plan = stored_plan(path) or settled.plan(inputs.rows, inputs.data, data_rows)
-        layout = cube_layout(inputs, settled, plan, run)
-        work = _run(inputs, settled, plan, path, layout, prepared, carried)
-        probes = _probes(inputs, predictions, work.states)
-        explanation = cls(path, layout, work, prepared, carried, probes)
+        work = planned.work
+        explanation = cls(path, planned.layout, work, prepared, carried, planned.probes)
         # a finished explanation needs no workers and no memory of theirs
         if not explanation.is_complete:
             explanation.refuse_other_numerics()
-            session.check(plan)
+            session.check(work.plan)
         elif writer := explanation.finished_by:
             session.progress.say(f"{path} was finished by {writer}: it stays as it is")
         return explanation
@@ -380,10 +337,7 @@ class Explanation:
     def _ended(self, facts: Facts, failures: Sequence[Failure]) -> Explanation:
         """Write the notes of an explanation whose blocks have all ended, and that it is finished."""
         cube = self.work.cube
-        if stated := facts.notes.get("closed_form"):
-            cube.write_note("closed_form", {**stated, **self._stated(stated)})
-        if counted := cube.counted():
-            cube.write_note("counted", counted)
+        note_ending(cube, facts, self._stated(facts.notes.get("closed_form", {})))
         if self.carried is not None:
             cube.write_note("carried", self.carried.note(self.layout))
         if not any(failure.is_whole for failure in failures):
@@ -419,26 +373,49 @@ class Explanation:
             for name in sorted(names)
         }
 
-    def raise_on_failed(self, is_kept: bool = True, again: str = "the same again") -> None:
+    def keep_note(self, name: str, content: dict[str, Any]) -> None:
+        """Keep a small record beside the cube of an explanation that has ended."""
+        self.work.cube.write_note(name, content)
+        mark_finished(self.path)
+
+    def raise_on_failed(self, kept: str = "", again: str = "the same again") -> None:
         """Raise a `FailedBlocksError` where rows failed, naming the first of them.
 
-        It names the store too if that `is_kept`.  `again` is what to run to try them again.
+        `kept` is the sentence about the other rows, `again` what to run to try these again.
         """
-        if self.failures:
-            first = min(self.failures, key=lambda failure: failure.start)
-            n_rows = sum(failure.n_rows for failure in self.failures)
-            n_failed = len(self.failures)
-            n_blocks = self.plan.n_instance_tiles
-            if is_kept:
-                others = f"The others are in {self.path}; run {again} to retry"
-            else:
-                others = NOTHING_KEPT
-            raise FailedBlocksError(
-                f"{n_rows:,} of {self.plan.n_rows:,} rows {'has' if n_rows == 1 else 'have'} no "
-                "attribution (status "
-                f"failed), in {n_failed} of {n_blocks} blocks; {first.where}: {first.reason}"
-                + (f". {others}" if n_rows < self.plan.n_rows else f": mend that, then run {again}")
-            )
+        where = f"The others are in {self.path}; run {again} to retry"
+        refuse_failed(self.failures, self.plan, kept or where, again)
+
+    def dataset(self, beside: Mapping[str, xr.Variable]) -> xr.Dataset:
+        """The cube, opened lazily, with other variables beside it."""
+        return open_cube(self.path).assign(beside)
+
+
+def note_ending(cube: BlockWriter, facts: Facts, stated: Mapping[str, Any]) -> None:
+    """Write the notes about all blocks: what closed forms stated of them, and what was counted."""
+    if known := facts.notes.get("closed_form"):
+        cube.write_note("closed_form", {**known, **stated})
+    if counted := cube.counted():
+        cube.write_note("counted", counted)
+
+
+def refuse_failed(
+    failures: Sequence[Failure], plan: Plan, kept: str, again: str = "the same again"
+) -> None:
+    """Raise a `FailedBlocksError` where rows failed; `kept` is the sentence about the others."""
+    if not failures:
+        return
+    first = min(failures, key=lambda failure: failure.start)
+    n_rows = sum(failure.n_rows for failure in failures)
+    if n_rows < plan.n_rows:
+        remedy = f". {kept}"
+    else:
+        remedy = f": mend that, then run {again}"
+    raise FailedBlocksError(
+        f"{n_rows:,} of {plan.n_rows:,} rows {'has' if n_rows == 1 else 'have'} no "
+        f"attribution (status failed), in {len(failures)} of {plan.n_instance_tiles} blocks; "
+        f"{first.where}: {first.reason}{remedy}"
+    )
 
 
 def _in_runs(tiles: Sequence[int], spans: Sequence[tuple[int, int]]) -> str:
@@ -452,64 +429,3 @@ def _in_runs(tiles: Sequence[int], spans: Sequence[tuple[int, int]]) -> str:
     if n_others:
         said.append(f"and {n_others} more blocks")
     return ", ".join(said)
-
-
-def _check_own_scale(inputs: Inputs) -> None:
-    """Check a model that predicts on a scale of its own on the first rows."""
-    model = inputs.value.model
-    if is_scaled(model):
-        model.check_own(_first_rows_of_all(inputs))
-
-
-def _first_rows_of_all(inputs: Inputs) -> FloatArray:
-    """The first rows to explain, and those of the data."""
-    return np.concatenate(list(map(first_rows, inputs.readers)))
-
-
-def _probes(inputs: Inputs, predictions: FloatArray | None, states: States) -> Probes | None:
-    """The predictions by which the model is known again, where the store has none yet.
-
-    Raises
-    ------
-    InputError
-        The model answers differently when it is asked again.
-    """
-    if predictions is None or states.store.has(states.probe_name):
-        return None
-    model = inputs.value.model
-    noise = check_steady(model, _first_rows_of_all(inputs))
-    return Probes(predictions, tried_predictions(model), noise)
-
-
-def _run(
-    inputs: Inputs,
-    settled: Settled,
-    plan: Plan,
-    path: Place,
-    layout: CubeLayout,
-    prepared: LearnedMethod | None,
-    carried: Carried | None,
-) -> Run:
-    """Build the `Run` of a planned explanation."""
-    run = layout.run["fingerprint"]
-    digest = layout.run["digest"]
-    if carried is None:
-        copied = None
-    else:
-        copied = carried.rows_for(layout)
-    states = States(
-        store=states_of(path, None if prepared is None else prepared.path),
-        follows_from=states_follow_from(run, plan),
-        is_active=settled.is_active,
-        data=inputs.data,
-        run_digest=digest,
-        has_range=not settled.is_fixed,
-    )
-    return Run(
-        method=settled.method,
-        plan=plan,
-        rows=inputs.rows,
-        states=states,
-        writer=CubeWriter(path, layout, digest, copied),
-        keep_rows=bool(layout.columns),
-    )

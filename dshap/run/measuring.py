@@ -12,19 +12,21 @@ import numpy as np
 from dshap.attributors.choice import learns, needs_numbers
 from dshap.core.errors import InputError, shown
 from dshap.core.options import RunOptions
-from dshap.core.places import Place
-from dshap.core.types import RowReader
-from dshap.cube import mark_finished, states_of
+from dshap.core.types import RecordStore, RowReader
 from dshap.engine import make_plan
 from dshap.run.explanation import Explanation
+from dshap.run.in_memory import ExplanationInMemory
 from dshap.run.learned_method import DataSummary, LearnedMethod
 from dshap.run.learning import Run, coalition_errors, with_landmarks, with_stored_choices
 from dshap.run.quality import Note, Quality, mean_by_sizes
 from dshap.run.session import Session
 from dshap.tables import Inputs, kind_of, open_for
 
+type Measurable = Explanation | ExplanationInMemory
+"""The kinds of explanations whose values are measured."""
 
-def open_held_out(rows: Any, explanation: Explanation, session: Session) -> RowReader:
+
+def open_held_out(rows: Any, explanation: Measurable, session: Session) -> RowReader:
     """Open the rows to measure MSE_v of an explanation on.
 
     An explanation without MSE_v is refused before anything is computed.
@@ -41,7 +43,7 @@ def open_held_out(rows: Any, explanation: Explanation, session: Session) -> RowR
 
 
 def measure(
-    explanation: Explanation,
+    explanation: Measurable,
     rows: Any,
     session: Session,
     facts: Mapping[str, Any] = MappingProxyType({}),
@@ -51,15 +53,17 @@ def measure(
     Gives the note that the cube keeps: `Quality.to_dict` and these facts about the rows.
     """
     plain = replace(session, options=RunOptions())
-    found = measured_quality(_learned_for(explanation), rows, session.folder("quality"), plain)
+    states = explanation.work.states.store
+    found = measured_quality(_learned_for(explanation), rows, states, plain)
     note = {**found.to_dict(), **facts}
-    explanation.work.cube.write_note("mse_v", note)
-    mark_finished(explanation.path)
+    explanation.keep_note("mse_v", note)
     return note
 
 
-def measured_quality(prepared: LearnedMethod, rows: Any, path: Place, session: Session) -> Quality:
-    """Measure MSE_v of a prepared value function on these rows."""
+def measured_quality(
+    prepared: LearnedMethod, rows: Any, states: RecordStore, session: Session
+) -> Quality:
+    """Measure MSE_v of a prepared value function, whose states are in a store, on these rows."""
     method = prepared.method.measurable()
     options = replace(prepared.tiled(session.options), coalition_groups=1)
     inputs = Inputs.open(
@@ -74,7 +78,6 @@ def measured_quality(prepared: LearnedMethod, rows: Any, path: Place, session: S
     value = inputs.value
     method = method.with_value(value)
     plan = make_plan(method.work(), inputs.rows, None, options, data_rows=prepared.data.n_rows)
-    states = states_of(path, prepared.path)
     run = Run(method.without_data(), plan, inputs.rows, prepared.states_in(states))
     total = coalition_errors(session, with_landmarks(session, run))
     n = float(total["n"])
@@ -92,7 +95,7 @@ def measured_quality(prepared: LearnedMethod, rows: Any, path: Place, session: S
     return Quality(mean_by_sizes(mse, masks), mse, masks, variance, int(n), link)
 
 
-def _learned_for(explanation: Explanation) -> LearnedMethod:
+def _learned_for(explanation: Measurable) -> LearnedMethod:
     """The learned method of a finished explanation; its states are in the cube if none was given."""
     prepared = explanation.prepared
     if prepared is not None:

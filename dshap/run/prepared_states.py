@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import numpy as np
 from dshap.attributors.choice import restored_method
 from dshap.attributors.closed_form import ClosedFormAttributor
 from dshap.attributors.failing import not_all_failed, sparing, with_bad_rows
+from dshap.attributors.made_once import MadeAnew, MadeOnce
 from dshap.attributors.method import Method
 from dshap.attributors.states import States
 from dshap.attributors.tiling import Tiling
 from dshap.core.blocks import Attribution, RowBlock
-from dshap.core.capabilities import Work
+from dshap.core.capabilities import Work, is_of_texts
 from dshap.core.errors import InputError, StoreMismatchError, shown
+from dshap.core.floats import finite_rows
 from dshap.core.html import table_html
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
@@ -32,6 +35,7 @@ from dshap.engine import LoopExecutor
 from dshap.engine.learn import run_pass
 from dshap.engine.plan import PILOT_ROWS
 from dshap.engine.planner import tiling_of
+from dshap.predictors.times import times_of
 from dshap.run.difference import data_said, names_that_differ
 from dshap.run.learned_method import PROBE, LearnedMethod
 from dshap.run.session import Session
@@ -41,6 +45,8 @@ from dshap.tables import ArraySource, kind_of, open_for, refuse_unknown_categori
 
 ROWS_IN_MEMORY = ("array", "data frame")
 """Kinds of rows that are explained at once, without a plan."""
+MOST_SIZES = 64
+"""The most numbers of rows whose tiling is kept."""
 SHOWN_PLAYERS = 6
 """The most players that a prepared value function names of itself."""
 ANOTHER_STORE = "prepare into another store"
@@ -77,7 +83,7 @@ class Prepared(LearnedMethod):
         >>> attributor.attribute(X[:1]).phi.shape  # (1, players, outputs)
         (1, 3, 1)
         """
-        states = self.states_in(self.states, loaded={})
+        states = replace(self.states_in(self.states, loaded={}), made=MadeOnce())
         method = self.method.without_data().with_landmarks(states)
         session = Session(LoopExecutor(), Rooms(Path()), self.tiled(RunOptions()))
         settled = PreparedAttributor(
@@ -118,8 +124,9 @@ class PreparedAttributor:
     data_rows: int
     """Number of rows behind the states."""
     session: Session
-    made: dict[Tiling, Attributor] = field(default_factory=dict, repr=False)
-    """The attributor of each tiling so far; they share the states in memory."""
+    made: dict[int, tuple[Tiling, Attributor]] = field(default_factory=dict, repr=False)
+    """Number of rows -> their tiling and its attributor, of the last calls; the attributors share
+    the states in memory, and what follows from them."""
 
     def attribute(self, rows: Any) -> Attribution:
         """Attributions of rows, in their order.
@@ -142,21 +149,34 @@ class PreparedAttributor:
         PredictError
             No row without NaN can be explained.
         """
+        whole = self._as_block(rows)
+        tiling, attributor = self._made_for(len(whole.x))
+        blocks = [_part_of(whole, *span) for span in spans(0, len(whole.x), tiling.instance_tile)]
+        check = self.method.value.model.check
+        if check is not None:
+            for block in blocks:
+                check(block.good)
+        return Attribution.joined([_of_block(attributor, block) for block in blocks])
+
+    def _as_block(self, rows: Any) -> RowBlock:
+        """All rows in one block, those that hold NaN or infinity marked."""
+        if self._takes_arrays and is_plain(rows, self.method.value.model.n_columns):
+            x = np.ascontiguousarray(rows)
+            return RowBlock(0, x, finite_rows(x))
         if kind_of(rows) not in ROWS_IN_MEMORY:
             raise InputError(
                 f"rows is {shown(rows)}: give an array of numbers (rows, columns) or a data frame, "
                 "or call dshap.explain for a table"
             )
-        value = self.method.value
-        reader = open_for(value, rows, self.session, missing="skip")
+        reader = open_for(self.method.value, rows, self.session, missing="skip")
         refuse_unknown_categories(reader, self.session)
-        tiling = self._tiling(reader.n_rows)
-        blocks = [reader.read(*span) for span in spans(0, reader.n_rows, tiling.instance_tile)]
-        if value.model.check is not None:
-            for block in blocks:
-                value.model.check(block.good)
-        attributor = self._attributor(tiling)
-        return Attribution.joined([_of_block(attributor, block) for block in blocks])
+        return reader.read(0, reader.n_rows)
+
+    @cached_property
+    def _takes_arrays(self) -> bool:
+        """Whether an array of numbers is what the model is given: no column has other values."""
+        model = self.method.value.model
+        return not (is_of_texts(self.method.value) or model.categories or times_of(model))
 
     def dependence(self, rows: FloatArray, player: int) -> tuple[FloatArray, FloatArray]:
         """The mean prediction (n, k) where one player is that of each row (n, columns); base (k,).
@@ -166,7 +186,7 @@ class PreparedAttributor:
         InputError
             The value function is not `Trees`.
         """
-        attributor = self._attributor(self._tiling(1))
+        _, attributor = self._made_for(1)
         if not isinstance(attributor, ClosedFormAttributor):
             name = type(self.method.value).__name__
             raise InputError(f"partial dependence is of Trees, and the value function is {name}")
@@ -175,7 +195,8 @@ class PreparedAttributor:
     def tuned(self, data: FloatArray) -> PreparedAttributor:
         """A copy whose design has made its choices from rows (n, columns) of the data."""
         positions = np.linspace(0, len(data) - 1, min(PILOT_ROWS, len(data))).round().astype(int)
-        states = replace(self.states, loaded=None)  # a pilot loads its tiles one by one
+        # a pilot loads its tiles one by one, and the design may have other coalitions after it
+        states = replace(self.states, loaded=None, made=MadeAnew())
         tiling = self._tiling(len(data))
         method = self.method
         while method.pilot_coalitions:
@@ -195,10 +216,29 @@ class PreparedAttributor:
         tiling = tiling_of(self.work, n_rows, self.data_rows, self.session.options)
         return replace(tiling, cache_bytes=max(1, tiling.cache_bytes))
 
-    def _attributor(self, tiling: Tiling) -> Attributor:
-        if tiling not in self.made:
-            self.made[tiling] = self.method.attributor(self.states, tiling)
-        return self.made[tiling]
+    def _made_for(self, n_rows: int) -> tuple[Tiling, Attributor]:
+        """The tiling of so many rows, and its attributor."""
+        found = self.made.get(n_rows)
+        if found is None:
+            tiling = self._tiling(n_rows)
+            found = tiling, self.method.attributor(self.states, tiling)
+            if len(self.made) == MOST_SIZES:
+                self.made.clear()
+            self.made[n_rows] = found
+        return found
+
+
+def is_plain(rows: Any, n_columns: int) -> bool:
+    """Whether rows are numbers in the form that models take them: no reader changes them."""
+    if type(rows) is not np.ndarray:
+        return False
+    is_of_numbers = rows.dtype == np.float64 and rows.ndim == 2
+    return is_of_numbers and len(rows) > 0 and rows.shape[1] == n_columns
+
+
+def _part_of(block: RowBlock, start: int, stop: int) -> RowBlock:
+    """The rows start..stop of a block of all rows."""
+    return RowBlock(start, block.x[start:stop], block.is_ok[start:stop])
 
 
 def _of_block(attributor: Attributor, block: RowBlock) -> Attribution:

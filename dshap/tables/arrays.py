@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import EmptyTableError, InputError, shown, unknown_name
-from dshap.core.floats import refuse_rounded, unmasked
+from dshap.core.floats import finite_rows, refuse_rounded, unmasked
 from dshap.core.late import pa, pd
 from dshap.tables.columns import (
     Layout,
@@ -138,7 +138,7 @@ class ArraySource(LaidOut):
         x = np.ascontiguousarray(self._x[start:stop], dtype=np.float64)  # (n, columns)
         is_ok = np.ones(len(x), dtype=bool)
         if self.missing != "pass":
-            np.isfinite(x).all(axis=1, out=is_ok)
+            is_ok = finite_rows(x)
         return RowBlock(
             start=start,
             x=x,

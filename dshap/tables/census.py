@@ -115,24 +115,23 @@ class CensusPass:
 
     def partial(self, block: RowBlock) -> tuple[Census]:
         """The census of one span, in a tuple."""
-        is_finite = np.isfinite(block.x)  # (n, columns)
         if self.keys is not None:
             leave_hashes(self.keys, block.start, hash_keys(block.keys))
-        n_bad = len(block.x) - np.count_nonzero(is_finite, axis=0)  # (columns,)
+        numbers = _Numbers.of(block.x)
         census = Census(
             n_rows=len(block.x),
-            n_bad=int(np.count_nonzero(~is_finite.all(axis=1))),
+            n_bad=numbers.n_bad_rows,
             n_bad_targets=_bad_targets(block.target),
             bad={
                 name: int(count)
-                for name, count in zip(self.feature_names, n_bad, strict=True)
+                for name, count in zip(self.feature_names, numbers.n_bad, strict=True)
                 if count
             },
             null_keys={
                 name: int(np.count_nonzero(is_null)) for name, is_null in block.null_keys.items()
             },
-            low=tuple(np.min(block.x, axis=0, where=is_finite, initial=np.inf).tolist()),
-            high=tuple(np.max(block.x, axis=0, where=is_finite, initial=-np.inf).tolist()),
+            low=tuple(numbers.low.tolist()),
+            high=tuple(numbers.high.tolist()),
             fingerprint=f"{block.start}:{block.stop}:{_hashed(_pieces(block))};",
         )
         return (census,)
@@ -148,6 +147,32 @@ class CensusPass:
             low=tuple(np.min([span.low for span in total], axis=0).tolist()),
             high=tuple(np.max([span.high for span in total], axis=0).tolist()),
             fingerprint=_hashed(span.fingerprint.encode() for span in total),
+        )
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """Counts and ranges of the numbers of a span."""
+
+    n_bad_rows: int
+    n_bad: NDArray[np.intp]
+    """(columns,): the number of values that are NaN or infinite."""
+    low: FloatArray
+    high: FloatArray
+    """(columns,): the smallest and the largest finite value."""
+
+    @classmethod
+    def of(cls, x: FloatArray) -> _Numbers:
+        """Count rows (n, columns)."""
+        is_finite = np.isfinite(x)
+        if is_finite.all():  # reductions of chosen values take ten times as long
+            low = x.min(axis=0, initial=np.inf)
+            return cls(0, np.zeros(x.shape[1], np.intp), low, x.max(axis=0, initial=-np.inf))
+        return cls(
+            int(np.count_nonzero(~is_finite.all(axis=1))),
+            len(x) - np.count_nonzero(is_finite, axis=0),
+            x.min(axis=0, where=is_finite, initial=np.inf),
+            x.max(axis=0, where=is_finite, initial=-np.inf),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -125,7 +126,7 @@ class Division:
             pairs,
         )
 
-    @property
+    @cached_property
     def lanes(self) -> int:
         """Rows of a tile: fewer for large trees, so that their decisions stay in cache."""
         largest = loops.most_nodes(self.ensemble.first, self.groups.of_tree)

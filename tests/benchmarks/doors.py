@@ -43,7 +43,8 @@ import dshap
 x = np.random.default_rng(0).normal(size=(10, 4))
 dshap.explain(dshap.values.Marginal(lambda rows: rows.sum(axis=1), x), x)
 assert "distributed" not in sys.modules
-assert "dask.array" not in sys.modules
+assert "dask" not in sys.modules
+assert "zarr" not in sys.modules
 """
 DSHAP = ("-m", "dshap")
 COMMANDS: dict[str, tuple[str, ...]] = {

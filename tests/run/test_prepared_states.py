@@ -9,11 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.ensemble import RandomForestRegressor
 
 import dshap
 from dshap import designs
 from dshap.core.blocks import Status
 from dshap.core.errors import DshapError, InputError, StoreMismatchError
+from dshap.designs.exact import ExactDesign
+from dshap.designs.kernelshap import KernelShapDesign
 from dshap.kernels import RBF, Categorical, Fourier, Nystrom, Product
 from dshap.models import KernelRidge
 from dshap.values import (
@@ -21,7 +24,9 @@ from dshap.values import (
     Gaussian,
     KernelInterventional,
     KernelObservational,
+    LinearGaussian,
     Marginal,
+    Trees,
 )
 
 
@@ -119,6 +124,95 @@ def test_an_attributor_gives_the_bits_that_explain_writes(name, model, data, row
         if "std_error" in cube:
             assert_array_equal(found.std_error, cube.std_error)
     assert sorted((tmp_path / "p").rglob("*")) == files, "nothing is written"
+
+
+FOREST = RandomForestRegressor(n_estimators=3, max_depth=3, random_state=0)
+
+
+def wide(x):
+    return np.sin(x).prod(axis=1) + x[:, 0] * x[:, 1]
+
+
+def wide_table(seed, n):
+    return np.random.default_rng(seed).normal(size=(n, 8))
+
+
+def fitted_forest():
+    x = wide_table(0, 80)
+    return FOREST.fit(x, wide(x))
+
+
+FEW_ROWS = {
+    "exact": lambda data: (Marginal(wide, data[:6]), "exact"),
+    "kernelshap": lambda data: (Marginal(wide, data[:6]), designs.kernelshap(8, 100)),
+    "permutation": lambda data: (Marginal(wide, data[:6]), designs.permutation(8, 60)),
+    "sample of a background": lambda data: (
+        Marginal(wide, dshap.choose_background(data, 20)),
+        designs.kernelshap(8, 100),
+    ),
+    "normal": lambda data: (Gaussian(wide, data, n_samples=8), designs.kernelshap(8, 100)),
+    "linear": lambda data: (
+        LinearGaussian(np.arange(8.0), 0.5, data.mean(0), np.cov(data.T)),
+        "auto",
+    ),
+    "kernel": lambda data: (
+        KernelInterventional(KernelRidge(RBF(2.0), Nystrom(20), 1e-4).fit(data, wide(data)), data),
+        "auto",
+    ),
+    "trees": lambda data: (Trees(fitted_forest(), background=data), "auto"),
+}
+"""name -> the value function of wide data, and the design that states are prepared for."""
+
+
+@pytest.mark.parametrize("name", FEW_ROWS)
+def test_one_row_again_and_again_has_the_bits_of_explain(name, tmp_path):
+    """What no row changes is made once, in the first call: no call changes it for the next one."""
+    data = wide_table(1, 120)
+    value, design = FEW_ROWS[name](data)
+    prepared = dshap.prepare(value, design=design, store=tmp_path / "p")
+    attributor = prepared.attributor()
+    rows = wide_table(2, 40)
+    for n in (1, 3, 1, 40, 1):
+        cube = dshap.explain(prepared, rows[:n], keep_rows=False)
+        for given in (rows[:n], np.asfortranarray(rows[:n]), rows[:n].astype(object).astype(float)):
+            found = attributor.attribute(given)
+            assert_array_equal(found.phi, cube.attribution)
+            assert_array_equal(found.prediction, cube.prediction)
+            assert_array_equal(found.base, cube.base_value)
+            if "std_error" in cube:
+                assert_array_equal(found.std_error, cube.std_error)
+
+
+@pytest.mark.parametrize("name", ["kernelshap", "kernel", "normal"])
+def test_a_second_row_asks_the_design_and_the_value_function_for_nothing(
+    name, monkeypatch, tmp_path
+):
+    value, design = FEW_ROWS[name](wide_table(1, 120))
+    attributor = dshap.prepare(value, design=design, store=tmp_path / "p").attributor()
+    rows = wide_table(2, 2)
+    attributor.attribute(rows[:1])
+
+    def refused(*_):
+        raise AssertionError("made anew")
+
+    for kind in (ExactDesign, KernelShapDesign):
+        monkeypatch.setattr(kind, "block", refused)
+    for kind in (Gaussian, Marginal, KernelInterventional):
+        monkeypatch.setattr(kind, "prepare", refused)
+    monkeypatch.setattr("dshap.engine.tiles.cut_tiles", refused)
+    monkeypatch.setattr("dshap.loops.MemberSums.of", refused)
+    monkeypatch.setattr("dshap.run.prepared_states.open_for", refused)
+    assert attributor.attribute(rows[1:]).is_ok.all()
+
+
+def test_an_attributor_of_many_sizes_forgets_the_oldest(monkeypatch, tmp_path):
+    monkeypatch.setattr("dshap.run.prepared_states.MOST_SIZES", 3)
+    value, design = FEW_ROWS["linear"](wide_table(1, 120))
+    attributor = dshap.prepare(value, design=design, store=tmp_path / "p").attributor()
+    rows = wide_table(2, 9)
+    for n in range(1, 10):
+        assert_allclose(attributor.attribute(rows[:n]).phi[0], attributor.attribute(rows).phi[0])
+        assert len(attributor.made) <= 3
 
 
 @pytest.mark.slow

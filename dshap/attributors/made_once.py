@@ -1,0 +1,33 @@
+"""Results that no row changes: computed anew for each tile, or once for many calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+
+class MadeAnew:
+    """Nothing is kept: a tile of many rows computes what it needs, and frees it."""
+
+    def of[T](self, name: Hashable, make: Callable[[], T]) -> T:
+        """The result of `make`, which is the same each time for one name."""
+        return make()
+
+
+class MadeOnce(MadeAnew):
+    """Every result is kept in memory: for calls of few rows, which take less time than it does.
+
+    It is not sent to other processes.
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_made": {}}
+
+    def of[T](self, name: Hashable, make: Callable[[], T]) -> T:
+        if name not in self._made:
+            self._made[name] = make()
+        found: T = self._made[name]
+        return found
