@@ -24,13 +24,13 @@ from tests.house import circles, importers_of_designs, measured, members
 # Nodes were raised by a two-hundredth, classes by 5 and questions about types by 5, when packages became lazy: each
 # lists its names in a stub, and what `status`, `show` and `job` need lies apart from what opens arrays.
 BOUNDS = {
-    "syntax nodes": 394_000,
+    "syntax nodes": 398_000,
     "syntax nodes in a hundred statements": 717,
     "assignments of several things at once": 4,
     "ternaries": 388,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 776,
+    "classes": 779,
     "protocols": 48,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,
