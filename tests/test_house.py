@@ -26,13 +26,13 @@ from tests.house import circles, importers_of_designs, measured, members
 # Nodes were raised by a hundredth, classes by 16 and protocols by two, when a call without a store got a cube and
 # states in memory: an object beside that of a store, for each part that a store has.
 BOUNDS = {
-    "syntax nodes": 397_500,
+    "syntax nodes": 407_000,
     "syntax nodes in a hundred statements": 717,
     "assignments of several things at once": 4,
     "ternaries": 383,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 792,
+    "classes": 805,
     "protocols": 50,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,

@@ -451,9 +451,10 @@ def look_at_values(path: Place) -> Look | None:
     def look(receipt: Mapping[str, Any]) -> tuple[list[str], bool] | None:
         if receipt["fingerprint"] != run_digest:
             return None
-        start, stop, block = receipt["start"], receipt["stop"], receipt["block"]
+        rows = (receipt["start"], receipt["stop"])
+        block = receipt["block"]
         there = {
-            **{name: (array, start, stop) for name, array in arrays.items()},
+            **{name: (array, *rows) for name, array in arrays.items()},
             **{name: (array, block, block + 1) for name, array in summaries.items()},
             **{name: (array, 0, array.shape[0]) for name, array in shared.items()},
         }

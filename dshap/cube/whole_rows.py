@@ -38,6 +38,6 @@ def statuses_of_whole_blocks(path: Place, n_rows: int) -> NDArray[np.int8]:
         if is_of_base:
             return np.full(n_rows, Status.PENDING, np.int8)
         if not wrong:
-            start, stop = receipt["start"], receipt["stop"]
-            statuses[start:stop] = stored.read(start, stop)
+            rows = slice(receipt["start"], receipt["stop"])
+            statuses[rows] = stored.read(rows.start, rows.stop)
     return statuses

@@ -94,7 +94,10 @@ def hash_texts(content, ends, hashes):
     for i in range(hashes.shape[1]):
         at = ends[i]
         length = ends[i + 1] - at
-        v0, v1, v2, v3 = _V0, _V1, _V2, _V3
+        v0 = _V0
+        v1 = _V1
+        v2 = _V2
+        v3 = _V3
         for _ in range(length // _WORD):
             word = np.uint64(0)
             for byte in range(_WORD):
