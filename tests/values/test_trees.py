@@ -254,7 +254,7 @@ def test_a_plain_loop_takes_all_threads(library, table, monkeypatch):
     found = []
     for n_threads in (1, 3):
         monkeypatch.setattr(
-            "dshap.run.explanation.process_threads", lambda n_threads=n_threads: n_threads
+            "dshap.run.planning.process_threads", lambda n_threads=n_threads: n_threads
         )
         found.append(dshap.explain(value, x).attribution)
         assert set(used) == {n_threads}

@@ -63,8 +63,8 @@ def chunks_of(store: Path) -> dict[str, bytes]:
     return {
         path.relative_to(store).as_posix(): path.read_bytes()
         for name in ("attribution", "prediction", "status")
-        for path in (store / "marginal" / name).glob("c.*")
-        if path.is_file()
+        for path in (store / "marginal" / name).rglob("*")
+        if path.is_file() and path.name != "zarr.json"
     }
 
 
@@ -123,7 +123,7 @@ def test_a_cancelled_worker_is_replaced_and_the_arrays_are_those_of_one_process(
     assert here.returncode == 0
     assert (dshap.open_cube(tmp_path / "out.zarr" / "marginal").status == 1).all()
     there = chunks_of(tmp_path / "out.zarr")
-    assert len(there) > 100
+    assert there
     assert there == chunks_of(tmp_path / "here.zarr")
     left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
     assert re.search(r"^(slurmctld|slurmd|munged) ", left, re.MULTILINE) is None
@@ -164,7 +164,7 @@ def test_cancelled_shards_of_an_array_job_are_made_by_the_same_line(tmp_path):
     whole = [DSHAP, "run", str(job), "-q", "--set", f"job.store={tmp_path}/here.zarr"]
     assert subprocess.run(whole).returncode == 0
     there = chunks_of(tmp_path / "out.zarr")
-    assert len(there) > 100
+    assert there
     assert there == chunks_of(tmp_path / "here.zarr")
 
 

