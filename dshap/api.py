@@ -16,7 +16,7 @@ from dshap.core.rows import column_bytes, read_columns
 from dshap.core.rules import checked
 from dshap.core.scales import scale_of
 from dshap.core.types import Design, Explained, RowReader
-from dshap.cube import empty_cube, open_cube, pack_cube, read_job, states_of
+from dshap.cube import empty_cube, open_cube, read_job, states_of
 from dshap.cube.columns import category_orders, column_variables
 from dshap.cube.methods import offer, summary_line
 from dshap.models import KernelModel
@@ -222,8 +222,6 @@ def explain(
             explanation.create()
         if compute and held_out is not None:
             measure(explanation, held_out, session)
-        if compute and store is not None:
-            pack_cube(path)
         beside: dict[str, xr.Variable] = {}
         if keeps_columns:
             beside = column_variables(read_columns(explanation.work.rows), category_orders(rows))

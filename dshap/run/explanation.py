@@ -36,6 +36,7 @@ from dshap.cube import (
     mark_finished,
     mark_learned,
     open_cube,
+    pack_cube,
     read_notes,
     read_run,
     renew_cube,
@@ -387,7 +388,8 @@ class Explanation:
         refuse_failed(self.failures, self.plan, kept or where, again)
 
     def dataset(self, beside: Mapping[str, xr.Variable]) -> xr.Dataset:
-        """The cube, opened lazily, with other variables beside it."""
+        """The cube, packed where it is finished, and opened lazily, with other variables beside it."""
+        pack_cube(self.path)
         return open_cube(self.path).assign(beside)
 
 
