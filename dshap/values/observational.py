@@ -26,7 +26,7 @@ from dshap.kernels.ridge import (
 )
 from dshap.predictors.expansion import BothKinds, expansion_model
 from dshap.values.base import KernelValue
-from dshap.values.embedded import SUM_ROWS, EmbeddedValue
+from dshap.values.embedded import ENOUGH, SUM_ROWS, EmbeddedValue
 
 POINTS = 4
 """Points x whose f(x_S, X_S̄) measure the error of an embedding.
@@ -52,7 +52,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
     model : KernelExpansion, FourierExpansion, a list of them (their sum), or a fitted model that
         has one
     data : array (n, columns), data frame, Dask collection or source
-        The rows that the conditional distribution is fitted on; every row counts.
+        The rows that the conditional distribution is fitted on, or as many of them as are `enough`.
     embedding : Nystrom or Fourier
         `Nystrom(landmarks=model.expansion_.landmarks)` shares the kernel products of the model.
     penalty : float or "validate"
@@ -64,6 +64,13 @@ class KernelObservational(EmbeddedValue, KernelValue):
     rank_tolerance : float
         Landmarks that others explain up to this relative residual of the kernel are left out, for
         each coalition separately.
+    enough : float or "all"
+        The largest error of attributions by learning from a part of the rows, in standard deviations
+        of the predictions (root mean square over rows and players).  Rows are read in an order that
+        is spread over the table, and their number doubles from 8,192 until the error that a
+        jackknife over eight parts states is no larger; where that takes more than half of the
+        table, and for tables of fewer than 32,768 rows, all rows are read.  The error is stored as
+        `learning_error`.  "all" reads every row, and states no error.
     kernel : Kernel or ProductKernel, optional
         Kernel of the embedding; the model's own where None.
     centred : bool
@@ -93,6 +100,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         penalty: float | str = "validate",
         rank_tolerance: float = 1e-6,
         *,
+        enough: float | str = ENOUGH,
         kernel: Kernel | ProductKernel | None = None,
         centred: bool = False,
         with_interventional: bool = False,
@@ -115,7 +123,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 "of dshap.kernels, "
                 "for the embedding"
             )
-        self._embed(kernel, embedding, rank_tolerance)
+        self._embed(kernel, embedding, rank_tolerance, enough)
 
     @property
     def _sums_means(self) -> bool:
