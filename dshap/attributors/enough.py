@@ -67,6 +67,20 @@ def may_judge(n_rows: int) -> bool:
     return n_rows >= LEAST_ROWS
 
 
+def reason_of(rule: Enough | None, n_rows: int) -> tuple[tuple[str, str], ...]:
+    """The line of a plan about a rule on a table of so many rows; none where there is no rule."""
+    if rule is None or not n_rows:
+        return ()
+    if not may_judge(n_rows):
+        why = f"all {n_rows:,} rows are read: judging pays from {LEAST_ROWS:,} rows on"
+    else:
+        why = (
+            f"learns from {FIRST_ROWS:,} rows or as many more as an error of {rule.tolerance:g} "
+            f"standard deviations takes; the stages count all {n_rows:,}"
+        )
+    return (("enough", why),)
+
+
 def blocks_of(n_blocks: int) -> list[tuple[int, int]]:
     """The first blocks (start, stop) of the spread order.
 

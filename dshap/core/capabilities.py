@@ -173,6 +173,13 @@ class LearnsEnough(LearnsFromData, Protocol):
         """
         ...
 
+    def judged(self) -> LearnsFromData:
+        """The value function, or one with the same values whose states take less time.
+
+        Its attributions are computed a few times, to judge how many rows are enough.
+        """
+        ...
+
 
 @runtime_checkable
 class ChoosesFromSample(Protocol):
@@ -413,6 +420,13 @@ def refuse_lacking(given: object, kind: type, called: str) -> None:
 def learns_from_data(value: object) -> bool:
     """Whether states need sums over all rows of the data."""
     return isinstance(value, LearnsFromData)
+
+
+def judged(value: LearnsFromData) -> LearnsFromData:
+    """The value function that is judged in place of this one (`LearnsEnough`)."""
+    if isinstance(value, LearnsEnough):
+        return value.judged()
+    return value
 
 
 def learning_tolerance(value: object) -> float | None:

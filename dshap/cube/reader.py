@@ -36,10 +36,12 @@ ORDER = (
     "prediction",
     "status",
     "base_value",
+    "learning_error",
     "length",
     "token",
 )
 """The order of the variables of an opened cube; other variables follow."""
+LEARNING_ERROR = "standard error of attributions by learning from a part of the rows"
 ROW_PREFIX = "row_"
 """The beginning of a Dataset's variables that are explained columns."""
 
@@ -125,15 +127,20 @@ def _opened(path: Place, chunks: dict[str, int] | None) -> xr.Dataset:
     # keys come last, in their given order
     ordered = [*sorted(str(name) for name in cube.coords if name not in keys), *keys]
     cube = cube.drop_vars(ordered).assign_coords({name: cube[name] for name in ordered})
+    if "instance" not in cube["base_value"].dims:
+        cube["base_value"] = cube["base_value"].load()
+    notes = read_notes(path)
+    if "learning_error" in notes:
+        errors = np.array(notes["learning_error"]["errors"])
+        about = {"long_name": LEARNING_ERROR, "units": cube["attribution"].attrs.get("units", "")}
+        cube["learning_error"] = (("feature", "output"), errors, about)
     cube = cube[
         sorted(
             cube.data_vars, key=lambda name: ORDER.index(str(name)) if name in ORDER else len(ORDER)
         )
     ]
-    if "instance" not in cube["base_value"].dims:
-        cube["base_value"] = cube["base_value"].load()
     return cube.assign_attrs(
-        {name: json.dumps(note, sort_keys=True) for name, note in read_notes(path).items()}
+        {name: json.dumps(note, sort_keys=True) for name, note in notes.items()}
     )
 
 

@@ -7,7 +7,7 @@ from dshap.kernels.features import (
     SubsetFeatures,
     checked_embedding,
 )
-from dshap.kernels.nystrom import KeptLandmarks, Nystrom, NystromBasis, pivoted_cholesky
+from dshap.kernels.nystrom import Expressed, KeptLandmarks, Nystrom, NystromBasis, pivoted_cholesky
 from dshap.kernels.product import ProductKernel
 from dshap.kernels.ridge import ridge_solve
 from dshap.kernels.unbound import (
@@ -27,6 +27,7 @@ __all__ = [
     "Basis",
     "Categorical",
     "Embedding",
+    "Expressed",
     "Fourier",
     "FourierBasis",
     "FourierFeatures",

@@ -6,6 +6,7 @@ The numerical rank of K(Z, Z) is part of the estimator: landmarks that add nothi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -351,6 +352,31 @@ def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
 
 
 @dataclass(frozen=True, eq=False)
+class Expressed:
+    """All landmarks as sums of some of them: k(x, z_others) ≈ k(x, z_first) weights."""
+
+    first: NDArray[np.intp]
+    """(p,): positions of the landmarks that express the others, in pivot order."""
+    others: NDArray[np.intp]
+    """(r − p,)"""
+    weights: FloatArray
+    """(p, r − p): the projection in the space of the kernel."""
+
+
+def _expressed(
+    kept: KeptLandmarks, left: NDArray[np.intp], below: FloatArray, residual: float
+) -> Expressed:
+    """The landmarks up to a remaining diagonal, from a longer list of `kept`.
+
+    `below` (q, r − q) are the rows of the Cholesky factor of those `left`, as columns.
+    """
+    p = int(np.count_nonzero(np.square(np.diagonal(kept.factor)) > residual))
+    rows = np.hstack([kept.factor[p:, :p].T, below[:p]])
+    weights = scipy.linalg.solve_triangular(kept.factor[:p, :p], rows, lower=True, trans=1)
+    return Expressed(kept.kept[:p], np.concatenate([kept.kept[p:], left]), weights)
+
+
+@dataclass(frozen=True, eq=False)
 class NystromBasis:
     """Kernel columns of landmarks, and whitened features Φ_S = k_S(x, Z_S) L⁻ᵀ of column subsets S.
 
@@ -391,6 +417,22 @@ class NystromBasis:
     def matrix(self, x: FloatArray) -> FloatArray:
         """The kernel matrix k(x, z) (n, r)."""
         return self.kernel.matrix(x, self.landmarks)
+
+    def expressed(self, columns: BoolArray, tolerances: Sequence[float]) -> list[Expressed]:
+        """The landmarks on these columns (columns,) by some of them, at each of these residuals.
+
+        The tolerances fall; each set of landmarks begins with the one before.
+        """
+        gram = self._own[columns].prod(axis=0)
+        kept = pivoted_cholesky(gram, tolerances[-1])
+        left = np.setdiff1d(np.arange(self.size), kept.kept)
+        below = scipy.linalg.solve_triangular(
+            kept.factor, gram[np.ix_(kept.kept, left)], lower=True
+        )
+        return [
+            _expressed(kept, left, below, tolerance * gram.diagonal().max())
+            for tolerance in tolerances
+        ]
 
     def subset(self, columns: BoolArray) -> KeptLandmarks:
         """The landmarks that count for the kernel on these columns (columns,); costs r³/3."""

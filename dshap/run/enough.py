@@ -26,6 +26,7 @@ from dshap.attributors.enough import (
 from dshap.attributors.method import Method
 from dshap.attributors.states import States
 from dshap.core.blocks import RowBlock
+from dshap.core.capabilities import judged
 from dshap.core.records import JSON, BoolArray, FloatArray, Record
 from dshap.core.rows import SPAN_ROWS
 from dshap.core.spread import SpreadOrder
@@ -146,6 +147,14 @@ class Decision:
         }
 
 
+def learning_note(rule: Enough | None, states: States) -> dict[str, dict[str, JSON]]:
+    """The note of the error of learning, by its name; empty where the rule has decided nothing."""
+    if rule is None or not states.store.has(states.enough_name):
+        return {}
+    decision = Decision.of(states.store.get(states.enough_name, Record))
+    return {"learning_error": decision.note(states.is_active, rule.tolerance)}
+
+
 @dataclass(frozen=True)
 class EnoughRows:
     """The choice of the rows that one run learns from."""
@@ -159,7 +168,7 @@ class EnoughRows:
     @property
     def rule(self) -> Enough | None:
         """The rule; None where all rows of the data are read."""
-        if self.plan.stochastic or not may_judge(self.plan.data_rows):
+        if not may_judge(self.plan.data_rows):
             return None
         return self.method.enough
 
@@ -230,8 +239,8 @@ class EnoughRows:
         """Standard errors (d, k') of attributions, and the deviation (k',) of the predictions."""
         value = self.method.value
         first = rows.arrays(0, min(FIRST_ROWS, rows.n_rows))["x"]
-        judged = first[:: max(1, len(first) // JUDGED_ROWS)][:JUDGED_ROWS]
-        judgement = Judgement(value, judged_design(len(value.players)), judged)
+        some = first[:: max(1, len(first) // JUDGED_ROWS)][:JUDGED_ROWS]
+        judgement = Judgement(judged(value), judged_design(len(value.players)), some)
         cuts = np.linspace(0, rows.n_rows, PARTS + 1).astype(int).tolist()
         parts = list(itertools.pairwise(cuts))
         tiles = judgement.tiles(max(1, self.plan.coalition_tile // JUDGED_SHARE))

@@ -27,7 +27,7 @@ from dshap.engine import Executor, Plan
 from dshap.engine.explain import BlockWriter, Evaluation
 from dshap.engine.graph import WritePart
 from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass, sums_of_share
-from dshap.run.enough import KEPT_SPAN, Decision, EnoughRows
+from dshap.run.enough import KEPT_SPAN, Decision, EnoughRows, learning_note
 from dshap.run.session import Session
 
 SAMPLE_SEED = 0
@@ -252,7 +252,8 @@ def learned(session: Session, run: Run) -> tuple[Attributor, Facts]:
 def facts_of(session: Session, run: Run, attributor: Attributor) -> Facts:
     """Find the facts that the cube keeps about the attributor of a run, near its states."""
     facts: Facts = on_a_worker(session.executor, run.method.facts, attributor)
-    return facts
+    note = learning_note(run.method.enough, run.states)
+    return replace(facts, notes={**facts.notes, **note})
 
 
 def with_landmarks(session: Session, run: Run) -> Run:

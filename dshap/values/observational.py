@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy
@@ -13,6 +13,7 @@ from dshap import loops
 from dshap.core.errors import InputError
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
+from dshap.core.types import replaced
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures
 from dshap.kernels.ridge import (
     Penalty,
@@ -27,6 +28,7 @@ from dshap.kernels.ridge import (
 from dshap.predictors.expansion import BothKinds, expansion_model
 from dshap.values.base import KernelValue
 from dshap.values.embedded import ENOUGH, SUM_ROWS, EmbeddedValue
+from dshap.values.forms import CHECK_ROWS, FOLD_FROM, Folds, Form, arrays_of, form_values, forms_of
 
 POINTS = 4
 """Points x whose f(x_S, X_S̄) measure the error of an embedding.
@@ -92,6 +94,9 @@ class KernelObservational(EmbeddedValue, KernelValue):
     formed.
     """
 
+    check_rows: FloatArray | None = None
+    """(n, columns): rows of the data that a fold is checked on; None before they are chosen."""
+
     def __init__(
         self,
         model: Any,
@@ -124,6 +129,29 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 "for the embedding"
             )
         self._embed(kernel, embedding, rank_tolerance, enough)
+
+    @property
+    def sample_size(self) -> int:
+        """Number of rows to choose from; 0 once chosen."""
+        size = super().sample_size
+        if self.check_rows is None and self._is_form:
+            return max(size, CHECK_ROWS)
+        return size
+
+    def choose(self, sample: FloatArray) -> State:
+        """Choose anchors and kernel as in `EmbeddedValue`, and the rows that a fold is checked on."""
+        choice = super().choose(sample)
+        return State({**choice.arrays, "check_rows": sample[:CHECK_ROWS]})
+
+    def chosen(self, choice: State) -> Self:
+        """A copy that holds these anchors and rows."""
+        resolved = super().chosen(choice)
+        resolved.check_rows = choice.arrays.get("check_rows")
+        return resolved
+
+    def judged(self) -> Self:
+        """A copy whose states are not folded, as each of them has a few values only."""
+        return replaced(self, check_rows=np.empty((0, self.n_columns)))
 
     @property
     def _sums_means(self) -> bool:
@@ -240,8 +268,9 @@ class KernelObservational(EmbeddedValue, KernelValue):
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """Solve the regression of every coalition.
 
-        `weights`: W_S (q, r) one after the other, flat, or the matrices of `_form` where the value
-        is a quadratic form; `kept` (Σq,) and `rank` (m,) say where each begins. `shift` (m, r): the
+        `weights`: W_S (q, r) one after the other, flat, or the matrices of `Form` where the value
+        is a quadratic form; `kept` (Σq,) and `rank` (m,), and `size` (m,) of forms, say where each
+        begins. `shift` (m, r): the
         term added to Φ_S(x) W_S, zero unless centred; `mean` (m, r): μ(S̄), with interventional
         values. `penalty` and `error` (m,): the chosen λ, and its error over the mean of (f(x_S,
         X_S̄) − c)², where penalties are validated.
@@ -267,6 +296,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         shift = mean.copy()
         found = []
         probes = self._probes(features, columns)
+        folds = self._folds(n)
+        forms = list[Form]()
         for j, subset in enumerate(features):
             gram = grams[j]
             cross = crosses[j]
@@ -281,10 +312,13 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 penalty = self.penalty
             white = _solve(gram, cross, penalty * n, self._bound_basis.noun)
             shift[j] -= (ones[j] / n) @ white if self.centred else 0.0
-            folded = _folded(subset, white)
+            found_weights = _folded(subset, white)
             if self._is_form:
-                folded = _form(folded, self.expansion.coefficients, subset.kept)
-            weights.append(folded.ravel())
+                form = folds.form(columns[j], subset.kept, found_weights)
+                forms.append(form)
+                weights.append(form.matrix.ravel())
+            else:
+                weights.append(found_weights.ravel())
         return State(
             {
                 "columns": columns,
@@ -292,6 +326,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 "kept": np.concatenate([each.kept for each in features]),
                 "weights": np.concatenate(weights),
                 "shift": shift,
+                **arrays_of(forms),
                 **({"mean": moments["mean"] / n} if self.with_interventional else {}),
                 **(
                     dict(zip(("penalty", "error"), np.array(found).T, strict=True))
@@ -326,17 +361,20 @@ class KernelObservational(EmbeddedValue, KernelValue):
         at, inside = self._lattices(columns, columns, len(rows))
         self._fill(at, inside, rows)
         out = np.empty((len(rows), len(columns), self.n_outputs))
-        prepared = list(coalition_weights(state, self._r, self._parts))
+        if is_form:
+            prepared: list[Any] = list(forms_of(state))
+        else:
+            prepared = list(coalition_weights(state, self._r, self._parts))
         for j in at.order.tolist():  # arrays (landmarks, n): rows are adjacent in memory
             kept, weights = prepared[j]
             if is_form:
-                order = _kept_first(kept, self._r)
+                order = kept
             else:
                 order = np.arange(self._r)
             present = inside.product(j, order).T  # (r, n) k_S(x, z)
             amplitudes = coefficients[order]
             if is_form:
-                out[:, j, 0] = _form_values(weights.reshape(self._r, -1), present.T)
+                out[:, j, 0] = form_values(weights, present.T)
             else:
                 if inside.is_shared:
                     products = present[kept]
@@ -357,6 +395,13 @@ class KernelObservational(EmbeddedValue, KernelValue):
         if self.embedding.dtype == np.float64:
             return 1
         return 2
+
+    def _folds(self, n: float) -> Folds:
+        """Makes the forms of values that were learned from n rows."""
+        rows = self.check_rows
+        if rows is None or self._sums_means or n < FOLD_FROM:
+            rows = np.empty((0, self.n_columns))
+        return Folds(self._bound_basis, self.expansion.coefficients, self.model, rows)
 
     def _block_bytes(self, n: int) -> int:
         """Bytes of the lattices of both sides, or of one and the products of the other."""
@@ -458,43 +503,6 @@ def _folded(subset: SubsetFeatures, white: NDArray[Any]) -> NDArray[Any]:
     if subset.n_features == len(subset.kept):
         return subset.coefficients(white)
     return white
-
-
-def _kept_first(kept: NDArray[np.integer], r: int) -> NDArray[np.integer]:
-    """The order of all r landmarks with those kept (q,) first."""
-    is_left = np.ones(r, dtype=bool)
-    is_left[kept] = False
-    return np.concatenate([kept, np.flatnonzero(is_left)])
-
-
-def _form(weights: FloatArray, coefficients: FloatArray, kept: NDArray[np.intp]) -> FloatArray:
-    """The matrix A (r, q) of the value as a quadratic form of k_S(x, z), landmarks kept first.
-
-    Σ_r a_r k_r [k_kept W]_r = Σ_ij k_i A_ij k_j, from W (q, r) and a (r, 1).
-
-    For two kept landmarks, only one of the two symmetric entries is not zero and holds their sum:
-    a product with a triangle costs half of that with a square.
-    """
-    form = (weights * coefficients[:, 0]).T[_kept_first(kept, len(coefficients))]
-    q = len(kept)
-    form[:q] = np.tril(form[:q]) + np.triu(form[:q], 1).T
-    return form
-
-
-def _form_values(form: FloatArray, products: FloatArray) -> FloatArray:
-    """Σ_ij k_i A_ij k_j (n,), from A (r, q) and k (n, r), landmarks kept first.
-
-    The first q rows of A are a lower triangle.
-    """
-    q = form.shape[1]
-    kept = products[:, :q]
-    others = products[:, q:]
-    half = scipy.linalg.blas.dtrmm(1.0, form[:q].T, kept, side=1, trans_a=1)
-    if others.size:
-        half = scipy.linalg.blas.dgemm(
-            1.0, others, form[q:].T, beta=1.0, c=half, trans_b=1, overwrite_c=1
-        )
-    return np.asarray(np.einsum("ij,ij->i", half, kept))
 
 
 def coalition_weights(
