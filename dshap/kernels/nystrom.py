@@ -6,7 +6,6 @@ The numerical rank of K(Z, Z) is part of the estimator: landmarks that add nothi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -363,17 +362,25 @@ class Expressed:
     """(p, r − p): the projection in the space of the kernel."""
 
 
-def _expressed(
-    kept: KeptLandmarks, left: NDArray[np.intp], below: FloatArray, residual: float
-) -> Expressed:
-    """The landmarks up to a remaining diagonal, from a longer list of `kept`.
+@dataclass(frozen=True, eq=False)
+class ExpressedLandmarks:
+    """Landmarks as sums of few or of more of them."""
 
-    `below` (q, r − q) are the rows of the Cholesky factor of those `left`, as columns.
-    """
-    p = int(np.count_nonzero(np.square(np.diagonal(kept.factor)) > residual))
-    rows = np.hstack([kept.factor[p:, :p].T, below[:p]])
-    weights = scipy.linalg.solve_triangular(kept.factor[:p, :p], rows, lower=True, trans=1)
-    return Expressed(kept.kept[:p], np.concatenate([kept.kept[p:], left]), weights)
+    kept: KeptLandmarks
+    """The most landmarks that others are expressed by."""
+    left: NDArray[np.intp]
+    """(r − q,): positions of the other landmarks."""
+    below: FloatArray
+    """(q, r − q): their rows of the Cholesky factor, as columns."""
+
+    def by(self, residual: float) -> Expressed:
+        """All landmarks by those that leave at most this remaining diagonal of the kernel."""
+        factor = self.kept.factor
+        order = self.kept.kept
+        p = int(np.count_nonzero(np.square(np.diagonal(factor)) > residual))
+        rows = np.hstack([factor[p:, :p].T, self.below[:p]])
+        weights = scipy.linalg.solve_triangular(factor[:p, :p], rows, lower=True, trans=1)
+        return Expressed(order[:p], np.concatenate([order[p:], self.left]), weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -418,21 +425,15 @@ class NystromBasis:
         """The kernel matrix k(x, z) (n, r)."""
         return self.kernel.matrix(x, self.landmarks)
 
-    def expressed(self, columns: BoolArray, tolerances: Sequence[float]) -> list[Expressed]:
-        """The landmarks on these columns (columns,) by some of them, at each of these residuals.
-
-        The tolerances fall; each set of landmarks begins with the one before.
-        """
+    def expressed(self, columns: BoolArray, least_residual: float) -> ExpressedLandmarks:
+        """The landmarks on these columns (columns,) by some of them, down to a least residual."""
         gram = self._own[columns].prod(axis=0)
-        kept = pivoted_cholesky(gram, tolerances[-1])
+        kept = pivoted_cholesky(gram, least_residual)
         left = np.setdiff1d(np.arange(self.size), kept.kept)
         below = scipy.linalg.solve_triangular(
             kept.factor, gram[np.ix_(kept.kept, left)], lower=True
         )
-        return [
-            _expressed(kept, left, below, tolerance * gram.diagonal().max())
-            for tolerance in tolerances
-        ]
+        return ExpressedLandmarks(kept, left, below)
 
     def subset(self, columns: BoolArray) -> KeptLandmarks:
         """The landmarks that count for the kernel on these columns (columns,); costs r³/3."""

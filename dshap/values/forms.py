@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,19 +13,19 @@ import scipy
 from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray, State
-from dshap.kernels import Expressed
+from dshap.kernels import Expressed, ExpressedLandmarks
 
 CHECK_ROWS = 512
 """Rows of the data that a fold is checked on."""
-FOLD_FROM = 16_384
-"""The fewest rows learned from whose forms are folded: a fold takes as long as some 3,000 rows."""
-FOLD_ERROR = 8e-4
+FOLD_FROM = 30_000
+"""The fewest rows learned from whose forms are folded: a fold takes as long as some 2,000 rows."""
+FOLD_ERROR = 4e-4
 """The largest root mean square error of a value by a fold, in standard deviations of the prediction.
 
-The error of learning from 50,000 rows is four times as large in an attribution.
+That of an attribution is a third of it, a fiftieth of the error of learning from 50,000 rows.
 """
-FOLD_RESIDUALS = (1e-8, 1e-9, 1e-10, 1e-11, 1e-12, 1e-13)
-"""Residuals of the landmarks that a fold expresses by others, tried one after the other.
+FOLD_RESIDUALS = tuple(10.0 ** -(exponent / 2.0) for exponent in range(15, 28))
+"""Residuals of the landmarks that a fold expresses by others, the largest first.
 
 Weights of landmarks reach 10⁸ standard deviations, so that a residual of 1e-6, which is enough for
 features, is not enough here.
@@ -85,20 +86,56 @@ class Folds:
         self, present: BoolArray, kept: NDArray[np.intp], whole: FloatArray
     ) -> Form | None:
         """The folded form; None where every fold errs too much, or saves nothing."""
-        products = self._factors[present].prod(axis=0)  # (n, r)
-        of_kept = products[:, kept]
-        values = np.einsum("ij,ij->i", products @ whole, of_kept)
-        residuals = [each for each in FOLD_RESIDUALS if each < self.basis.rank_tolerance]
-        for some in self.basis.expressed(present, residuals):
-            if not np.array_equal(some.first[: len(kept)], kept):
-                return None
-            matrix = whole[some.first] + some.weights @ whole[some.others]
-            found = np.einsum("ij,ij->i", products[:, some.first] @ matrix, of_kept)
-            error = float(np.sqrt(np.mean(np.square(found - values))))
-            if error <= self._largest:
-                deviations = FOLD_ERROR * error / self._largest if error else 0.0
-                return Form(some.first, _with_triangle(matrix), deviations)
-        return None
+        expressed = self.basis.expressed(present, FOLD_RESIDUALS[-1])
+        products = self._factors[present].prod(axis=0)
+        trial = Trial(products, kept, whole, expressed, self._largest)
+        least = bisect.bisect_left(FOLD_RESIDUALS, True, key=trial.is_enough)
+        if least == len(FOLD_RESIDUALS):
+            return None
+        return trial.form(FOLD_RESIDUALS[least])
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The folds of one form, and their errors on some rows."""
+
+    products: FloatArray
+    """(n, r)"""
+    kept: NDArray[np.intp]
+    """(q,)"""
+    whole: FloatArray
+    """A (r, q), by the position of the landmarks."""
+    expressed: ExpressedLandmarks
+    largest: float
+    """The largest error, in units of the prediction."""
+
+    @cached_property
+    def _values(self) -> FloatArray:
+        """(n,)"""
+        return self._of(np.arange(len(self.whole)), self.whole)
+
+    def _of(self, landmarks: NDArray[np.intp], matrix: FloatArray) -> FloatArray:
+        half = self.products[:, landmarks] @ matrix
+        return np.asarray(np.einsum("ij,ij->i", half, self.products[:, self.kept]))
+
+    def _matrix(self, some: Expressed) -> FloatArray:
+        return self.whole[some.first] + some.weights @ self.whole[some.others]
+
+    def _error(self, some: Expressed, matrix: FloatArray) -> float:
+        return float(np.sqrt(np.mean(np.square(self._of(some.first, matrix) - self._values))))
+
+    def is_enough(self, residual: float) -> bool:
+        """Whether the landmarks of this residual begin with those kept, and err little."""
+        some = self.expressed.by(residual)
+        is_longer = np.array_equal(some.first[: len(self.kept)], self.kept)
+        return is_longer and self._error(some, self._matrix(some)) <= self.largest
+
+    def form(self, residual: float) -> Form:
+        """The form that is folded to the landmarks of this residual."""
+        some = self.expressed.by(residual)
+        matrix = self._matrix(some)
+        share = self._error(some, matrix) / self.largest if self.largest else 0.0
+        return Form(some.first, _with_triangle(matrix), FOLD_ERROR * share)
 
 
 def _with_triangle(matrix: FloatArray) -> FloatArray:
