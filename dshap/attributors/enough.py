@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from dshap.core.capabilities import LearnsFromData
 from dshap.core.records import BoolArray, FloatArray, Moments, Record, Stacked
 from dshap.core.rows import Positions, chosen_rows
 from dshap.core.spread import SpreadOrder
-from dshap.core.types import Design, Predictor
+from dshap.core.types import Design, Predictor, RowReader
 
 PARTS = 8
 """The number of parts of the rows, each left out once."""
@@ -67,10 +68,11 @@ def may_judge(n_rows: int) -> bool:
     return n_rows >= LEAST_ROWS
 
 
-def reason_of(rule: Enough | None, n_rows: int) -> tuple[tuple[str, str], ...]:
-    """The line of a plan about a rule on a table of so many rows; none where there is no rule."""
-    if rule is None or not n_rows:
+def reason_of(rule: Enough | None, data: RowReader | None) -> tuple[tuple[str, str], ...]:
+    """The line of a plan about a rule on a table; none where there is no rule, or nothing to learn."""
+    if rule is None or data is None:
         return ()
+    n_rows = data.n_rows
     if not may_judge(n_rows):
         why = f"all {n_rows:,} rows are read: judging pays from {LEAST_ROWS:,} rows on"
     else:
@@ -200,7 +202,7 @@ class Judgement:
         ends = [*range(N_ENDS, self.design.info.n_coalitions, size), self.design.info.n_coalitions]
         return [
             JudgedTile(self.value, self.design.block(start, stop).masks, self.rows)
-            for start, stop in zip(ends[:-1], ends[1:], strict=True)
+            for start, stop in itertools.pairwise(ends)
         ]
 
     def errors(self, found: Sequence[Record], predictions: Sequence[FloatArray]) -> FloatArray:
@@ -240,4 +242,3 @@ def in_deviations(errors: FloatArray, deviation: FloatArray) -> float:
     """The largest over outputs of the root mean square error (d, k), over the deviation (k,)."""
     rms = np.sqrt(np.mean(np.square(errors), axis=0))
     return float(np.max(rms / np.where(deviation > 0.0, deviation, np.inf), initial=0.0))
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from dshap.attributors.enough import (
 from dshap.attributors.method import Method
 from dshap.attributors.states import States
 from dshap.core.blocks import RowBlock
-from dshap.core.capabilities import judged
 from dshap.core.records import JSON, BoolArray, FloatArray, Record
 from dshap.core.rows import SPAN_ROWS
 from dshap.core.spread import SpreadOrder
@@ -39,8 +38,8 @@ from dshap.tables.reader import LaidOut
 
 KEPT_SPAN = 8_192
 """Rows of a span of the rows that are kept: a few tasks share them."""
-JUDGED_SHARE = 8
-"""A tile of coalitions is judged in so many parts, as the moments of all parts of the rows are held."""
+JUDGED_SHARE = 2
+"""A tile of coalitions is judged in so many pieces, as the moments of all parts of the rows are held."""
 
 
 class KeptRows(LaidOut):
@@ -66,6 +65,7 @@ class KeptRows(LaidOut):
         self._names = names
         self.counts = counts
         self._ends = np.cumsum(counts)
+        self._starts = self._ends - np.array(counts)
         self.n_rows = int(self._ends[-1])
         self.column_dtypes = dict.fromkeys(feature_names, np.dtype(float))
 
@@ -79,7 +79,7 @@ class KeptRows(LaidOut):
         """`x` (n, columns) and `prediction` (n, k) of the rows start..stop."""
         first, last = np.searchsorted(self._ends, [start, stop - 1], side="right")
         parts = [self._store.get(name, Record).arrays for name in self._names[first : last + 1]]
-        begin = start - int(self._ends[first - 1] if first else 0)
+        begin = start - int(self._starts[first])
         return {
             name: np.concatenate([part[name] for part in parts])[begin : begin + stop - start]
             for name in ("x", "prediction")
@@ -118,6 +118,11 @@ class Decision:
             float(record["relative"]),
             tuple(zip(record["tried_rows"].tolist(), record["tried_errors"].tolist(), strict=True)),
         )
+
+    @property
+    def is_all(self) -> bool:
+        """Whether all rows of the table are read, where they lie."""
+        return not self.counts
 
     def record(self) -> Record:
         rows, errors = zip(*self.tried, strict=True)
@@ -240,7 +245,7 @@ class EnoughRows:
         value = self.method.value
         first = rows.arrays(0, min(FIRST_ROWS, rows.n_rows))["x"]
         some = first[:: max(1, len(first) // JUDGED_ROWS)][:JUDGED_ROWS]
-        judgement = Judgement(judged(value), judged_design(len(value.players)), some)
+        judgement = Judgement(value.judged(), judged_design(len(value.players)), some)
         cuts = np.linspace(0, rows.n_rows, PARTS + 1).astype(int).tolist()
         parts = list(itertools.pairwise(cuts))
         tiles = judgement.tiles(max(1, self.plan.coalition_tile // JUDGED_SHARE))
@@ -248,3 +253,35 @@ class EnoughRows:
         predictions = [rows.arrays(*part)["prediction"] for part in parts]
         f = np.concatenate(predictions)
         return judgement.errors(found, predictions), value.link(f[:, None], f)[:, 0].std(axis=0)
+
+
+@dataclass(frozen=True)
+class LearnedFrom:
+    """The rows of the data that a run learns from; here all, which are read where they lie."""
+
+    have_predictions: ClassVar[bool] = False
+    """Whether the rows come with their predictions."""
+
+    def collect(self, session: Session) -> None:
+        """Store the rows that are missing, before they are learned from."""
+
+    def drop(self) -> None:
+        """Remove what was stored, once all is learned."""
+
+
+ALL_ROWS = LearnedFrom()
+
+
+@dataclass(frozen=True)
+class SomeRows(LearnedFrom):
+    """The rows of the first blocks of the spread order, which are stored."""
+
+    enough: EnoughRows
+    n_blocks: int
+    have_predictions: ClassVar[bool] = True
+
+    def collect(self, session: Session) -> None:
+        self.enough.collect(session, self.n_blocks)
+
+    def drop(self) -> None:
+        self.enough.drop(self.n_blocks)

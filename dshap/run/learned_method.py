@@ -187,7 +187,7 @@ def states_follow_from(fingerprint: Mapping[str, Any], tiling: Tiling) -> dict[s
 
 def plan_to_learn(method: Method, data: RowReader, options: RunOptions) -> Plan:
     """Plan the passes over the data; no row is explained."""
-    reasons = (("design", method.why), *reason_of(method.enough, data.n_rows))
+    reasons = (("design", method.why), *reason_of(method.enough, data))
     plan = make_plan(method.work(), data, data, options, reasons)
     return replace(plan, stages=tuple(each for each in plan.stages if each.name != "evaluation"))
 

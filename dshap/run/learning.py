@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
@@ -27,16 +27,19 @@ from dshap.engine import Executor, Plan
 from dshap.engine.explain import BlockWriter, Evaluation
 from dshap.engine.graph import WritePart
 from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass, sums_of_share
-from dshap.run.enough import KEPT_SPAN, Decision, EnoughRows, learning_note
+from dshap.run.enough import (
+    ALL_ROWS,
+    KEPT_SPAN,
+    EnoughRows,
+    LearnedFrom,
+    SomeRows,
+    learning_note,
+)
 from dshap.run.session import Session
 
 SAMPLE_SEED = 0
 """The seed of the rows in a sample.  It is part of the numerics, as the landmarks' seed is of their
 options."""
-
-
-def _nothing_to_collect(session: Session) -> None:
-    """All rows are learned from, where they lie."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,8 @@ class Run:
     """The writer of the cube; None where no rows are explained."""
     keep_rows: bool = False
     """Whether the cube stores the explained columns in their own dtypes."""
-    collect: Callable[[Session], Any] = _nothing_to_collect
-    """Reads the rows that are enough into the states, where they are not there yet."""
+    learned_from: LearnedFrom = ALL_ROWS
+    """The rows of the data that are learned from."""
 
     @property
     def value(self) -> Any:
@@ -85,7 +88,7 @@ class Run:
     def predictions(self) -> Predictions:
         """The predictions of the data, stored where the coalition tiles need them too."""
         states = self.states
-        is_kept = needs_predictions(self.value) and self.collect is _nothing_to_collect
+        is_kept = needs_predictions(self.value) and not self.learned_from.have_predictions
         return Predictions(self.value.model, states.store, states.predictions_name, is_kept)
 
     def evaluation(self, attributor: Attributor) -> Evaluation:
@@ -164,33 +167,26 @@ def learn_states(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any
     """
     run = with_landmarks(session, run)
     _learn_range(session, run)
-    enough = EnoughRows(run.method, run.plan, run.states)
-    decision = enough.decision(session)
-    run = over_enough(run, enough, decision)
+    run = with_enough(session, run)
     _learn_base(session, run)
     run, chosen = with_pilots(session, run)
     _learn_tiles(session, run, range(len(run.tile_names)))
-    if decision is not None:
-        enough.drop(len(decision.counts))
+    run.learned_from.drop()
     return run, chosen
 
 
 def with_enough(session: Session, run: Run) -> Run:
-    """The run over as many rows of its data as the attributions need; the run as it is over all."""
+    """The run over as many rows of its data as the attributions need; the run itself over all."""
     enough = EnoughRows(run.method, run.plan, run.states)
-    return over_enough(run, enough, enough.decision(session))
-
-
-def over_enough(run: Run, enough: EnoughRows, decision: Decision | None) -> Run:
-    """The run over the rows that were decided on."""
-    if decision is None or not decision.counts:
+    decision = enough.decision(session)
+    if decision is None or decision.is_all:
         return run
     rows = enough.reader(decision.counts)
     return replace(
         run,
         plan=replace(run.plan, data_rows=rows.n_rows, row_span=KEPT_SPAN),
         states=replace(run.states, data=rows),
-        collect=partial(enough.collect, n_blocks=len(decision.counts)),
+        learned_from=SomeRows(enough, len(decision.counts)),
     )
 
 
@@ -228,7 +224,7 @@ def learn_part(session: Session, run: Run, share: Callable[[int], range]) -> Non
     sums = sums_of_share(learning, run.plan.data_spans, share)
     if not sums:
         return
-    run.collect(session)
+    run.learned_from.collect(session)
     progress = session.progress
     progress.begin("moments, a share", len(sums), "sums")
     session.executor.run(learning, sums, lambda *_: progress.advance())
@@ -295,7 +291,7 @@ def _learn_base(session: Session, run: Run) -> None:
     is_there = predictions.are_there(spans) or not wants_predictions
     if states.store.has(states.base_name) and is_there:
         return
-    run.collect(session)
+    run.learned_from.collect(session)
     progress = session.progress
     progress.begin("base value", 1, "stages")
     learning = Learning((one,), (states.base_name,), states.store, states.table, predictions)
@@ -331,7 +327,7 @@ def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
     todo = [tile for tile in tiles if names and not store.has(names[tile])]
     if not todo:
         return
-    run.collect(session)
+    run.learned_from.collect(session)
     progress = session.progress
     progress.begin("moments", len(tiles), "coalition tiles", len(tiles) - len(todo))
     passes = run.method.passes(run.plan)

@@ -45,7 +45,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Folds:
+class FormMaker:
     """Makes the forms of coalitions: of all landmarks, or folded to some of them.
 
     The values are Σ_r a_r k_S(x, z_r) [k_S(x, z_kept) W]_r.  Landmarks that others express to a
@@ -64,7 +64,7 @@ class Folds:
 
     @cached_property
     def _factors(self) -> FloatArray:
-        """(columns, n, r)"""
+        """Factors (columns, n, r) of the rows."""
         return np.asarray(self.basis.factors(self.rows))
 
     @cached_property
@@ -82,13 +82,11 @@ class Folds:
         order = np.concatenate([kept, np.setdiff1d(np.arange(len(whole)), kept)])
         return Form(order, _with_triangle(whole[order]), 0.0)
 
-    def _folded(
-        self, present: BoolArray, kept: NDArray[np.intp], whole: FloatArray
-    ) -> Form | None:
+    def _folded(self, present: BoolArray, kept: NDArray[np.intp], whole: FloatArray) -> Form | None:
         """The folded form; None where every fold errs too much, or saves nothing."""
         expressed = self.basis.expressed(present, FOLD_RESIDUALS[-1])
         products = self._factors[present].prod(axis=0)
-        trial = Trial(products, kept, whole, expressed, self._largest)
+        trial = FoldTrial(products, kept, whole, expressed, self._largest)
         least = bisect.bisect_left(FOLD_RESIDUALS, True, key=trial.is_enough)
         if least == len(FOLD_RESIDUALS):
             return None
@@ -96,7 +94,7 @@ class Folds:
 
 
 @dataclass(frozen=True)
-class Trial:
+class FoldTrial:
     """The folds of one form, and their errors on some rows."""
 
     products: FloatArray
@@ -111,7 +109,7 @@ class Trial:
 
     @cached_property
     def _values(self) -> FloatArray:
-        """(n,)"""
+        """Values (n,) without a fold, less the intercept."""
         return self._of(np.arange(len(self.whole)), self.whole)
 
     def _of(self, landmarks: NDArray[np.intp], matrix: FloatArray) -> FloatArray:
@@ -134,7 +132,7 @@ class Trial:
         """The form that is folded to the landmarks of this residual."""
         some = self.expressed.by(residual)
         matrix = self._matrix(some)
-        share = self._error(some, matrix) / self.largest if self.largest else 0.0
+        share = self._error(some, matrix) / max(self.largest, np.finfo(float).tiny)
         return Form(some.first, _with_triangle(matrix), FOLD_ERROR * share)
 
 
@@ -151,10 +149,9 @@ def _with_triangle(matrix: FloatArray) -> FloatArray:
 
 
 def arrays_of(forms: Sequence[Form]) -> dict[str, NDArray[Any]]:
-    """`landmarks` (Σp,), `size` (m,) and `fold_error` (m,) of a state; nothing for no form."""
-    if not forms:
-        return {}
+    """`weights` (Σpq,), `landmarks` (Σp,), `size` (m,) and `fold_error` (m,) of a state."""
     return {
+        "weights": np.concatenate([each.matrix.ravel() for each in forms]),
         "landmarks": np.concatenate([each.landmarks for each in forms]),
         "size": np.array([len(each.landmarks) for each in forms]),
         "fold_error": np.array([each.error for each in forms]),

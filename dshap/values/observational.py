@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from dshap import loops
@@ -28,7 +27,7 @@ from dshap.kernels.ridge import (
 from dshap.predictors.expansion import BothKinds, expansion_model
 from dshap.values.base import KernelValue
 from dshap.values.embedded import ENOUGH, SUM_ROWS, EmbeddedValue
-from dshap.values.forms import CHECK_ROWS, FOLD_FROM, Folds, Form, arrays_of, form_values, forms_of
+from dshap.values.forms import CHECK_ROWS, FOLD_FROM, FormMaker, arrays_of, form_values, forms_of
 
 POINTS = 4
 """Points x whose f(x_S, X_S̄) measure the error of an embedding.
@@ -296,8 +295,6 @@ class KernelObservational(EmbeddedValue, KernelValue):
         shift = mean.copy()
         found = []
         probes = self._probes(features, columns)
-        folds = self._folds(n)
-        forms = list[Form]()
         for j, subset in enumerate(features):
             gram = grams[j]
             cross = crosses[j]
@@ -324,9 +321,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 "columns": columns,
                 "rank": np.array([len(each.kept) for each in features]),
                 "kept": np.concatenate([each.kept for each in features]),
-                "weights": np.concatenate(weights),
                 "shift": shift,
-                **arrays_of(forms),
+                **self._weight_arrays(columns, features, weights, n),
                 **({"mean": moments["mean"] / n} if self.with_interventional else {}),
                 **(
                     dict(zip(("penalty", "error"), np.array(found).T, strict=True))
@@ -396,12 +392,26 @@ class KernelObservational(EmbeddedValue, KernelValue):
             return 1
         return 2
 
-    def _folds(self, n: float) -> Folds:
-        """Makes the forms of values that were learned from n rows."""
+    def _weight_arrays(
+        self,
+        columns: BoolArray,
+        features: Sequence[SubsetFeatures],
+        weights: Sequence[NDArray[Any]],
+        n: float,
+    ) -> dict[str, NDArray[Any]]:
+        """The arrays of the state that hold the weights W (q, r), learned from n rows, or forms."""
+        if not self._is_form:
+            return {"weights": np.concatenate([each.ravel() for each in weights])}
         rows = self.check_rows
         if rows is None or self._sums_means or n < FOLD_FROM:
             rows = np.empty((0, self.n_columns))
-        return Folds(self._bound_basis, self.expansion.coefficients, self.model, rows)
+        maker = FormMaker(self._bound_basis, self.expansion.coefficients, self.model, rows)
+        return arrays_of(
+            [
+                maker.form(present, each.kept, own)
+                for present, each, own in zip(columns, features, weights, strict=True)
+            ]
+        )
 
     def _block_bytes(self, n: int) -> int:
         """Bytes of the lattices of both sides, or of one and the products of the other."""
@@ -498,7 +508,7 @@ def product_parts(products: NDArray[Any]) -> FloatArray:
     return np.hstack([products.real, products.imag]) / np.sqrt(products.shape[1])
 
 
-def _folded(subset: SubsetFeatures, white: NDArray[Any]) -> NDArray[Any]:
+def _of_products(subset: SubsetFeatures, white: NDArray[Any]) -> NDArray[Any]:
     """Turn weights of the whitened features into weights of `product_parts`."""
     if subset.n_features == len(subset.kept):
         return subset.coefficients(white)
