@@ -173,7 +173,256 @@ class LearnsEnough(LearnsFromData, Protocol):
         """
         ...
 
-    def learning_tolerance(value: object) -> float | None:
+    def judged(self) -> LearnsFromData:
+        """The value function, or one with the same values whose states take less time.
+
+        Its attributions are computed a few times, to judge how many rows are enough.
+        """
+        ...
+
+
+@runtime_checkable
+class ChoosesFromSample(Protocol):
+    """A value function or closed form that chooses, say, landmarks from a sample of its data."""
+
+    @property
+    def sample_size(self) -> int:
+        """The number of rows of `data` that `choose` needs; 0: nothing is left to choose."""
+        ...
+
+    def choose(self, sample: FloatArray) -> State:
+        """Choose from a sample (n, columns) of the data."""
+        ...
+
+    def chosen(self, choice: State) -> Self:
+        """A copy with that choice made."""
+        ...
+
+
+@runtime_checkable
+class StreamsData(ValueFunction, Protocol):
+    """A value function that may average over all rows of `data`, read while rows are explained."""
+
+    @property
+    def streams_data(self) -> bool:
+        """Whether the data are read from a table; where not, `evaluate` gives the values."""
+        ...
+
+    def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:
+        """The part (n, m, k) of these rows of `data` (b, columns) in the sums over all its rows.
+
+        The sum over all rows is the values times their number.
+        """
+        ...
+
+
+@runtime_checkable
+class DirectSums(ValueFunction, Protocol):
+    """A value function that computes Σ_S v_S(x) score_S without the single values."""
+
+    def scored(self, state: State, score: FloatArray) -> Scored | None:
+        """A function that gives the sums for scores (m, d), with predictions where they are free.
+
+        None where there is no shortcut for such scores.
+        """
+        ...
+
+
+@runtime_checkable
+class EstimatedBase(LearnsFromData, Protocol):
+    """A value function whose v(empty) is estimated from a fitted distribution.
+
+    It is then not the mean prediction over the data.
+    """
+
+    def base(self, state: State) -> FloatArray:
+        """v(empty) (k,) before the link, from a prepared `state`."""
+        ...
+
+    def base_note(self, state: State, mean: FloatArray) -> dict[str, JSON]:
+        """A note for the cube: the estimate of v(empty), its error, the `mean` prediction (k,)."""
+        ...
+
+
+@runtime_checkable
+class MeanOfDraws(ValueFunction, Protocol):
+    """A value function whose values may be means over few random draws.
+
+    All coalitions share the draws, so that no design sees their error.  A subclass with an
+    `evaluate` of its own needs an `evaluate_without` of its own too: without one it has no draws.
+    """
+
+    @property
+    def draws(self) -> Draws | None:
+        """The draws; None where the values have no such error, as with a background by definition."""
+        ...
+
+    def evaluate_without(self, state: State, rows: FloatArray, groups: GroupedDraws) -> FloatArray:
+        """Values (n, 1 + g, m, k) before the link: of all draws, then without each group of them."""
+        ...
+
+    def base_without(self, state: State | None, groups: GroupedDraws) -> FloatArray | None:
+        """v(empty) (1 + g, k) before the link: of all draws, then without each group of them.
+
+        None where v(empty) is not a mean over the draws.
+        """
+        ...
+
+
+@runtime_checkable
+class ScaledModel(Predictor, Protocol):
+    """A model that predicts on a scale of its own, such as log-odds for probabilities."""
+
+    def check_own(self, rows: FloatArray) -> None:
+        """Raise an `InputError` where its predictions disagree with those of the original model.
+
+        They are compared on rows (n, columns), on the original scale.
+        """
+        ...
+
+
+@runtime_checkable
+class TriedModel(Predictor, Protocol):
+    """A model that was tried on the first rows of its data, and is known again by their predictions."""
+
+    @property
+    def probe(self) -> FloatArray:
+        """The predictions (n, k) for these rows."""
+        ...
+
+
+@runtime_checkable
+class OfTexts(ValueFunction, Protocol):
+    """A value function of texts: one player for each token, so that rows have different players.
+
+    Rows are NaN beyond the end of their text.
+    """
+
+    @property
+    def vocabulary(self) -> Vocabulary: ...
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that a text may have; None: any number."""
+        ...
+
+    @property
+    def column(self) -> str | None:
+        """The column of a table that holds the texts; None: the only column that can hold them."""
+        ...
+
+    def of_length(self, n_tokens: int) -> Self:
+        """A copy for texts of at most `n_tokens` tokens; for texts of that length, their game."""
+        ...
+
+    def mean_prediction(self) -> FloatArray:
+        """v(empty) (k,) before the link: f where all tokens are absent."""
+        ...
+
+
+@runtime_checkable
+class OfFiles(RowReader, Protocol):
+    """A reader of files, which other programs may change during a run."""
+
+    def check_unchanged(self, start: int, stop: int) -> None:
+        """Raise where a file that holds rows start..stop has changed since it was opened."""
+        ...
+
+
+def check_unchanged(reader: RowReader, start: int, stop: int) -> None:
+    """Raise where rows start..stop lie in a file that changed since the reader was opened."""
+    if isinstance(reader, OfFiles):
+        reader.check_unchanged(start, stop)
+
+
+def rounds_of(design: Design) -> tuple[Design, ...]:
+    """The designs of all rounds of a design; the design alone where it does not grow."""
+    if isinstance(design, Rounds):
+        return design.rounds
+    return (design,)
+
+
+def pilot_coalitions(design: Design) -> int:
+    """The number of coalition values that a design needs for its next choice; 0: none is left."""
+    if isinstance(design, Pilot):
+        return design.pilot_coalitions
+    return 0
+
+
+def tuned(design: Design, record: Record) -> Design:
+    """The design with this choice made."""
+    if isinstance(design, Pilot):
+        return design.tuned(record)
+    return design
+
+
+def held_coalitions(design: Design) -> int:
+    """The number of coalition values that a design needs at once per row; 0 where sums suffice."""
+    if isinstance(design, ValuesAtOnce):
+        return design.held_coalitions
+    return 0
+
+
+def interactions_of(design: Design, start: int, stop: int) -> FloatArray:
+    """Scores (m, pairs) of the interactions of pairs; an InputError where the design has none."""
+    if not isinstance(design, Interactions):
+        raise InputError(
+            "interactions are those of designs.exact or designs.kriging: give one of them"
+        )
+    return design.interactions(start, stop)
+
+
+def linear(design: Design) -> Design:
+    """The design, or one like it that is linear in the values."""
+    if isinstance(design, ValuesAtOnce):
+        return design.linear()
+    return design
+
+
+def checking(design: Design) -> Design:
+    """The design, where each row is compared with those of its pilot, if it has one."""
+    if isinstance(design, ChecksRows):
+        return design.checking()
+    return design
+
+
+def checks_rows(design: Design) -> TypeGuard[ChecksRows]:
+    """Whether a design compares each row with those of its pilot."""
+    return isinstance(design, ChecksRows) and design.checks_rows
+
+
+def game_seconds(design: Design) -> float:
+    """Estimated seconds per game of a design's `of_values`; 0 where no pilot may choose that."""
+    if isinstance(design, ValuesAtOnce):
+        return design.game_seconds
+    return 0.0
+
+
+def lacking(given: object, protocol: type) -> list[str]:
+    """Members of a protocol, inherited ones too, that an object lacks."""
+    kinds = [kind for kind in reversed(protocol.__mro__) if getattr(kind, "_is_protocol", False)]
+    members = dict.fromkeys(
+        name for kind in kinds for name in vars(kind) if not name.startswith("_")
+    )
+    return [name for name in members if not hasattr(given, name)]
+
+
+def refuse_lacking(given: object, kind: type, called: str) -> None:
+    """Raise an `InputError` naming the members that an object of almost this kind lacks."""
+    missing = lacking(given, kind)
+    if 0 < len(missing) <= MOSTLY_THERE:
+        raise InputError(
+            f"{type(given).__name__} is no {called}, it lacks {', '.join(missing)}: "
+            "docs/extending.md shows how to "
+            "write one"
+        )
+
+
+def learns_from_data(value: object) -> bool:
+    """Whether states need sums over all rows of the data."""
+    return isinstance(value, LearnsFromData)
+
+
+def learning_tolerance(value: object) -> float | None:
     """The largest error by learning from a part of the rows (`LearnsEnough`); None: all rows."""
     if isinstance(value, LearnsEnough) and value.enough != "all":
         return float(value.enough)

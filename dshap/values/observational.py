@@ -309,13 +309,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
                 penalty = self.penalty
             white = _solve(gram, cross, penalty * n, self._bound_basis.noun)
             shift[j] -= (ones[j] / n) @ white if self.centred else 0.0
-            found_weights = _folded(subset, white)
-            if self._is_form:
-                form = folds.form(columns[j], subset.kept, found_weights)
-                forms.append(form)
-                weights.append(form.matrix.ravel())
-            else:
-                weights.append(found_weights.ravel())
+            weights.append(_of_products(subset, white))
         return State(
             {
                 "columns": columns,
