@@ -316,6 +316,7 @@ RECORDS = {
     "designs.PermutationDesign", "designs.restored_design", "designs.Graph", "designs.LocalDesign",
     "designs.ConnectedDesign", "designs.ConnectedRegressionDesign", "designs.MyersonDesign",
     "kernels.Basis", "kernels.Embedding", "kernels.FourierBasis", "kernels.FourierFeatures", "kernels.Kernel",
+    "kernels.Expressed", "kernels.ExpressedLandmarks",
     "kernels.KeptLandmarks", "kernels.NystromBasis", "kernels.SubsetFeatures", "kernels.bound_kernel",
     "kernels.checked_embedding", "kernels.checked_kernel", "kernels.median_lengthscale", "kernels.pivoted_cholesky",
     "kernels.ridge_solve",

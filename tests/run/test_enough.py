@@ -105,6 +105,35 @@ def test_a_run_that_was_killed_goes_on_with_the_same_bits(table, tmp_path, monke
     np.testing.assert_array_equal(attributions(cube), attributions(whole))
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_shares_learn_the_same_bits(table, tmp_path, monkeypatch, count):
+    value = regression(table, 0.05)
+    options = {"coalition_tile": 2}
+    whole = dshap.explain(value, table[:50], store=tmp_path / "whole.zarr", **options)
+    real = learning.learn_states
+
+    def shared(session, run):
+        learning.begin_states(session, run)
+        for i in range(count):
+            learning.learn_part(
+                session, run, lambda n, i=i: range(i * n // count, (i + 1) * n // count)
+            )
+        monkeypatch.setattr(learning, "learn", None)  # nothing is left to learn
+        return real(session, run)
+
+    monkeypatch.setattr(learning, "learn_states", shared)
+    cube = dshap.explain(value, table[:50], store=tmp_path / "shared.zarr", **options)
+    np.testing.assert_array_equal(attributions(cube), attributions(whole))
+
+
+def test_workers_learn_the_same_bits(table, tmp_path, client):
+    value = regression(table, 0.05)
+    here = dshap.explain(value, table[:50], store=tmp_path / "here.zarr", client=None)
+    there = dshap.explain(value, table[:50], store=tmp_path / "there.zarr", client=client)
+    np.testing.assert_array_equal(attributions(there), attributions(here))
+    assert there.attrs["learning_error"] == here.attrs["learning_error"]
+
+
 def test_prepared_states_state_the_error_too(table, tmp_path):
     value = regression(table, 0.05)
     prepared = dshap.prepare(value, store=tmp_path / "prepared")
