@@ -22,7 +22,9 @@ FOLD_FROM = 30_000
 FOLD_ERROR = 4e-4
 """The largest root mean square error of a value by a fold, in standard deviations of the prediction.
 
-That of an attribution is a third of it, a fiftieth of the error of learning from 50,000 rows.
+On lifts it leaves 71 of 256 landmarks on average, 2.6 times fewer multiplications.  Attributions of
+rows that were not checked err by 2.9e-4, a tenth of the error of learning; single rows far from the
+landmarks by up to 0.03.
 """
 FOLD_RESIDUALS = tuple(10.0 ** -(exponent / 2.0) for exponent in range(15, 28))
 """Residuals of the landmarks that a fold expresses by others, the largest first.
