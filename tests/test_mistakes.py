@@ -154,6 +154,7 @@ KIND = {
     "max_coalitions": "optional whole", "instance_tile": "optional whole", "coalition_tile": "optional whole",
     "coalition_groups": "optional whole", "micro_rows": "optional whole", "row_span": "optional whole",
     "ridge": "number", "tolerance": "number", "variation": "number", "clip": "number", "rank_tolerance": "part",
+    "enough": "penalty",
     "holdout": "part", "rho": "part", "lengthscale": "scale", "penalty": "penalty",
     "sampling": "word", "selection": "word", "unseen": "word", "method": "word", "missing": "word", "kind": "word",
     "precision": "word", "output_scale": "word", "dtype": "word", "nu": "word",
