@@ -32,6 +32,7 @@ from dshap.attributors.contraction import (
     WholeContraction,
 )
 from dshap.attributors.drawn import drawn_attributor
+from dshap.attributors.enough import Enough
 from dshap.attributors.game import EstimatedGame, Game, LearnedGame, StreamedGame
 from dshap.attributors.learning import (
     BaseValue,
@@ -58,6 +59,7 @@ from dshap.core.capabilities import (
     game_seconds,
     held_coalitions,
     interactions_of,
+    learning_tolerance,
     learns_from_data,
     linear,
     pilot_coalitions,
@@ -155,6 +157,11 @@ class Method(ABC):
     def learns(self) -> bool:
         """Whether the states need sums over all rows of the data."""
         return False
+
+    @property
+    def enough(self) -> Enough | None:
+        """The rule for how many rows are learned from; None: all rows."""
+        return None
 
     @property
     def is_base_by_row(self) -> bool:
@@ -377,6 +384,13 @@ class Listed(Method):
     @property
     def learns(self) -> bool:
         return learns_from_data(self.value)
+
+    @property
+    def enough(self) -> Enough | None:
+        tolerance = learning_tolerance(self.value)
+        if tolerance is None or self.info.n_coalitions == N_ENDS:
+            return None
+        return Enough(tolerance)
 
     @property
     def is_base_by_row(self) -> bool:

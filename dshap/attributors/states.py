@@ -67,6 +67,16 @@ class States:
         return f"landmarks-{self._digest}"
 
     @property
+    def enough_name(self) -> str:
+        """Name of the state of how many rows of the data are learned from."""
+        return f"enough-{self._digest}"
+
+    @property
+    def rows_name(self) -> str:
+        """First part of the names of the rows that are learned from, where these are not all."""
+        return f"rows-{self._digest}"
+
+    @property
     def range_name(self) -> str:
         """Name of the state of the smallest and largest prediction of the explained rows."""
         return f"range-{self.run_digest}"

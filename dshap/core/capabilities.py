@@ -162,6 +162,26 @@ class LearnsFromData(ValueFunction, Protocol):
 
 
 @runtime_checkable
+class LearnsEnough(LearnsFromData, Protocol):
+    """A value function that may learn from a part of the rows of its data."""
+
+    @property
+    def enough(self) -> float | str:
+        """The largest error of attributions by learning from a part of the rows.
+
+        It is in standard deviations of the predictions; "all": every row is learned from.
+        """
+        ...
+
+    def judged(self) -> LearnsFromData:
+        """The value function, or one with the same values whose states take less time.
+
+        Its attributions are computed a few times, to judge how many rows are enough.
+        """
+        ...
+
+
+@runtime_checkable
 class ChoosesFromSample(Protocol):
     """A value function or closed form that chooses, say, landmarks from a sample of its data."""
 
@@ -400,6 +420,13 @@ def refuse_lacking(given: object, kind: type, called: str) -> None:
 def learns_from_data(value: object) -> bool:
     """Whether states need sums over all rows of the data."""
     return isinstance(value, LearnsFromData)
+
+
+def learning_tolerance(value: object) -> float | None:
+    """The largest error by learning from a part of the rows (`LearnsEnough`); None: all rows."""
+    if isinstance(value, LearnsEnough) and value.enough != "all":
+        return float(value.enough)
+    return None
 
 
 def needs_predictions(value: object) -> bool:

@@ -416,6 +416,13 @@ RULES: Mapping[str, Rule] = {
     "column": Text(),
     "compute": Flag(),
     "decay": Number(0.0, 1.0, open_low=True, words=("pilot",)),
+    "enough": Number(
+        0.0,
+        1.0,
+        open_low=True,
+        words=("all",),
+        hint=": the largest error of learning, in standard deviations of the predictions",
+    ),
     "features": Names(),
     "feature_names": Names(),
     "holdout": Number(0.0, 1.0, open_high=True, hint=", the part of the rows to hold out"),

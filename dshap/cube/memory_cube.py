@@ -19,7 +19,7 @@ from dshap.cube.carrying import no_attribution
 from dshap.cube.creation import CONTAINER
 from dshap.cube.datasets import note_share
 from dshap.cube.layout import CubeLayout, decoded_times
-from dshap.cube.reader import ROW_PREFIX, in_order
+from dshap.cube.reader import ROW_PREFIX, in_order, learning_error_in
 from dshap.cube.summary import block_sums, named_means, share_of_coalitions
 from dshap.cube.writer import failed_group, failed_groups, largest_stated, sums_counted
 
@@ -128,14 +128,16 @@ class MemoryCube:
         coordinates = {name: _variable(self.group.arrays[name]) for name in keys}
         for name, index in indexes.items():
             coordinates |= index.create_variables({name: _variable(self.group.arrays[name])})
-        values = in_order(name for name in names if name not in coordinates)
+        values = {name: _variable(self.group.arrays[name]) for name in names}
+        values |= learning_error_in(self.notes, self.layout.units)
+        ordered = in_order(name for name in values if name not in coordinates)
         rows = {
             f"{ROW_PREFIX}{name}": _variable(self.group.arrays[f"rows/{name}"])
             for name in self.layout.row_variables.values()
         }
         notes = {name: json.dumps(self.notes[name], sort_keys=True) for name in sorted(self.notes)}
         cube = xr.Dataset(
-            {name: _variable(self.group.arrays[name]) for name in values} | rows | dict(beside),
+            {name: values[name] for name in ordered} | rows | dict(beside),
             xr.Coordinates(coordinates, indexes),
             self.group.attributes | notes,
         )

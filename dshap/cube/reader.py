@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,10 +38,12 @@ ORDER = (
     "prediction",
     "status",
     "base_value",
+    "learning_error",
     "length",
     "token",
 )
 """The order of the variables of an opened cube; other variables follow."""
+LEARNING_ERROR = "standard error of attributions by learning from a part of the rows"
 ROW_PREFIX = "row_"
 """The beginning of a Dataset's variables that are explained columns."""
 
@@ -140,9 +142,10 @@ def _opened(path: Place, opening: Opening, chunks: dict[str, int] | None) -> xr.
     # keys come last, in their given order
     ordered = [*sorted(str(name) for name in cube.coords if name not in keys), *keys]
     cube = cube.drop_vars(ordered).assign_coords({name: cube[name] for name in ordered})
-    cube = cube[in_order([str(name) for name in cube.data_vars])]
     if "instance" not in cube["base_value"].dims:
         cube["base_value"] = cube["base_value"].load()
+    cube = cube.assign(learning_error_in(opening.notes, cube["attribution"].attrs.get("units", "")))
+    cube = cube[in_order([str(name) for name in cube.data_vars])]
     return cube.assign_attrs(
         {name: json.dumps(note, sort_keys=True) for name, note in opening.notes.items()}
     )
@@ -151,6 +154,15 @@ def _opened(path: Place, opening: Opening, chunks: dict[str, int] | None) -> xr.
 def _keys_of(cube: xr.Dataset) -> list[str]:
     """The variables of the key columns of an opened cube, in the order of the key."""
     return str(cube["attribution"].encoding.get("coordinates", "")).split()
+
+
+def learning_error_in(notes: Mapping[str, Any], units: str) -> dict[str, xr.Variable]:
+    """The variable `learning_error` (feature, output) of a cube with these notes, by its name; or none."""
+    if "learning_error" not in notes:
+        return {}
+    errors = np.array(notes["learning_error"]["errors"])
+    about = {"long_name": LEARNING_ERROR, "units": units}
+    return {"learning_error": xr.Variable(("feature", "output"), errors, about)}
 
 
 def in_order(names: Iterable[str]) -> list[str]:

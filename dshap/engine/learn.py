@@ -26,7 +26,9 @@ class Predictions:
     is_kept: bool
 
     def of(self, block: RowBlock) -> FloatArray:
-        """Predictions (good rows, k) of a block."""
+        """Predictions (good rows, k) of a block; its own, where its reader has them."""
+        if block.predictions is not None:
+            return block.predictions
         if not self.is_kept:
             return self.predict(block.good)
         name = self.name_of(block.start)
@@ -255,6 +257,28 @@ def run_once(executor: Executor, one: Pass, reader: RowReader, spans: Sequence[S
     return _only(executor, (one, reader), Reduction("pass", leaves, Call(_finish)))
 
 
+def run_together(
+    executor: Executor, passes: Sequence[Pass], reader: RowReader, spans: Sequence[Span]
+) -> list[Any]:
+    """Run several single passes over the same spans at once; return their results in order."""
+    found = dict[str, Any]()
+
+    def done(reduction: Reduction, result: Any) -> None:
+        found[reduction.name] = result
+
+    names = [f"pass {index}" for index in range(len(passes))]
+    reductions = [
+        Reduction(
+            name,
+            tuple(Call(_leaf_of, (index, *span)) for span in spans),
+            Call(_finish_of, (index,)),
+        )
+        for index, name in enumerate(names)
+    ]
+    executor.run((tuple(passes), reader), reductions, done)
+    return [found[name] for name in names]
+
+
 def learn_from(executor: Executor, one: Pass, reader: RowReader) -> Any:
     """Run a pass over all rows of a table, and return its result.
 
@@ -281,6 +305,15 @@ def _leaf(context: tuple[Pass, RowReader], start: int, stop: int) -> Any:
 
 def _finish(context: tuple[Pass, RowReader], total: Any) -> Any:
     return context[0].finish(total)
+
+
+def _leaf_of(context: tuple[Sequence[Pass], RowReader], index: int, start: int, stop: int) -> Any:
+    passes, reader = context
+    return _partial_of(passes[index], reader, None, start, stop)
+
+
+def _finish_of(context: tuple[Sequence[Pass], RowReader], total: Any, index: int) -> Any:
+    return context[0][index].finish(total)
 
 
 def _call(context: Any, _: None, function: Callable[[Any], Any]) -> Any:

@@ -7,7 +7,14 @@ from dshap.kernels.features import (
     SubsetFeatures,
     checked_embedding,
 )
-from dshap.kernels.nystrom import KeptLandmarks, Nystrom, NystromBasis, pivoted_cholesky
+from dshap.kernels.nystrom import (
+    Expressed,
+    ExpressedLandmarks,
+    KeptLandmarks,
+    Nystrom,
+    NystromBasis,
+    pivoted_cholesky,
+)
 from dshap.kernels.product import ProductKernel
 from dshap.kernels.ridge import ridge_solve
 from dshap.kernels.unbound import (
@@ -27,6 +34,8 @@ __all__ = [
     "Basis",
     "Categorical",
     "Embedding",
+    "Expressed",
+    "ExpressedLandmarks",
     "Fourier",
     "FourierBasis",
     "FourierFeatures",

@@ -351,6 +351,39 @@ def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
 
 
 @dataclass(frozen=True, eq=False)
+class Expressed:
+    """All landmarks as sums of some of them: k(x, z_others) ≈ k(x, z_first) weights."""
+
+    first: NDArray[np.intp]
+    """(p,): positions of the landmarks that express the others, in pivot order."""
+    others: NDArray[np.intp]
+    """(r − p,)"""
+    weights: FloatArray
+    """(p, r − p): the projection in the space of the kernel."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExpressedLandmarks:
+    """Landmarks as sums of few or of more of them."""
+
+    kept: KeptLandmarks
+    """The most landmarks that others are expressed by."""
+    left: NDArray[np.intp]
+    """(r − q,): positions of the other landmarks."""
+    below: FloatArray
+    """(q, r − q): their rows of the Cholesky factor, as columns."""
+
+    def by(self, residual: float) -> Expressed:
+        """All landmarks by those that leave at most this remaining diagonal of the kernel."""
+        factor = self.kept.factor
+        order = self.kept.kept
+        p = int(np.count_nonzero(np.square(np.diagonal(factor)) > residual))
+        rows = np.hstack([factor[p:, :p].T, self.below[:p]])
+        weights = scipy.linalg.solve_triangular(factor[:p, :p], rows, lower=True, trans=1)
+        return Expressed(order[:p], np.concatenate([order[p:], self.left]), weights)
+
+
+@dataclass(frozen=True, eq=False)
 class NystromBasis:
     """Kernel columns of landmarks, and whitened features Φ_S = k_S(x, Z_S) L⁻ᵀ of column subsets S.
 
@@ -391,6 +424,16 @@ class NystromBasis:
     def matrix(self, x: FloatArray) -> FloatArray:
         """The kernel matrix k(x, z) (n, r)."""
         return self.kernel.matrix(x, self.landmarks)
+
+    def expressed(self, columns: BoolArray, least_residual: float) -> ExpressedLandmarks:
+        """The landmarks on these columns (columns,) by some of them, down to a least residual."""
+        gram = self._own[columns].prod(axis=0)
+        kept = pivoted_cholesky(gram, least_residual)
+        left = np.setdiff1d(np.arange(self.size), kept.kept)
+        below = scipy.linalg.solve_triangular(
+            kept.factor, gram[np.ix_(kept.kept, left)], lower=True
+        )
+        return ExpressedLandmarks(kept, left, below)
 
     def subset(self, columns: BoolArray) -> KeptLandmarks:
         """The landmarks that count for the kernel on these columns (columns,); costs r³/3."""

@@ -23,7 +23,8 @@ ONE_PEAK = ("client_peak_bytes", "peak memory", 16)
 def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Describe the accuracy of each explanation in lines of text.
 
-    They give the additivity residual, a pilot's forecast, MSE_v, and MSE_v by coalition size.
+    They give the additivity residual, a pilot's forecast, the error of learning, MSE_v, and MSE_v by
+    coalition size.
     """
     lines = []
     for name, measured in found.items():
@@ -43,6 +44,8 @@ def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 f"{name}: pilot's std_error / range {reached} in its first round; expected "
                 f"{wanted} coalitions a row"
             )
+        if "learning_error" in measured:
+            lines.append(f"{name}: {learning_text(measured['learning_error'])}")
         quality = measured.get("mse_v")
         if quality is None:
             continue
@@ -62,6 +65,15 @@ def carried_text(note: Mapping[str, Any]) -> str:
     if "errors_of_means" in note:
         return f"{text}; errors of means are {note['errors_of_means']}"
     return text
+
+
+def learning_text(note: Mapping[str, Any]) -> str:
+    """The error of attributions by learning from a part of the rows, and of how many it learned."""
+    error = f"{100.0 * note['in_deviations']:.2g} % of a standard deviation of the predictions"
+    return (
+        f"learned from {note['rows']:,} of {note['of']:,} rows; the error of attributions by that is "
+        f"{error} (root mean square)"
+    )
 
 
 def served_text(n_rows: int) -> str:

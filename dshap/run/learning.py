@@ -27,6 +27,14 @@ from dshap.engine import Executor, Plan
 from dshap.engine.explain import BlockWriter, Evaluation
 from dshap.engine.graph import WritePart
 from dshap.engine.learn import Learning, Predictions, learn, on_a_worker, run_pass, sums_of_share
+from dshap.run.enough import (
+    ALL_ROWS,
+    KEPT_SPAN,
+    EnoughRows,
+    LearnedFrom,
+    SomeRows,
+    learning_note,
+)
 from dshap.run.session import Session
 
 SAMPLE_SEED = 0
@@ -46,6 +54,8 @@ class Run:
     """The writer of the cube; None where no rows are explained."""
     keep_rows: bool = False
     """Whether the cube stores the explained columns in their own dtypes."""
+    learned_from: LearnedFrom = ALL_ROWS
+    """The rows of the data that are learned from."""
 
     @property
     def value(self) -> Any:
@@ -78,7 +88,7 @@ class Run:
     def predictions(self) -> Predictions:
         """The predictions of the data, stored where the coalition tiles need them too."""
         states = self.states
-        is_kept = needs_predictions(self.value)
+        is_kept = needs_predictions(self.value) and not self.learned_from.have_predictions
         return Predictions(self.value.model, states.store, states.predictions_name, is_kept)
 
     def evaluation(self, attributor: Attributor) -> Evaluation:
@@ -157,17 +167,34 @@ def learn_states(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any
     """
     run = with_landmarks(session, run)
     _learn_range(session, run)
+    run = with_enough(session, run)
     _learn_base(session, run)
     run, chosen = with_pilots(session, run)
     _learn_tiles(session, run, range(len(run.tile_names)))
+    run.learned_from.drop()
     return run, chosen
+
+
+def with_enough(session: Session, run: Run) -> Run:
+    """The run over as many rows of its data as the attributions need; the run itself over all."""
+    enough = EnoughRows(run.method, run.plan, run.states)
+    decision = enough.decision(session)
+    if decision is None or decision.is_all:
+        return run
+    rows = enough.reader(decision.counts)
+    return replace(
+        run,
+        plan=replace(run.plan, data_rows=rows.n_rows, row_span=KEPT_SPAN),
+        states=replace(run.states, data=rows),
+        learned_from=SomeRows(enough, len(decision.counts)),
+    )
 
 
 def begin_states(session: Session, run: Run) -> None:
     """Learn what comes before the coalition tiles, whose learning processes may then share."""
     run = with_landmarks(session, run)
     _learn_range(session, run)
-    _learn_base(session, run)
+    _learn_base(session, with_enough(session, run))
 
 
 def learn_part(session: Session, run: Run, share: Callable[[int], range]) -> None:
@@ -175,7 +202,7 @@ def learn_part(session: Session, run: Run, share: Callable[[int], range]) -> Non
 
     Where a pilot chooses among coalitions that are not known before, these are the pilot's tiles.
     """
-    run = with_landmarks(session, run)
+    run = with_enough(session, with_landmarks(session, run))
     method, is_chosen = with_stored_choices(run.method, run.states)
     run = replace(run, method=method)
     names = run.tile_names
@@ -197,6 +224,7 @@ def learn_part(session: Session, run: Run, share: Callable[[int], range]) -> Non
     sums = sums_of_share(learning, run.plan.data_spans, share)
     if not sums:
         return
+    run.learned_from.collect(session)
     progress = session.progress
     progress.begin("moments, a share", len(sums), "sums")
     session.executor.run(learning, sums, lambda *_: progress.advance())
@@ -220,7 +248,8 @@ def learned(session: Session, run: Run) -> tuple[Attributor, Facts]:
 def facts_of(session: Session, run: Run, attributor: Attributor) -> Facts:
     """Find the facts that the cube keeps about the attributor of a run, near its states."""
     facts: Facts = on_a_worker(session.executor, run.method.facts, attributor)
-    return facts
+    note = learning_note(run.method.enough, run.states)
+    return replace(facts, notes={**facts.notes, **note})
 
 
 def with_landmarks(session: Session, run: Run) -> Run:
@@ -262,6 +291,7 @@ def _learn_base(session: Session, run: Run) -> None:
     is_there = predictions.are_there(spans) or not wants_predictions
     if states.store.has(states.base_name) and is_there:
         return
+    run.learned_from.collect(session)
     progress = session.progress
     progress.begin("base value", 1, "stages")
     learning = Learning((one,), (states.base_name,), states.store, states.table, predictions)
@@ -297,6 +327,7 @@ def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
     todo = [tile for tile in tiles if names and not store.has(names[tile])]
     if not todo:
         return
+    run.learned_from.collect(session)
     progress = session.progress
     progress.begin("moments", len(tiles), "coalition tiles", len(tiles) - len(todo))
     passes = run.method.passes(run.plan)

@@ -13,7 +13,7 @@ from typing import Any
 from dshap import __version__
 from dshap.core.errors import StoreMismatchError
 
-NUMERICS_VERSION = 22
+NUMERICS_VERSION = 23
 """The version of the numerics: raised when the same options give other numbers, with a line in
 `CHANGES` and a new version of dshap."""
 CHANGES: Mapping[int, str] = {
@@ -39,6 +39,8 @@ CHANGES: Mapping[int, str] = {
     20: "standard errors of values that are means over draws: gaussian, copula, a sampled background",
     21: "mean magnitudes and mean squares of values that are means over draws",
     22: "trees by an engine of dshap's own, in double precision",
+    23: "conditional_regression and kernel_observational learn from as many rows as are enough, and "
+    "kernel_observational folds its values to few landmarks",
 }
 """Version of the numerics -> what it changed; docs/upgrading.md shows them."""
 
@@ -46,6 +48,7 @@ ADDED: Mapping[int, tuple[str, ...]] = {
     20: ("value.sample_of",),
     21: ("value.classes",),
     22: ("value.absent",),
+    23: ("value.enough",),
 }
 """Version of the numerics -> entries of fingerprints that came with it: runs of earlier versions have
 none, whatever they were asked for."""

@@ -24,7 +24,7 @@ from dshap.kernels.ridge import (
     stacked_zeros,
 )
 from dshap.values.base import PredictedValue
-from dshap.values.embedded import SUM_ROWS, EmbeddedValue
+from dshap.values.embedded import ENOUGH, SUM_ROWS, EmbeddedValue
 from dshap.values.subset_table import SubsetTable
 
 PRECISIONS = ("float64", "float32")
@@ -54,7 +54,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     predict : callable
         rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.
     data : array (n, columns), data frame, Dask collection or source
-        The rows that the regressions are fitted on; every row counts.
+        The rows that the regressions are fitted on, or as many of them as are `enough`.
     kernel : Kernel or ProductKernel
         Kernel of the regressions; a length-scale "median" is computed from a sample.  A fitted
         model's `expansion_.kernel` is a good choice.
@@ -66,6 +66,13 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     rank_tolerance : float
         Landmarks that others explain up to this relative residual of the kernel are left out, for
         each coalition separately.
+    enough : float or "all"
+        The largest error of attributions by learning from a part of the rows, in standard deviations
+        of the predictions (root mean square over rows and players).  Rows are read in an order that
+        is spread over the table, and their number doubles from 8,192 until the error that a
+        jackknife over eight parts states is no larger; where that takes more than half of the
+        table, and for tables of fewer than 32,768 rows, all rows are read.  The error is stored as
+        `learning_error`.  "all" reads every row, and states no error.
     players, feature_names, output_names, link, buffer_rows, arrays, scale : see `Marginal`
     precision : {"float64", "float32"}
         Precision of the whitened products and Gram sums of each 512 rows; their total, the solve
@@ -98,6 +105,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         penalty: float | str = "validate",
         rank_tolerance: float = 1e-6,
         *,
+        enough: float | str = ENOUGH,
         players: Mapping[str, Sequence[str | int]] | None = None,
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
@@ -126,7 +134,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             arrays=arrays,
             scale=scale,
         )
-        self._embed(kernel, embedding, rank_tolerance)
+        self._embed(kernel, embedding, rank_tolerance, enough)
 
     def choose(self, sample: FloatArray) -> State:
         """Choose anchors and kernel as in `EmbeddedValue`, and measure the error of float32 sums.

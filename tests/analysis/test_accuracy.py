@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import dshap
+from dshap import report
 from dshap.cli import cli
 from dshap.core.errors import InputError
 from dshap.cube import verify_cube
@@ -97,3 +98,12 @@ def test_a_closed_form_has_no_quality(rows):
     value = LinearGaussian(np.ones(3), 0.0, np.zeros(3), np.eye(3))
     with pytest.raises(InputError, match=r"a closed form has none: .*or leave quality out"):
         dshap.explain(value, rows, quality=rows)
+
+
+def test_the_error_of_learning_is_a_line():
+    note = {"in_deviations": 0.00271, "rows": 65_536, "of": 1_810_580}
+    lines = report.accuracy_lines({"reasons": {"residual": [], "learning_error": note}})
+    assert lines == [
+        "reasons: learned from 65,536 of 1,810,580 rows; the error of attributions by that is 0.27 % "
+        "of a standard deviation of the predictions (root mean square)"
+    ]

@@ -18,7 +18,7 @@ from dshap.core.printing import label, printable
 from dshap.cube import CubeStatus, cube_status, finished_blocks, read_notes, read_run
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.reader import written_at
-from dshap.report.notes import carried_text, served_text
+from dshap.report.notes import carried_text, learning_text, served_text
 from dshap.run.quality import note_text
 
 SHOWN_SPANS = 8
@@ -144,6 +144,8 @@ def _sureness(name: str, path: Place, rankings: Sequence[Ranking]) -> Iterator[s
     yield from _stated(notes.get("closed_form", {}))
     if "base_value" in notes:
         yield from _drawn(notes["base_value"])
+    if "learning_error" in notes:
+        yield f"Learning: {learning_text(notes['learning_error'])}."
     quality = notes.get("mse_v")
     if quality is None:
         yield (

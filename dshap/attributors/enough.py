@@ -1,0 +1,244 @@
+"""How many rows are enough: the rule, and the error of attributions by a jackknife over eight parts."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dshap import designs
+from dshap.core.blocks import EMPTY, FULL, N_ENDS, RowBlock
+from dshap.core.capabilities import LearnsFromData
+from dshap.core.records import BoolArray, FloatArray, Moments, Record, Stacked
+from dshap.core.rows import Positions, chosen_rows
+from dshap.core.spread import SpreadOrder
+from dshap.core.types import Design, Predictor, RowReader
+
+PARTS = 8
+"""The number of parts of the rows, each left out once."""
+FIRST_ROWS = 8_192
+"""The rows that the rule first judges: with fewer, the stated error is too small."""
+LEAST_ROWS = 4 * FIRST_ROWS
+"""A table with fewer rows is read whole: judging costs more than it could save."""
+MOST_SHARE = 0.5
+"""The largest part of a table that is read in the spread order; beyond, all rows are read in theirs."""
+BLOCK_ROWS = 65_536
+"""The most rows of a block of the order that are read and stored together."""
+JUDGED_COALITIONS = 64
+JUDGED_PER_PLAYER = 4
+"""The attributions that are judged are those of `JUDGED_COALITIONS` coalitions, or of so many a player
+where that is more, whatever the design of the run."""
+SLACK = 0.25
+"""Part of a doubling that the forecast of the rows may be short of: an error of 9 % too much."""
+JUDGED_ROWS = 128
+"""The number of rows whose attributions are judged."""
+
+
+@dataclass(frozen=True)
+class Enough:
+    """The rule that decides how many rows of a table a value function learns from.
+
+    The rows are read in the `SpreadOrder`.  After 8,192 rows, and each time that they have doubled,
+    the attributions of some rows are computed from all rows so far and without each eighth of them.
+    The jackknife gives their standard error, √(7/8 Σ_g (φ_(g) − φ)²).  The rule ends where the root
+    mean square of it over rows and players is at most `tolerance` standard deviations of the
+    predictions, for each output.  As the error falls with the root of the number of rows, doublings
+    that cannot be enough are not judged.  Where more than half of the table would be read, all rows
+    are.
+
+    Parameters
+    ----------
+    tolerance : in standard deviations of the predictions
+    """
+
+    tolerance: float
+
+    def more(self, n_rows: int, error: float) -> int:
+        """The next number of rows to judge, where the error (in standard deviations) is too large."""
+        doublings = 2.0 * math.log2(error / self.tolerance)
+        return n_rows * 2 ** max(1, math.ceil(doublings - SLACK))
+
+
+def may_judge(n_rows: int) -> bool:
+    """Whether a table has rows enough for the rule."""
+    return n_rows >= LEAST_ROWS
+
+
+def reason_of(rule: Enough | None, data: RowReader | None) -> tuple[tuple[str, str], ...]:
+    """The line of a plan about a rule on a table; none where there is no rule, or nothing to learn."""
+    if rule is None or data is None:
+        return ()
+    n_rows = data.n_rows
+    if not may_judge(n_rows):
+        why = f"all {n_rows:,} rows are read: judging pays from {LEAST_ROWS:,} rows on"
+    else:
+        why = (
+            f"learns from {FIRST_ROWS:,} rows or as many more as an error of {rule.tolerance:g} "
+            f"standard deviations takes; the stages count all {n_rows:,}"
+        )
+    return (("enough", why),)
+
+
+def blocks_of(n_blocks: int) -> list[tuple[int, int]]:
+    """The first blocks (start, stop) of the spread order.
+
+    They end where the rule may end, and at least each `BLOCK_ROWS`.
+    """
+    blocks: list[tuple[int, int]] = []
+    start = 0
+    for _ in range(n_blocks):
+        stop = start + min(BLOCK_ROWS, max(FIRST_ROWS, start))
+        blocks.append((start, stop))
+        start = stop
+    return blocks
+
+
+def n_blocks_to(n_rows: int) -> int:
+    """The number of blocks of the first `n_rows` rows, which end a block."""
+    n_blocks = 0
+    stop = 0
+    while stop < n_rows:
+        stop += min(BLOCK_ROWS, max(FIRST_ROWS, stop))
+        n_blocks += 1
+    return n_blocks
+
+
+@dataclass(frozen=True)
+class SpreadBlock:
+    """The pass that collects the rows of one block of the spread order, with their predictions.
+
+    The record holds `x` (n, columns) and `prediction` (n, k), in the order, without bad rows.
+    """
+
+    model: Predictor
+    positions: Positions
+    """(rows,): positions in the table, sorted."""
+    places: Positions
+    """(rows,): their places in the order."""
+    wants: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def of(cls, model: Predictor, order: SpreadOrder, start: int, stop: int) -> SpreadBlock:
+        """The rows at the places start..stop of the order."""
+        positions = order.positions(start, stop)
+        at = np.argsort(positions)
+        return cls(model, positions[at], at)
+
+    def reads(self, step: int) -> list[tuple[int, int]]:
+        """The spans (start, stop) that hold the rows, each within `step` rows of the table."""
+        cuts = np.flatnonzero(np.diff(self.positions // step)) + 1
+        return [(int(part[0]), int(part[-1]) + 1) for part in np.split(self.positions, cuts)]
+
+    def partial(self, block: RowBlock) -> Stacked:
+        rows = chosen_rows(block, self.positions).arrays
+        return Stacked({**rows, "prediction": self.model(rows["x"])})
+
+    def finish(self, total: Stacked) -> Record:
+        place = self.places[np.searchsorted(self.positions, total["position"])]
+        in_order = np.argsort(place)
+        return Record({name: total[name][in_order] for name in ("x", "prediction")})
+
+
+@dataclass(frozen=True)
+class JudgedTile:
+    """The pass that gives the values of some rows from all rows so far, and without each part.
+
+    Each block is a part of the rows.  The result holds `values` (1 + parts, n, m, k).
+    """
+
+    value: LearnsFromData
+    masks: BoolArray
+    """(m, d)"""
+    rows: FloatArray
+    """(n, columns): the rows whose values are computed."""
+    wants: ClassVar[tuple[str, ...]] = ()
+
+    def partial(self, block: RowBlock) -> tuple[Moments, ...]:
+        return (self.value.moments(self.masks, block.good, block.predictions),)
+
+    def finish(self, total: tuple[Moments, ...]) -> Record:
+        return Record({"values": np.stack([self._values(each) for each in all_and_without(total)])})
+
+    def _values(self, moments: Moments) -> FloatArray:
+        state = self.value.prepare(self.masks, moments)
+        return self.value.evaluate(state, self.rows)
+
+
+def all_and_without(parts: Sequence[Moments]) -> list[Moments]:
+    """The sum of the moments of all parts, and the sums without each of them."""
+    total = sum(parts[1:], parts[0])
+    return [total, *(_without(total, part) for part in parts)]
+
+
+def _without(total: Moments, part: Moments) -> Moments:
+    return Moments(
+        {name: np.asarray(array - part.arrays[name]) for name, array in total.arrays.items()}
+    )
+
+
+def judged_design(n_players: int) -> Design:
+    """The design of the attributions that are judged."""
+    wanted = max(JUDGED_COALITIONS, JUDGED_PER_PLAYER * n_players)
+    if 2**n_players <= wanted:
+        return designs.exact(n_players)
+    return designs.kernelshap(n_players, wanted)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The attributions of some rows, from all rows so far and without each part of them."""
+
+    value: LearnsFromData
+    design: Design
+    rows: FloatArray
+    """(n, columns): the rows whose attributions are judged."""
+
+    def tiles(self, size: int) -> list[JudgedTile]:
+        """The passes over the parts, of `size` coalitions each."""
+        ends = [*range(N_ENDS, self.design.info.n_coalitions, size), self.design.info.n_coalitions]
+        return [
+            JudgedTile(self.value, self.design.block(start, stop).masks, self.rows)
+            for start, stop in itertools.pairwise(ends)
+        ]
+
+    def errors(self, found: Sequence[Record], predictions: Sequence[FloatArray]) -> FloatArray:
+        """Standard errors (d, k) of attributions, root mean squares over the rows.
+
+        Parameters
+        ----------
+        found : the results of `tiles`
+        predictions : those of each part of the rows (n of the part, k)
+        """
+        values = np.concatenate([each["values"] for each in found], axis=2)
+        phi = np.stack(
+            [self._phi(*each) for each in zip(values, _means(predictions), strict=True)]
+        )  # (1 + parts, n, d, k)
+        n_parts = len(phi) - 1
+        squares = np.square(phi[1:] - phi[0]).sum(axis=0) * (n_parts - 1) / n_parts
+        return np.asarray(np.sqrt(squares.mean(axis=0)))
+
+    def _phi(self, values: FloatArray, base: FloatArray) -> FloatArray:
+        """Attributions (n, d, k') by values (n, m, k) of proper coalitions and E f (k,)."""
+        link = self.value.link
+        prediction = self.value.model(self.rows)
+        ends = np.stack([np.broadcast_to(base, prediction.shape), prediction], axis=1)
+        every = link(np.concatenate([ends, values], axis=1), prediction)
+        score = self.design.block(0, every.shape[1]).score
+        sums = np.einsum("nmk,md->ndk", every, score)
+        return self.design.finish(sums, every[:, EMPTY], every[:, FULL])
+
+
+def _means(parts: Sequence[FloatArray]) -> list[FloatArray]:
+    """The mean (k,) over all parts (n, k), and without each of them."""
+    sums = [Moments({"f": each.sum(axis=0), "n": np.array(float(len(each)))}) for each in parts]
+    return [each["f"] / each["n"] for each in all_and_without(sums)]
+
+
+def in_deviations(errors: FloatArray, deviation: FloatArray) -> float:
+    """The largest over outputs of the root mean square error (d, k), over the deviation (k,)."""
+    rms = np.sqrt(np.mean(np.square(errors), axis=0))
+    return float(np.max(rms / np.where(deviation > 0.0, deviation, np.inf), initial=0.0))
