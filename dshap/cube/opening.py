@@ -20,9 +20,8 @@ from dshap.cube.metadata import block_rows, known_facts
 from dshap.cube.notes import read_notes
 from dshap.cube.packed_documents import CONSOLIDATED
 from dshap.cube.receipts import PACKED
-from dshap.cube.reference_copy import mark_of, notes_of
+from dshap.cube.reference_copy import mark_of
 from dshap.storage.folder import Folder
-from dshap.storage.sealed_files import ReceiptFolder
 from dshap.storage.seals import begun_digest
 
 SMALL = ("base_value", "feature", "feature_other", "output")
@@ -61,13 +60,11 @@ def packed_opening(path: Place) -> Opening | None:
     None where it is not packed, or its root document is not the one that was written.
     """
     folder = Folder(path)
-    notes = notes_of(path)
     asked: tuple[Callable[[], Any], ...] = (
         lambda: folder.get(ROOT),
         lambda: mark_of(path).whole_one(PACKED),
-        notes.folder.versions,
     )
-    root, mark, versions = folder.map(lambda ask: ask(), asked)
+    root, mark = folder.map(lambda ask: ask(), asked)
     if root is None or not mark or mark.get("root") != _digest(root):
         return None
     members = json.loads(root)[CONSOLIDATED]["metadata"]
@@ -75,7 +72,7 @@ def packed_opening(path: Place) -> Opening | None:
     known |= {f"{name}/{ROOT}": json.dumps(member).encode() for name, member in members.items()}
     known |= {name: b64decode(content) for name, content in mark["files"].items()}
     columns = [name.removeprefix(ROWS) for name in members if name.startswith(ROWS)]
-    return Opening(known, _notes(notes, mark["notes"], versions), columns, mark["rows_at_once"])
+    return Opening(known, mark["notes"], columns, mark["rows_at_once"])
 
 
 def keep_opening(path: Place) -> None:
@@ -92,8 +89,6 @@ def _of_packed(path: Place) -> dict[str, Any]:
     rows = block_rows(path)
     block_bytes = 8 * rows * math.prod(facts.shape[1:])
     n_blocks = min(max(READ_AT_ONCE // block_bytes, 1), facts.grid[0] // rows)
-    notes = read_notes(path)
-    versions = notes_of(path).folder.versions()
     return {
         "root": _digest(folder.get(ROOT) or b""),
         "rows_at_once": rows * n_blocks,
@@ -102,25 +97,8 @@ def _of_packed(path: Place) -> dict[str, Any]:
             for name in (f"{each}/c/0" for each in SMALL)
             if (content := folder.get(name)) is not None
         },
-        "notes": {
-            name: [versions[notes_of(path).file(name)], record] for name, record in notes.items()
-        },
+        "notes": read_notes(path),
     }
-
-
-def _notes(
-    folder: ReceiptFolder, kept: Mapping[str, Any], versions: Mapping[str, str]
-) -> dict[str, Any]:
-    """name -> note: as it was kept, or read anew where it was written since."""
-    found = {}
-    for file, version in versions.items():
-        name = file.removesuffix(folder.suffix)
-        known, record = kept.get(name, (None, None))
-        if known != version:
-            record = folder.whole_one(name)
-        if record is not None:
-            found[name] = record
-    return found
 
 
 def _digest(content: bytes) -> str:

@@ -250,7 +250,7 @@ def finish_again(path: Place) -> bool:
     note = {"residual": largest_residual(path).tolist()}
     notes_of(path).put("additivity", note)
     mark_finished(path)
-    if was_packed:
+    if was_packed or is_packed(path):
         pack_cube(path)
     return True
 

@@ -23,6 +23,7 @@ from dshap.cube.carrying import (
 )
 from dshap.cube.layout import CubeLayout
 from dshap.cube.metadata import known_facts
+from dshap.cube.opening import keep_opening
 from dshap.cube.receipts import block_name, is_packed
 from dshap.cube.reference_copy import failures_of, notes_of, receipts_of
 from dshap.cube.shards import Shards, shards_of
@@ -208,6 +209,8 @@ class CubeWriter:
         if not notes.put(name, content) and not notes.holds(name, content):
             notes.remove(name)
             notes.put(name, content)
+        if is_packed(self.path):
+            keep_opening(self.path)
 
     def mark_failed(self, tile: int, start: int, stop: int, reason: str) -> None:
         """Mark a block without attributions as failed in `status`, and keep the reason.

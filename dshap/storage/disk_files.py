@@ -228,11 +228,6 @@ class DiskFiles:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def versions(self) -> dict[str, str]:
-        """Name -> `version` of the files right here."""
-        found = ((name, self.version(name)) for name in self.list())
-        return {name: version for name, version in found if version is not None}
-
     def times(self) -> dict[str, float]:
         """Name -> time at which it was written, of the files right here."""
         found = {}

@@ -165,10 +165,6 @@ class Folder:
         """A text that changes whenever a file is written; None if there is none."""
         return self._files.version(name)
 
-    def versions(self) -> dict[str, str]:
-        """Name -> `version` of the files right here; unfinished and hidden ones are left out."""
-        return self._files.versions()
-
     def times(self) -> dict[str, float]:
         """Name -> time at which it was written, of the files right here, in seconds since 1970.
 

@@ -253,20 +253,13 @@ class ObjectFiles:
         found = self._head(name)
         return None if found is None else str(found["e_tag"])
 
-    def versions(self) -> dict[str, str]:
-        """Name -> ETag of the objects right here."""
-        return {name: str(found["e_tag"]) for name, found in self._objects_here()}
-
     def times(self) -> dict[str, float]:
         """Name -> time at which it was written, of the objects right here."""
-        return {name: found["last_modified"].timestamp() for name, found in self._objects_here()}
-
-    def _objects_here(self) -> Iterator[tuple[str, Any]]:
-        """(name, facts) of the objects right here; hidden ones are left out."""
-        for found in self._listed()["objects"]:
-            name = found["path"].rpartition("/")[2]
-            if not name.startswith("."):
-                yield name, found
+        objects = self._listed()["objects"]
+        named = {each["path"].rpartition("/")[2]: each["last_modified"] for each in objects}
+        return {
+            name: written.timestamp() for name, written in named.items() if not name.startswith(".")
+        }
 
     def _listed(self) -> Any:
         """The objects and the rooms right here."""
