@@ -217,7 +217,8 @@ def repair(path: Place) -> list[Damage]:
     if is_left(new) and unpack_cube(path):  # a block of a packed cube cannot be removed alone
         packed = new
         new = [*_unknown(path), *_reparable(path)]
-        damages += [damage for damage in packed if damage not in new]
+        known = {*map(str, new)}
+        damages += [damage for damage in packed if str(damage) not in known]
     while new:
         damages += new
         restore_files(path, [damage.place for damage in new if damage.is_copied])
