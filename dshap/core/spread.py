@@ -33,6 +33,7 @@ class SpreadOrder:
 
     Examples
     --------
+    >>> from dshap.core.spread import SpreadOrder
     >>> SpreadOrder(10).positions(0, 5)
     array([0, 7, 4, 1, 8])
     """

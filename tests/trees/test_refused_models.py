@@ -158,8 +158,8 @@ def test_a_model_without_trees():
 def test_categories_of_catboost():
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     rows = pandas.DataFrame(X, columns=list("abcd"))
-    rows["town"] = RNG.choice(["Köln", "z", "Ω"], len(rows))
-    model = catboost(cat_features=["town"], one_hot_max_size=1).fit(rows, Y + (rows.town == "z"))
+    rows["town"] = np.random.default_rng(5).choice(["Köln", "z", "Ω"], len(rows))
+    model = catboost(cat_features=["town"], one_hot_max_size=1).fit(rows, Y + 5 * (rows.town == "z"))
     with pytest.raises(InputError, match=r"CatBoost.*use Marginal\("):
         Trees(model)
 
