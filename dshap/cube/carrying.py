@@ -95,9 +95,7 @@ class CarriedRows:
     def _array(self, name: str) -> StoredRows:
         if name not in self._arrays:
             with reading(self.path):
-                array = StoredRows(self.path / name)
-                array.shape  # noqa: B018 (the first access reads the document)
-            self._arrays[name] = array
+                self._arrays[name] = StoredRows.opened(self.path / name)
         return self._arrays[name]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,13 @@ class StoredRows:
 
     place: Place
     """The place of the array."""
+
+    @classmethod
+    def opened(cls, place: Place) -> Self:
+        """The rows of an array whose document is read now, once for all threads."""
+        rows = cls(place)
+        rows.shape  # noqa: B018 (the first access reads the document)
+        return rows
 
     @cached_property
     def _shards(self) -> Shards | None:

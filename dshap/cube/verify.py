@@ -6,7 +6,10 @@ import contextlib
 import json
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from numpy.typing import NDArray
 
 from dshap.core.errors import UncheckableError, UnreachableError
 from dshap.core.late import zarr
@@ -54,7 +57,7 @@ from dshap.cube.reference_copy import (
     states_of,
     whole_copy,
 )
-from dshap.cube.stored_rows import StoredRows
+from dshap.cube.stored_rows import StoredRows, whole_array
 from dshap.cube.value_digests import has_digest
 from dshap.cube.zarr_stores import stored_group
 from dshap.storage.folder import Folder
@@ -442,28 +445,28 @@ def look_at_values(path: Place) -> Look | None:
         return None
     root = stored_group(path)
     run_digest = json.loads(str(root.attrs["dshap_run"]))["digest"]
-    arrays = {name: StoredRows(path / name) for name in _names_along_instance(root)}
-    summaries = {name: StoredRows(path / name) for name in SUMMARIES}
+    arrays = {name: StoredRows.opened(path / name) for name in _names_along_instance(root)}
+    summaries = {name: StoredRows.opened(path / name) for name in SUMMARIES}
     shared = {}
     if "base_value" not in arrays:
-        shared = {"base_value": StoredRows(path / "base_value")}
-        shared["base_value"].shape  # noqa: B018 (the first access reads the document)
+        values = _read(lambda: whole_array(path / "base_value"))
+        shared = {"base_value": lambda: values}
 
     def look(receipt: Mapping[str, Any]) -> tuple[list[str], bool] | None:
         if receipt["fingerprint"] != run_digest:
             return None
         rows = (receipt["start"], receipt["stop"])
         block = receipt["block"]
-        there = {
-            **{name: (array, *rows) for name, array in arrays.items()},
-            **{name: (array, block, block + 1) for name, array in summaries.items()},
-            **{name: (array, 0, array.shape[0]) for name, array in shared.items()},
+        there: dict[str, Callable[[], NDArray[Any] | None]] = {
+            **{name: partial(array.read, *rows) for name, array in arrays.items()},
+            **{name: partial(array.read, block, block + 1) for name, array in summaries.items()},
+            **shared,
         }
         digests = receipt["digests"].items()
         wrong = [
             name
             for name, digest in digests
-            if name not in there or not _is_as_written(*there[name], digest)
+            if name not in there or not _is_as_written(there[name], digest)
         ]
         return [name for name in wrong if name not in shared], any(name in shared for name in wrong)
 
@@ -501,14 +504,20 @@ def _receipts(path: Place, look: Look | None) -> Iterator[Damage]:
         yield Damage("base_value", f"stored values changed (against {n_bases} receipts)", SHARED)
 
 
-def _is_as_written(array: StoredRows, start: int, stop: int, digest: str) -> bool:
-    """Whether the rows `start` to `stop` − 1 of an array can be read, and have this digest."""
+def _is_as_written(read: Callable[[], NDArray[Any] | None], digest: str) -> bool:
+    """Whether values can be read, and have this digest."""
+    values = _read(read)
+    return values is not None and has_digest(values, digest)
+
+
+def _read(read: Callable[[], NDArray[Any] | None]) -> NDArray[Any] | None:
+    """Values that are read; None where they cannot be."""
     try:
-        return has_digest(array.read(start, stop), digest)
+        return read()
     except UnreachableError:
         raise
     except Exception:  # codecs raise many types on a damaged chunk; the caller names it
-        return False
+        return None
 
 
 def _names_along_instance(root: zarr.Group) -> list[str]:
