@@ -10,6 +10,7 @@ from dshap.attributors.closed_form import ClosedForm
 from dshap.attributors.compatibility import not_together, refuse
 from dshap.attributors.linear import Linear
 from dshap.attributors.method import ByLength, Closed, Given, Listed, Method, kind_of_value
+from dshap.attributors.own_rows import OwnRows, is_served
 from dshap.attributors.quadrature import Quadrature
 from dshap.attributors.trees import TreeForm
 from dshap.core.blocks import N_ENDS
@@ -28,6 +29,7 @@ from dshap.designs.by_length import DesignByLength
 from dshap.designs.on_graphs.design import GraphDesign, OfChains
 from dshap.values.interventional import KernelInterventional
 from dshap.values.linear_gaussian import LinearGaussian
+from dshap.values.marginal import Marginal
 from dshap.values.trees import Trees
 
 MAX_COALITIONS = 2_048
@@ -140,8 +142,15 @@ def choose(
     form = form_of(value)
     if form is None:
         limit = max_coalitions or max(MAX_COALITIONS, 4 * len(value.players))
-        return _listed(design, value, limit, max_coalitions, seed, _fallback)
+        return with_own_rows(_listed(design, value, limit, max_coalitions, seed, _fallback))
     return _with_form(form, design, value, max_coalitions, seed)
+
+
+def with_own_rows(listed: Listed) -> Method:
+    """The method, with a background row for each pair of orders where that has less error."""
+    if type(listed.value) is Marginal and is_served(listed):
+        return OwnRows.of(listed)
+    return listed
 
 
 def _with_form(
