@@ -17,7 +17,7 @@ from dshap.attributors.calibration import Calibration, KnownMeans
 from dshap.attributors.failing import Spared, bad_rows, kept_rows
 from dshap.attributors.game import OF_COALITION, Found, Instances, RowsLeft, check_additivity
 from dshap.attributors.learning import BaseAndColumns
-from dshap.attributors.method import Facts, Listed, Method, instance_fields
+from dshap.attributors.method import Facts, Method, instance_fields
 from dshap.attributors.states import States
 from dshap.attributors.tiling import Tiling
 from dshap.attributors.unmet import ranges_of, with_floor
@@ -27,7 +27,7 @@ from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rows import spans
 from dshap.core.types import replaced
 from dshap.designs.coalitions import stream
-from dshap.designs.permutation import LEAST_UNITS, PermutationDesign, replicates_without
+from dshap.designs.permutation import PermutationDesign, replicates_without
 from dshap.values.marginal import Marginal
 
 PAIRING = 0x726F7773
@@ -194,9 +194,7 @@ class OwnRowsAttributor(Instances):
         buffer = pairs.value.model.buffer_rows
         n_rows = max(1, min(self.micro_rows, buffer // pairs.mixes))
         n_pairs = max(1, buffer // (n_rows * pairs.mixes))
-        out = np.zeros(
-            (len(rows), weights.shape[1], pairs.design.n_players, prediction.shape[1])
-        )
+        out = np.zeros((len(rows), weights.shape[1], pairs.design.n_players, prediction.shape[1]))
         for first, last in spans(0, pairs.design.n_units, n_pairs):
             for start, stop in spans(0, len(rows), n_rows):
                 of_pairs = pairs.contributions(
@@ -240,14 +238,13 @@ class OwnRowsAttributor(Instances):
 class OwnRows(Method):
     """A permutation design of a `Marginal` whose pairs of orders have background rows of their own."""
 
-    listed: Listed
-    """The same design against all rows of the background."""
+    listed: Method
+    """The method of the same design against all rows of the background."""
     pairs: PairedRows
 
     @classmethod
-    def of(cls, listed: Listed) -> OwnRows:
-        """The method of a value function with a permutation design, for which `is_served` is True."""
-        design: Any = listed.design
+    def of(cls, listed: Method, design: PermutationDesign) -> OwnRows:
+        """The method of a value function, from that with the same design against all rows."""
         pairs = PairedRows(listed.value, design)
         why = (
             f"{listed.why}; each of {design.n_units:,} pairs of orders has a background row of its "
@@ -295,18 +292,21 @@ class OwnRows(Method):
         )
 
     def with_players(self, n_players: int) -> Self:
-        listed = self.listed.with_players(n_players)
-        design: Any = listed.design
-        return replace(self, listed=listed, pairs=replace(self.pairs, design=design))
+        design: Any = self.pairs.design.with_players(n_players)
+        return replace(
+            self,
+            listed=self.listed.with_players(n_players),
+            pairs=replace(self.pairs, design=design),
+        )
 
     def with_choice(self, choice: State) -> Self:
         return replace(self, pairs=self.pairs.chosen(choice))
 
     def of_noisy_model(self) -> Any:
-        """The same design against all rows of the background."""
+        """The method of the same design against all rows of the background."""
         return self.listed.of_noisy_model()
 
-    def measurable(self) -> Listed:
+    def measurable(self) -> Any:
         return self.listed.measurable()
 
     def base_pass(self, tiling: Tiling) -> BaseAndColumns:
@@ -320,23 +320,3 @@ class OwnRows(Method):
     @staticmethod
     def facts(attributor: Any) -> Facts:
         return Facts(attributor.base_value())
-
-
-def is_served(listed: Listed) -> bool:
-    """Whether the pairs of a design have background rows of their own.
-
-    So it is for more background rows than pairs of a permutation design that has standard errors,
-    where the rows are the whole background, weigh the same, and their mean has no link.
-    """
-    design = listed.design
-    value: Marginal = listed.value
-    return (
-        isinstance(design, PermutationDesign)
-        and design.n_players > 1
-        and design.n_replicates > 1
-        and design.n_units >= LEAST_UNITS
-        and value.link.is_identity
-        and value.data_weights is None
-        and value.draws is None
-        and (value.background is None or len(value.background) > design.n_units)
-    )

@@ -37,6 +37,7 @@ from dshap.run.enough import (
 )
 from dshap.run.session import Session
 
+
 @dataclass(frozen=True)
 class Run:
     """Everything the steps of one run share: method, plan, tables, states, writer."""
