@@ -10,7 +10,7 @@ import dshap
 from dshap.attributors.choice import choose
 from dshap.attributors.method import Listed
 from dshap.attributors.own_rows import OwnRows, PairedRows
-from dshap.core.errors import InputError
+from dshap.core.errors import FailedBlocksError, InputError
 from dshap.designs import permutation
 from dshap.values import Marginal
 
@@ -88,7 +88,7 @@ def test_rows_are_drawn_once_and_dealt_in_turn_where_they_are_few():
     counts = np.unique(few, axis=0, return_counts=True)[1]
     assert sorted(counts) == [8] * 3 + [9] * 4
     with pytest.raises(
-        InputError, match="60 pairs of orders .* none of those drawn is free of NaN"
+        InputError, match=r"60 pairs of orders .* none of those drawn is free of NaN"
     ):
         pairs.choose(table()[:0])
     with pytest.raises(InputError, match="not drawn yet"):
@@ -167,12 +167,19 @@ def test_the_choice(given, n_permutations, is_own):
 
 def test_the_choice_without_standard_errors():
     assert isinstance(choose(permutation(D, 200, n_replicates=0), value(), None), Listed)
-    assert isinstance(choose("permutation", value(), 500), OwnRows)
     assert isinstance(choose("kriging", value(), 20), Listed)
 
 
+def test_the_design_by_name():
+    """Twelve players: 2,048 coalitions are 93 pairs."""
+    x = np.random.default_rng(0).normal(size=(400, 12))
+    wide = Marginal(lambda rows: rows.sum(axis=1), x)
+    assert isinstance(choose("permutation", wide, None), OwnRows)
+    assert isinstance(choose("auto", wide, None), Listed)
+
+
 def test_the_plan_states_the_predictions_of_a_row():
-    method = choose("permutation", value(), 500)
+    method = choose(permutation(D, 124), value(), None)
     assert method.learner.cost(3).predictions == 3 * 62 * 8
     assert "62 pairs of orders has a background row of its own: 496 predictions a row" in method.why
 
@@ -219,7 +226,7 @@ def test_a_background_in_a_file(tmp_path):
     np.testing.assert_array_equal(of_file.std_error, of_memory.std_error)
 
 
-def test_rows_that_fail_are_left_out():
+def test_rows_that_fail_are_left_out(tmp_path):
     rows = table()[ROWS:].copy()
     rows[4, 2] = 1e6
 
@@ -228,7 +235,9 @@ def test_rows_that_fail_are_left_out():
             raise ValueError("too large")
         return model(x)
 
-    cube = explained(100, rows=rows, predict=failing)
+    with pytest.raises(FailedBlocksError, match="1 of 30 rows"):
+        explained(100, rows=rows, predict=failing, store=tmp_path / "store")
+    cube = dshap.open_cube(tmp_path / "store")
     others = np.delete(np.arange(30), 4)
     assert np.isnan(cube.attribution[4]).all()
     whole = explained(100)
@@ -240,7 +249,7 @@ def test_columns_of_players_and_constant_columns():
     background = table()[:ROWS].copy()
     rows[:, 4] = background[:, 4] = 1.5
     of_value = Marginal(model, background, players={"two": [0, 1]})
-    cube = dshap.explain(of_value, rows, design="permutation", max_coalitions=600, progress=False)
+    cube = dshap.explain(of_value, rows, design=permutation(4, 200), progress=False)
     assert (cube.attribution.sel(feature="x4") == 0).all()
     total = cube.attribution.sum("feature") + cube.base_value
     np.testing.assert_allclose(total[:, 0], model(rows), atol=1e-6)
@@ -258,11 +267,11 @@ def test_a_model_that_ignores_all_but_rare_rows():
     cube = dshap.explain(Marginal(rare, background), table()[ROWS:], design=design, progress=False)
     np.testing.assert_allclose(cube.base_value, 1 / ROWS)
     np.testing.assert_allclose(cube.attribution.sum("feature"), -1 / ROWS, atol=1e-9)
-    assert (cube.std_error >= 1 / ROWS).all()
+    assert (cube.std_error >= 0.99 / ROWS).all()
 
 
 def test_a_stochastic_model_and_quality_take_all_rows():
-    method = choose("permutation", value(), 500)
+    method = choose(permutation(D, 124), value(), None)
     assert isinstance(method.of_noisy_model(), Listed)
     assert isinstance(method.measurable(), Listed)
     for ask in ("tol", "interactions"):
