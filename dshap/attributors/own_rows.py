@@ -247,8 +247,8 @@ class OwnRows(Method):
         """The method of a value function, from that with the same design against all rows."""
         pairs = PairedRows(listed.value, design)
         why = (
-            f"{listed.why}; each of {design.n_units:,} pairs of orders has a background row of its "
-            f"own: {design.n_units * pairs.mixes:,} predictions a row"
+            f"{listed.why}, with a background row for each of {design.n_units:,} pairs of orders: "
+            f"{design.n_units * pairs.mixes:,} predictions a row"
         )
         return cls(listed.value, listed, pairs, why=why)
 

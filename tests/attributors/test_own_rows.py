@@ -181,7 +181,9 @@ def test_the_design_by_name():
 def test_the_plan_states_the_predictions_of_a_row():
     method = choose(permutation(D, 124), value(), None)
     assert method.learner.cost(3).predictions == 3 * 62 * 8
-    assert "62 pairs of orders has a background row of its own: 496 predictions a row" in method.why
+    assert method.why == (
+        "given, with a background row for each of 62 pairs of orders: 496 predictions a row"
+    )
 
 
 def test_calls_of_the_model():
@@ -211,6 +213,14 @@ def test_a_row_has_the_same_bits_alone():
     alone = explained(100, rows=table()[ROWS : ROWS + 3], micro_rows=8, dtype="float64")
     assert np.array_equal(together.attribution[:3], alone.attribution)
     assert np.array_equal(together.std_error[:3], alone.std_error)
+
+
+def test_two_workers_give_the_same_bits(client, tmp_path):
+    rows = np.tile(table()[ROWS:], (3, 1))
+    here = explained(100, rows=rows, dtype="float64")
+    there = explained(100, rows=rows, dtype="float64", client=client, store=tmp_path / "store")
+    assert np.array_equal(here.attribution, there.attribution)
+    assert np.array_equal(here.std_error, there.std_error)
 
 
 def test_a_background_in_a_file(tmp_path):
