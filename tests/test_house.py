@@ -29,14 +29,16 @@ from tests.house import circles, importers_of_designs, measured, members
 # compiled code, beside the digests of earlier versions.
 # Nodes were raised by an eightieth, classes by 15, protocols and questions about types by one, when value functions
 # came to learn from as many rows as are enough, and forms were folded to few landmarks.
+# Nodes were raised by a two-hundredth, and classes by three, when pairs of orders got background rows of their own: a
+# method, its attributor, and weights of the drawn rows.
 BOUNDS = {
-    "syntax nodes": 411_500,
+    "syntax nodes": 413_500,
     "syntax nodes in a hundred statements": 717,
     "assignments of several things at once": 4,
     "ternaries": 386,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 820,
+    "classes": 824,
     "protocols": 51,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,

@@ -9,7 +9,16 @@ from dshap import designs
 from dshap.attributors.closed_form import ClosedForm
 from dshap.attributors.compatibility import not_together, refuse
 from dshap.attributors.linear import Linear
-from dshap.attributors.method import ByLength, Closed, Given, Listed, Method, kind_of_value
+from dshap.attributors.method import (
+    ByLength,
+    Closed,
+    Given,
+    Listed,
+    Method,
+    kind_of_design,
+    kind_of_value,
+)
+from dshap.attributors.own_rows import OwnRows
 from dshap.attributors.quadrature import Quadrature
 from dshap.attributors.trees import TreeForm
 from dshap.core.blocks import N_ENDS
@@ -28,6 +37,7 @@ from dshap.designs.by_length import DesignByLength
 from dshap.designs.on_graphs.design import GraphDesign, OfChains
 from dshap.values.interventional import KernelInterventional
 from dshap.values.linear_gaussian import LinearGaussian
+from dshap.values.marginal import Marginal
 from dshap.values.trees import Trees
 
 MAX_COALITIONS = 2_048
@@ -140,8 +150,31 @@ def choose(
     form = form_of(value)
     if form is None:
         limit = max_coalitions or max(MAX_COALITIONS, 4 * len(value.players))
-        return _listed(design, value, limit, max_coalitions, seed, _fallback)
+        return with_own_rows(_listed(design, value, limit, max_coalitions, seed, _fallback))
     return _with_form(form, design, value, max_coalitions, seed)
+
+
+def with_own_rows(listed: Listed) -> Method:
+    """The method; a permutation design of a `Marginal` with a background row for each pair of orders.
+
+    Pairs have rows of their own where the background has more rows than there are pairs.  Fewer than
+    50 pairs have no standard errors, and average over all rows.  So do values after a link, which
+    applies to the mean, and backgrounds that have weights or are a sample of a larger table.
+    """
+    design: Any = listed.design
+    value = listed.value
+    is_served = (
+        type(value) is Marginal
+        and kind_of_design(design) == "permutation"
+        and design.n_players > 1
+        and design.n_replicates > 0
+        and not design.why_no_errors
+        and value.weighs_all_alike
+        and value.has_more_rows(design.n_units)
+    )
+    if is_served:
+        return OwnRows.of(listed, design)
+    return listed
 
 
 def _with_form(

@@ -59,6 +59,15 @@ class BaseValue:
 
 
 @dataclass(frozen=True)
+class BaseAndColumns(BaseValue):
+    """The base value, and the sums of the columns: `columns` (columns,)."""
+
+    def partial(self, block: RowBlock) -> Moments:
+        sums = self._sums(block, {"columns": block.good})
+        return Moments({**super().partial(block).arrays, "columns": sums["columns"]})
+
+
+@dataclass(frozen=True)
 class NoisyBaseValue(BaseValue):
     """The base value of a stochastic model; also sums the deviations of repeated answers."""
 

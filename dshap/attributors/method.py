@@ -81,6 +81,9 @@ INTERACTION_ERRORS = (
 """The measured relative errors of interactions from sampled coalitions, quoted in warnings."""
 DESIGNS = ("exact", "kriging", "kernelshap", "permutation")
 """Kinds of designs without a graph that `compatibility.KINDS` knows."""
+SAMPLE_SEED = 0
+"""The seed of the rows in a sample.  It is part of the numerics, as the landmarks' seed is of their
+options."""
 ROUND_SLACK = 10
 """Pairs of coalitions that the first round has beyond the fewest that give standard errors."""
 
@@ -152,6 +155,11 @@ class Method(ABC):
     def learner(self) -> Any:
         """The object that learns from the data."""
         return self.value
+
+    @property
+    def sample_seed(self) -> int:
+        """The seed of the rows of the data that the learner chooses from, if it does."""
+        return SAMPLE_SEED
 
     @property
     def learns(self) -> bool:
@@ -326,7 +334,7 @@ class Method(ABC):
         return Facts()
 
 
-def _of_instances(states: States, tiling: Tiling, value: Any) -> dict[str, Any]:
+def instance_fields(states: States, tiling: Tiling, value: Any) -> dict[str, Any]:
     """The fields of `Instances`, which every attributor of dshap has."""
     loaded = {} if states.loaded is None else {"cache": states.loaded}
     return loaded | {
@@ -545,7 +553,7 @@ class Listed(Method):
             tiles=tuple(tiling.coalition_spans),
             joined_tiles=tiling.join_tiles,
             range_names=states.range_names if tiling.learns_range else (),
-            **_of_instances(states, tiling, self.value),
+            **instance_fields(states, tiling, self.value),
         )
         return game
 
@@ -701,7 +709,7 @@ class ByLength(Listed):
             joined_tiles=tiling.join_tiles,
             n_replicates=tiling.n_replicates,
             range_names=(states.range_name,) if tiling.learns_range else (),
-            **_of_instances(states, tiling, self.value),
+            **instance_fields(states, tiling, self.value),
         )
 
     @staticmethod
@@ -780,7 +788,7 @@ class Closed(Method):
     def attributor(self, states: States, tiling: Tiling) -> ClosedFormAttributor:
         shared = {
             "state_name": "".join(self.tile_names(states, tiling)),
-            **_of_instances(states, tiling, self.value),
+            **instance_fields(states, tiling, self.value),
         }
         if tiling.interactions:
             return PairedAttributor(form=self.learner, **shared)

@@ -77,6 +77,14 @@ class PermutationDesign(BaseDesign):
         """Number of jackknife groups: at most one for each unit."""
         return min(self.max_replicates, self.n_units)
 
+    @property
+    def orders(self) -> NDArray[np.int64]:
+        """(P, 2, d): the orders of each pair, (P, 1, d) where not antithetic."""
+        orders = stream(self.seed).random((self.n_units, self.n_players)).argsort(axis=1)
+        if self.antithetic:
+            return np.stack([orders, orders[:, ::-1]], axis=1)
+        return orders[:, None]
+
     @cached_property
     def info(self) -> DesignInfo:
         """Counts of the design: a prefix that several orders share is one coalition.
@@ -147,8 +155,13 @@ def replicates_of_orders(sums: FloatArray, groups: FloatArray, n_units: int) -> 
     n_groups = len(groups)
     size = np.bincount(np.arange(n_units) % n_groups, minlength=n_groups) / n_units
     without = (sums - groups) / (1 - size[:, None, None, None])
-    out: FloatArray = sums + np.sqrt(1 - 1 / n_groups) * (without - sums)
-    if sums.shape[1] > 1:
+    return replicates_without(sums, without)
+
+
+def replicates_without(phi: FloatArray, without: FloatArray) -> FloatArray:
+    """Replicates (R, n, d, k) from phi (n, d, k) and phi_(g) (R, n, d, k), without each group."""
+    out: FloatArray = phi + np.sqrt(1 - 1 / len(without)) * (without - phi)
+    if phi.shape[1] > 1:
         out[0] += _unmet(without)
     return out
 
@@ -239,10 +252,7 @@ class _Steps:
 @lru_cache(maxsize=4)
 def _steps(design: PermutationDesign) -> _Steps:
     d = design.n_players
-    n_units = design.n_units
-    orders = stream(design.seed).random((n_units, d)).argsort(axis=1)  # (units, d)
-    if design.antithetic:
-        orders = np.stack([orders, orders[:, ::-1]], axis=1).reshape(-1, d)
+    orders = design.orders.reshape(-1, d)
     bits = [pack(np.array([[False] * d, [True] * d]))]
     for order in orders:
         masks = np.empty((d - 1, d), dtype=bool)

@@ -37,10 +37,6 @@ from dshap.run.enough import (
 )
 from dshap.run.session import Session
 
-SAMPLE_SEED = 0
-"""The seed of the rows in a sample.  It is part of the numerics, as the landmarks' seed is of their
-options."""
-
 
 @dataclass(frozen=True)
 class Run:
@@ -261,7 +257,7 @@ def with_landmarks(session: Session, run: Run) -> Run:
     states = run.states
     size = sample_size(learner)
     if size and not states.store.has(states.landmarks_name):
-        positions = sample_positions(states.table.n_rows, size, SAMPLE_SEED)
+        positions = sample_positions(states.table.n_rows, size, run.method.sample_seed)
         inside = spans_with(positions, run.plan.data_spans)
         found = run_pass(session.executor, Landmarks(learner, positions), states.table, inside)
         states.store.put(states.landmarks_name, found)

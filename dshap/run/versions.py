@@ -13,7 +13,7 @@ from typing import Any
 from dshap import __version__
 from dshap.core.errors import StoreMismatchError
 
-NUMERICS_VERSION = 23
+NUMERICS_VERSION = 24
 """The version of the numerics: raised when the same options give other numbers, with a line in
 `CHANGES` and a new version of dshap."""
 CHANGES: Mapping[int, str] = {
@@ -41,6 +41,8 @@ CHANGES: Mapping[int, str] = {
     22: "trees by an engine of dshap's own, in double precision",
     23: "conditional_regression and kernel_observational learn from as many rows as are enough, and "
     "kernel_observational folds its values to few landmarks",
+    24: "permutation designs with a background of more rows than pairs of orders: each pair has a "
+    "row of its own",
 }
 """Version of the numerics -> what it changed; docs/upgrading.md shows them."""
 
@@ -49,6 +51,7 @@ ADDED: Mapping[int, tuple[str, ...]] = {
     21: ("value.classes",),
     22: ("value.absent",),
     23: ("value.enough",),
+    24: ("value.own_rows", "design.background_rows"),
 }
 """Version of the numerics -> entries of fingerprints that came with it: runs of earlier versions have
 none, whatever they were asked for."""

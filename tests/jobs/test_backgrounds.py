@@ -39,9 +39,16 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def explained(function: str, features: list[str], missing: str = "refuse", **options: Any) -> Any:
-    job = {
-        "job": {"name": "j", "store": "out.zarr", "dtype": "float64"},
+def explained(
+    function: str,
+    features: list[str],
+    missing: str = "refuse",
+    store: str = "out.zarr",
+    job: dict[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    job = (job or {}) | {
+        "job": {"name": "j", "store": store, "dtype": "float64"},
         "source": {
             "kind": "parquet",
             "path": "table.parquet",
@@ -97,3 +104,17 @@ def test_random_rows_are_those_of_before(folder):
     cube = explained("predict", ["a", "b"], selection="random")
     assert note_of(cube) is None
     assert (cube.std_error > 0).all()
+
+
+def test_permutations_draw_a_row_of_all_for_each_pair(folder):
+    """50 pairs of orders, 60 rows: the base value is over all of them, and errors are stated."""
+    frame = pd.read_parquet("table.parquet")
+    design = {"kind": "permutation", "n_permutations": 100, "seed": 1}
+    cube = explained("predict", ["a", "b"], background="all", job={"design": design})
+    np.testing.assert_allclose(cube.base_value, (frame["a"] * frame["b"]).mean())
+    total = cube.attribution.sum("feature") + cube.base_value
+    np.testing.assert_allclose(total[:, 0], frame["a"] * frame["b"], atol=1e-12)
+    exact = explained("predict", ["a", "b"], background="all", store="exact.zarr")
+    errors = np.abs(cube.attribution - exact.attribution)
+    assert (errors <= 2.09 * cube.std_error).mean() >= 0.92
+    assert errors.max() > 0

@@ -159,7 +159,9 @@ def test_categories_of_catboost():
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     rows = pandas.DataFrame(X, columns=list("abcd"))
     rows["town"] = np.random.default_rng(5).choice(["Köln", "z", "Ω"], len(rows))
-    model = catboost(cat_features=["town"], one_hot_max_size=1).fit(rows, Y + 5 * (rows.town == "z"))
+    model = catboost(cat_features=["town"], one_hot_max_size=1).fit(
+        rows, Y + 5 * (rows.town == "z")
+    )
     with pytest.raises(InputError, match=r"CatBoost.*use Marginal\("):
         Trees(model)
 

@@ -1,0 +1,322 @@
+"""Permutation designs with a background row for each pair of orders, in place of a fixed background.
+
+φ is a mean over pairs of an order and its reversal.  Each pair walks from its own row b_p of the
+background to the row x, so that the pairs are independent draws of both orders and rows, and their
+jackknife holds both errors.  A pair costs 2 (d − 1) predictions, however large the background.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from dshap.attributors.calibration import Calibration, KnownMeans
+from dshap.attributors.failing import Spared, bad_rows, kept_rows
+from dshap.attributors.game import OF_COALITION, Found, Instances, RowsLeft, check_additivity
+from dshap.attributors.learning import BaseAndColumns
+from dshap.attributors.method import Facts, Method, instance_fields
+from dshap.attributors.states import States
+from dshap.attributors.tiling import Tiling
+from dshap.attributors.unmet import ranges_of, with_floor
+from dshap.core.blocks import EMPTY, FULL, N_ENDS, Attribution, DesignInfo
+from dshap.core.errors import InputError
+from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.rows import spans
+from dshap.core.types import replaced
+from dshap.designs.coalitions import stream
+from dshap.designs.permutation import PermutationDesign, replicates_without
+from dshap.values.marginal import Marginal
+
+PAIRING = 0x726F7773
+"""Position in the stream of a seed at which the drawn rows are dealt to the pairs."""
+
+
+@dataclass(frozen=True)
+class PairedRows:
+    """A background row for each unit of a permutation design: a pair of orders, or one order."""
+
+    value: Marginal
+    design: PermutationDesign
+    state: State | None = None
+    """`rows` (P, columns) and their `prediction` (P, k); None until they are drawn."""
+
+    @property
+    def sample_size(self) -> int:
+        """The number of rows that are drawn from the background, without replacement."""
+        return self.design.n_units
+
+    def choose(self, sample: FloatArray) -> State:
+        """Deal the sample (n, columns) to the pairs at random; a short one is dealt in turn.
+
+        Raises
+        ------
+        InputError
+            There is no row in the sample.
+        """
+        if not len(sample):
+            raise InputError(
+                f"each of {self.design.n_units:,} pairs of orders takes a background row, and none "
+                "of those drawn is free of NaN and infinity: clean the background"
+            )
+        dealt = stream(self.design.seed, PAIRING).permutation(len(sample))
+        rows = sample[dealt[np.arange(self.design.n_units) % len(sample)]]
+        return State({"rows": rows, "prediction": self.value.model(rows)})
+
+    def chosen(self, choice: State) -> Self:
+        return replace(self, state=choice)
+
+    @property
+    def drawn(self) -> State:
+        """The rows of the pairs; an InputError where they are not drawn yet."""
+        if self.state is None:
+            raise InputError("the rows of the pairs are not drawn yet: call chosen(choose(sample))")
+        return self.state
+
+    @property
+    def kept(self) -> BoolArray:
+        """(1 + R, P): all pairs, then those that are in each jackknife group left out."""
+        pairs = np.arange(self.design.n_units)
+        groups = np.arange(self.design.n_replicates)
+        without = pairs % self.design.n_replicates != groups[:, None]
+        return np.concatenate([np.ones((1, len(pairs)), dtype=bool), without])
+
+    def calibration(self, total: Moments) -> Calibration:
+        """Calibrate the pairs to the means over the whole background, from the sums over it."""
+        means = {name: total[name] / total["count"] for name in ("columns", "prediction")}
+        drawn = self.drawn
+        known = KnownMeans(
+            drawn["rows"], drawn["prediction"], means["columns"], means["prediction"]
+        )
+        return known.calibration(self.kept)
+
+    @property
+    def mixes(self) -> int:
+        """The number of predictions for a row and a pair: proper prefixes of the orders."""
+        orders = self.design.n_permutations // self.design.n_units
+        return orders * (self.design.n_players - 1)
+
+    def contributions(self, rows: FloatArray, prediction: FloatArray, span: slice) -> FloatArray:
+        """Contributions (n, p, d, k) of a span of pairs, each the mean over its orders.
+
+        `prediction` (n, k) is f(x) of the rows (n, columns).
+        """
+        value = self.value
+        drawn = self.drawn
+        rank = self.design.orders[span].argsort(axis=2)  # (p, orders, d): positions of players
+        p, n_orders, d = rank.shape
+        n = len(rows)
+        k = prediction.shape[1]
+        masks = rank[:, :, None] < np.arange(1, d)[:, None]  # (p, orders, d − 1, d)
+        columns = value.players.columns(masks.reshape(-1, d)).reshape(1, p, self.mixes, -1)
+        mixed = np.where(columns, rows[:, None, None], drawn["rows"][span][None, :, None])
+        values = np.empty((n, p, n_orders, d + 1, k))
+        values[:, :, :, 0] = drawn["prediction"][span][None, :, None]
+        values[:, :, :, 1:-1] = value.model(mixed.reshape(-1, rows.shape[1])).reshape(
+            n, p, n_orders, d - 1, k
+        )
+        values[:, :, :, -1] = prediction[:, None, None]
+        steps = np.diff(values, axis=3)  # by position in the order
+        return np.take_along_axis(steps, rank[None, ..., None], axis=3).mean(axis=2)
+
+    def cost(self, n: int = 1) -> Cost:
+        """Bytes of mixed rows, values and model calls; the model's operations are unknown."""
+        model = self.value.model
+        k = self.value.n_outputs
+        design = self.design
+        together = min(model.buffer_rows, n * design.n_units * self.mixes)
+        mixed = max(together, self.mixes) * (10 * model.n_columns + 8 * 4 * k)
+        state = 8 * design.n_units * (model.n_columns + k + k * (1 + design.n_replicates))
+        sums = 8 * n * (1 + design.n_replicates) * design.n_players * k
+        return Cost(
+            state_bytes=0,
+            prepare_bytes=0,
+            task_bytes=mixed + model.predict_bytes(together) + 3 * sums + 2 * state,
+            operations=math.inf,
+            predictions=float(n) * design.n_units * self.mixes,
+        )
+
+    def fingerprint(self) -> dict[str, JSON]:
+        """The value function, and the design that the rows are drawn for."""
+        return {**self.value.fingerprint(), "own_rows": self.design.fingerprint()}
+
+
+@dataclass(kw_only=True)
+class OwnRowsAttributor(Instances):
+    """Sums of contributions of pairs, each against its own background row."""
+
+    pairs: PairedRows
+
+    def attribute(self, rows: FloatArray) -> Attribution:
+        started = self.started(rows)
+        sums, failed = self._sums(started.rows_of(rows))
+        sums = sums[kept_rows(len(sums), failed)]
+        started = started.without(failed)
+        found = self._floored(self._found(sums), started)
+        check_additivity(found.phi, started.ends[:, EMPTY], started.ends[:, FULL])
+        of_left = self.attribution(found, started.prediction, started.ends)
+        return of_left.placed(started.n, started.positions, started.failed)
+
+    @property
+    def calibration(self) -> Calibration:
+        """The weights of the pairs, computed once."""
+        if "calibration" not in self.cache:
+            self.cache["calibration"] = self.pairs.calibration(self._total)
+        found: Calibration = self.cache["calibration"]
+        return found
+
+    @property
+    def _total(self) -> Moments:
+        """The sums over the whole background."""
+        total: Moments = self.store.get(self.base_name, Moments)
+        return total
+
+    def _sums(self, rows: FloatArray) -> tuple[FloatArray, dict[int, str]]:
+        """Weighted contributions (n, 1 + R, d, k) of these rows, and the rows that fail."""
+        design = self.pairs.design
+        shape = (1 + design.n_replicates, design.n_players, self.n_outputs)
+        sums = np.zeros((len(rows), *shape))
+        spared = Spared(rows)
+        for micro in self.micro_blocks(rows):
+            sums[micro] = spared(self._weighted, micro, shape)
+        return sums, {**bad_rows(sums, OF_COALITION), **spared.failed}
+
+    def _weighted(self, rows: FloatArray) -> FloatArray:
+        """Weighted contributions (n, 1 + R, d, k), in blocks of rows and pairs.
+
+        The sizes follow from the plan, so that sums have the same bits wherever they are computed.
+        """
+        pairs = self.pairs
+        weights = self.calibration.weights
+        prediction = self.value.model(rows)
+        buffer = pairs.value.model.buffer_rows
+        n_rows = max(1, min(self.micro_rows, buffer // pairs.mixes))
+        n_pairs = max(1, buffer // (n_rows * pairs.mixes))
+        out = np.zeros((len(rows), weights.shape[1], pairs.design.n_players, prediction.shape[1]))
+        for first, last in spans(0, pairs.design.n_units, n_pairs):
+            for start, stop in spans(0, len(rows), n_rows):
+                of_pairs = pairs.contributions(
+                    rows[start:stop], prediction[start:stop], slice(first, last)
+                )
+                for output, weight in enumerate(weights):
+                    out[start:stop, ..., output] += weight[:, first:last] @ of_pairs[..., output]
+        return out
+
+    def _found(self, sums: FloatArray) -> Found:
+        """Attributions and replicates from the weighted contributions (n, 1 + R, d, k).
+
+        A mean that the weights did not reach is shared by all players, and added to their errors.
+        """
+        rest = self.calibration.rest  # (1 + R, k)
+        d = sums.shape[2]
+        shared = np.moveaxis(sums + rest[:, None] / d, 1, 0)
+        replicates = replicates_without(shared[0], shared[1:])
+        replicates[0] += np.abs(rest[0])
+        return Found(shared[0], replicates)
+
+    def _floored(self, found: Found, started: RowsLeft) -> Found:
+        """Apply the error floor of rows whose values have not varied: see `with_floor`."""
+        known = self._total
+        assert found.replicates is not None
+        ranges = ranges_of(
+            self.value.link,
+            known["least"],
+            known["largest"],
+            self.base(),
+            started.prediction,
+            started.ends,
+        )
+        unmet = self.pairs.design.info.unmet
+        return replace(
+            found, replicates=with_floor(found.phi, found.replicates, started.ends, ranges, unmet)
+        )
+
+
+@dataclass(frozen=True)
+class OwnRows(Method):
+    """A permutation design of a `Marginal` whose pairs of orders have background rows of their own."""
+
+    listed: Method
+    """The method of the same design against all rows of the background."""
+    pairs: PairedRows
+
+    @classmethod
+    def of(cls, listed: Method, design: PermutationDesign) -> OwnRows:
+        """The method of a value function, from that with the same design against all rows."""
+        pairs = PairedRows(listed.value, design)
+        why = (
+            f"{listed.why}, with a background row for each of {design.n_units:,} pairs of orders: "
+            f"{design.n_units * pairs.mixes:,} predictions a row"
+        )
+        return cls(listed.value, listed, pairs, why=why)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return self.listed.kinds
+
+    @property
+    def called(self) -> str:
+        return self.listed.called
+
+    @property
+    def info(self) -> DesignInfo:
+        return replace(self.pairs.design.info, n_coalitions=N_ENDS)
+
+    @property
+    def why_errors(self) -> str:
+        return "holds the error of the background rows that the pairs of orders drew"
+
+    @property
+    def learner(self) -> PairedRows:
+        return self.pairs
+
+    @property
+    def sample_seed(self) -> int:
+        return self.pairs.design.seed
+
+    @property
+    def is_base_by_row(self) -> bool:
+        return False
+
+    def fingerprint(self) -> dict[str, JSON]:
+        return {**self.pairs.design.fingerprint(), "background_rows": "own"}
+
+    def with_value(self, value: Any) -> Self:
+        return replace(
+            self,
+            value=value,
+            listed=self.listed.with_value(value),
+            pairs=replace(self.pairs, value=value),
+        )
+
+    def with_players(self, n_players: int) -> Self:
+        design: Any = self.pairs.design.with_players(n_players)
+        return replace(
+            self,
+            listed=self.listed.with_players(n_players),
+            pairs=replace(self.pairs, design=design),
+        )
+
+    def with_choice(self, choice: State) -> Self:
+        return replace(self, pairs=self.pairs.chosen(choice))
+
+    def of_noisy_model(self) -> Any:
+        """The method of the same design against all rows of the background."""
+        return self.listed.of_noisy_model()
+
+    def measurable(self) -> Any:
+        return self.listed.measurable()
+
+    def base_pass(self, tiling: Tiling) -> BaseAndColumns:
+        return BaseAndColumns(None)
+
+    def attributor(self, states: States, tiling: Tiling) -> OwnRowsAttributor:
+        value = replaced(self.value, data=None, background=None)
+        pairs = replace(self.pairs, value=value)
+        return OwnRowsAttributor(pairs=pairs, **instance_fields(states, tiling, value))
+
+    @staticmethod
+    def facts(attributor: Any) -> Facts:
+        return Facts(attributor.base_value())

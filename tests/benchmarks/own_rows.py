@@ -1,0 +1,245 @@
+"""Calls of a model at equal error: own background rows for each pair of orders, and shap's permutation.
+
+Four models of 20 columns, and a background of 100,000 rows.  Truth is the attribution over all rows of
+the background: exact for trees, and of 8,000 pairs for the others (an error of 0.6 %).  dshap explains
+with `permutation`, whose pairs of orders have background rows of their own.  shap's
+`PermutationExplainer` has a fixed background of some hundred random rows, all in each permutation; its
+best number of background rows and permutations counts.  The error is the root mean square over rows
+and columns, relative to that of the attributions.  A call is one row that the model predicts, counted
+for each explained row; for dshap without the one pass over the background.
+
+Usage: python -m tests.benchmarks.own_rows [--tiny] [--models trees network] [--seeds 5] [--json OUT]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dshap
+from dshap.core.records import FloatArray
+from dshap.designs import permutation
+from tests.benchmarks.peers import write_json
+
+COLUMNS = 20
+FITTED_ROWS = 20_000
+PAIRS = (50, 100, 164, 400)
+"""Pairs of orders of dshap."""
+PEERS = ((50, 1), (100, 1), (100, 4), (100, 10), (400, 1), (400, 4), (1_600, 1), (1_600, 2))
+"""(background rows, permutations) of shap; 100 rows are what its masker takes of a larger table."""
+TRUTH_PAIRS = 8_000
+
+
+@dataclass
+class Counted:
+    """A predict function that counts the rows that it is called with."""
+
+    predict: Callable[[FloatArray], FloatArray]
+    n_rows: int = 0
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        self.n_rows += len(rows)
+        return np.asarray(self.predict(np.asarray(rows)), dtype=float)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The error of one setting, the mean over seeds."""
+
+    model: str
+    program: str
+    setting: str
+    calls: float
+    error: float
+    coverage: float
+    """Share of attributions within 2.09 standard errors; NaN where none are stated."""
+
+
+def table(n: int) -> tuple[FloatArray, FloatArray]:
+    """Correlated normal columns (n, 20), and a target with interactions."""
+    rng = np.random.default_rng(0)
+    mixing = 0.6 * rng.normal(size=(COLUMNS, COLUMNS)) / np.sqrt(COLUMNS) + np.eye(COLUMNS)
+    x = rng.normal(size=(n, COLUMNS)) @ mixing.T
+    y = (
+        np.sin(x[:, 0]) * x[:, 1]
+        + np.abs(x[:, 2]) * x[:, 3]
+        + x[:, 4]
+        + np.exp(-(x[:, 5] ** 2)) * x[:, 6]
+        + 0.3 * x[:, 7:14].sum(axis=1)
+        + 2.0 * ((x[:, 14] > 0) & (x[:, 15] > 0))
+    )
+    return x, y
+
+
+def boosted(x: FloatArray, y: FloatArray) -> Any:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return HistGradientBoostingRegressor(max_iter=100, max_depth=5, random_state=0).fit(x, y)
+
+
+def forest(x: FloatArray, y: FloatArray) -> Any:
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    return ExtraTreesRegressor(20, max_depth=9, random_state=0).fit(x, y)
+
+
+def network(x: FloatArray, y: FloatArray) -> Any:
+    from sklearn.neural_network import MLPRegressor
+
+    return MLPRegressor(hidden_layer_sizes=(32, 32), max_iter=40, random_state=0).fit(x, y)
+
+
+def kernel(x: FloatArray, y: FloatArray) -> Any:
+    from sklearn.svm import SVR
+
+    return SVR(C=3.0, epsilon=0.3).fit(x[:500], y[:500])
+
+
+MODELS: Mapping[str, Callable[[FloatArray, FloatArray], Any]] = {
+    "trees": boosted,
+    "forest": forest,
+    "network": network,
+    "kernel": kernel,
+}
+BY_TREES = ("trees", "forest")
+
+
+def truth_of(name: str, model: Any, background: FloatArray, rows: FloatArray) -> FloatArray:
+    """Attributions (n, d) over all rows of the background."""
+    if name in BY_TREES:
+        value: Any = dshap.values.Trees(model, background)
+        design: Any = "auto"
+    else:
+        value = dshap.values.Marginal(model.predict, background)
+        n_pairs = min(TRUTH_PAIRS, len(background) - 1)
+        design = permutation(COLUMNS, 2 * n_pairs, seed=12_345)
+    cube = dshap.explain(value, rows, design=design, dtype="float64", progress=False)
+    return np.asarray(cube.attribution.values[..., 0])
+
+
+def error_of(phi: FloatArray, truth: FloatArray) -> float:
+    return float(np.sqrt(np.square(phi - truth).mean() / np.square(truth).mean()))
+
+
+def by_dshap(
+    predict: Callable[[FloatArray], FloatArray],
+    background: FloatArray,
+    rows: FloatArray,
+    truth: FloatArray,
+    n_pairs: int,
+    seed: int,
+) -> tuple[float, float, float]:
+    """Calls a row, error and coverage of own rows for each pair."""
+    value = dshap.values.Marginal(predict, background)
+    design = permutation(COLUMNS, 2 * n_pairs, seed=seed)
+    cube = dshap.explain(value, rows, design=design, progress=False)
+    phi = cube.attribution.values[..., 0]
+    is_held = np.abs(phi - truth) <= 2.09 * cube.std_error.values[..., 0]
+    return 2.0 * n_pairs * (COLUMNS - 1), error_of(phi, truth), float(is_held.mean())
+
+
+def by_shap(
+    predict: Callable[[FloatArray], FloatArray],
+    background: FloatArray,
+    rows: FloatArray,
+    truth: FloatArray,
+    setting: tuple[int, int],
+    seed: int,
+) -> tuple[float, float, float]:
+    """Calls a row and error of shap's permutation explainer, whose errors are not stated."""
+    import shap
+
+    n_rows, n_permutations = setting
+    counted = Counted(predict)
+    chosen = np.random.default_rng(seed).choice(len(background), n_rows, replace=False)
+    masker = shap.maskers.Independent(background[chosen], max_samples=n_rows)
+    explainer = shap.explainers.Permutation(counted, masker, seed=seed)
+    found = explainer(rows, max_evals=n_permutations * (2 * COLUMNS + 1), silent=True)
+    return counted.n_rows / len(rows), error_of(found.values, truth), float("nan")
+
+
+def measured(
+    name: str, background: FloatArray, rows: FloatArray, y: FloatArray, seeds: int, is_tiny: bool
+) -> list[Result]:
+    """The results of both programs for one model."""
+    n_fitted = min(FITTED_ROWS, len(background))
+    model = MODELS[name](background[:n_fitted], y[:n_fitted])
+    truth = truth_of(name, model, background, rows)
+    settings: list[tuple[str, Any, Any]] = [("dshap", by_dshap, p) for p in PAIRS]
+    settings += [("shap", by_shap, each) for each in PEERS]
+    if is_tiny:
+        settings = [settings[0], settings[len(PAIRS)]]
+    found = []
+    for program, run, setting in settings:
+        try:
+            each = [
+                run(model.predict, background, rows, truth, setting, seed) for seed in range(seeds)
+            ]
+        except ImportError as error:
+            print(f"{program} is left out: {error}")
+            continue
+        calls, error, coverage = np.mean(each, axis=0).tolist()
+        found.append(Result(name, program, str(setting), calls, error, coverage))
+        print(f"{name:8} {program:6} {setting!s:12} {calls:10,.0f} calls  error {error:.3f}  "
+              f"intervals {coverage:.3f}", flush=True)  # fmt: skip
+    return found
+
+
+def calls_at(error: float, results: list[Result]) -> float:
+    """Calls that the best settings take for an error, by interpolation of logarithms.
+
+    Beyond the smallest error that was reached, the calls of that setting: a lower bound.
+    """
+    best: list[Result] = []
+    for each in sorted(results, key=lambda result: result.calls):
+        if not best or each.error < best[-1].error:
+            best.append(each)
+    errors = np.log([each.error for each in reversed(best)])
+    calls = np.log([each.calls for each in reversed(best)])
+    return float(np.exp(np.interp(np.log(error), errors, calls)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    n_background = 2_000 if given.tiny else 100_000
+    n_rows = 4 if given.tiny else 16
+    x, y = table(n_background + n_rows)
+    results = []
+    for name in ["network"] if given.tiny else given.models:
+        started = time.perf_counter()
+        found = measured(
+            name,
+            x[:n_background],
+            x[n_background:],
+            y,
+            1 if given.tiny else given.seeds,
+            given.tiny,
+        )
+        results += found
+        peers = [each for each in found if each.program == "shap"]
+        for own in found:
+            if own.program != "dshap" or not peers:
+                continue
+            needed = calls_at(own.error, peers)
+            is_reached = min(each.error for each in peers) <= own.error
+            print(f"{name:8} error {own.error:.3f}: shap's calls / dshap's "
+                  f"{'' if is_reached else 'more than '}{needed / own.calls:.1f}")  # fmt: skip
+        print(f"{name:8} {time.perf_counter() - started:.0f} s")
+    write_json(given.json, {"results": [asdict(each) for each in results]})
+
+
+if __name__ == "__main__":
+    main()
