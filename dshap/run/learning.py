@@ -166,7 +166,7 @@ def learn_states(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any
     run = with_enough(session, run)
     _learn_base(session, run)
     run, chosen = with_pilots(session, run)
-    _learn_tiles(session, run, range(len(run.tile_names)))
+    learn_tiles(session, run, range(len(run.tile_names)))
     run.learned_from.drop()
     return run, chosen
 
@@ -313,7 +313,7 @@ def _learn_range(session: Session, run: Run) -> None:
     progress.end()
 
 
-def _learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
+def learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
     """Learn the states of these coalition tiles.
 
     Stored predictions of the data are deleted once no tile needs them.
@@ -349,7 +349,7 @@ def with_pilots(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any]
     while True:
         pilot = run.method.pilot(run.states, run.plan)
         started = time.monotonic()
-        _learn_tiles(session, run, first_tiles(run.plan.coalition_spans, pilot.n_coalitions))
+        learn_tiles(session, run, first_tiles(run.plan.coalition_spans, pilot.n_coalitions))
         is_new = not store.has(run.pilot_name)
         if is_new:
             progress.begin("pilot", 1, "stages")

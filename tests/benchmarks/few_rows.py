@@ -97,13 +97,13 @@ def noting(seconds: list[float]) -> Iterator[None]:
 
         return call
 
-    own = ClosedFormAttributor.attribute, learning._learn_tiles
+    own = ClosedFormAttributor.attribute, learning.learn_tiles
     ClosedFormAttributor.attribute = noted(own[0])  # type: ignore[method-assign]
-    learning._learn_tiles = noted(own[1])
+    learning.learn_tiles = noted(own[1])
     try:
         yield
     finally:
-        ClosedFormAttributor.attribute, learning._learn_tiles = own  # type: ignore[method-assign]
+        ClosedFormAttributor.attribute, learning.learn_tiles = own  # type: ignore[method-assign]
 
 
 def beside_trees(value: Any, X: FloatArray, repeats: int) -> str:

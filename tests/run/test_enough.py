@@ -90,15 +90,15 @@ def test_no_row_stays_in_the_store(table, tmp_path):
 def test_a_run_that_was_killed_goes_on_with_the_same_bits(table, tmp_path, monkeypatch):
     value = regression(table, 0.05)
     whole = dshap.explain(value, table[:50], store=tmp_path / "whole.zarr")
-    real = learning._learn_tiles
+    real = learning.learn_tiles
 
     def killed(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(learning, "_learn_tiles", killed)
+    monkeypatch.setattr(learning, "learn_tiles", killed)
     with pytest.raises(KeyboardInterrupt):
         dshap.explain(value, table[:50], store=tmp_path / "killed.zarr")
-    monkeypatch.setattr(learning, "_learn_tiles", real)
+    monkeypatch.setattr(learning, "learn_tiles", real)
     folder = tmp_path / "killed.zarr" / "state"
     assert [path for path in folder.iterdir() if path.name.startswith("rows-")]
     cube = dshap.explain(value, table[:50], store=tmp_path / "killed.zarr")
