@@ -91,7 +91,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
     features.  Where the model has one output and its landmarks are the embedding's, the value is a
     quadratic form of k_S(x, z), whose matrix is folded to a triangle: q·r − q²/2.  If it was learned
     from 30,000 rows or more, landmarks that p others express are folded into these: q·p − q²/2.  p
-    is the least number with which 512 rows of the data have an error of at most 4e-4 standard
+    is the least number with which 2,048 rows of the data have an error of at most 1e-4 standard
     deviations of the prediction (root mean square); all r are used where no p has.  Nothing n×n is
     formed.
     """
