@@ -22,7 +22,7 @@ from dshap.cube.packed_documents import CONSOLIDATED
 from dshap.cube.receipts import PACKED
 from dshap.cube.reference_copy import mark_of
 from dshap.storage.folder import Folder
-from dshap.storage.seals import begun_digest
+from dshap.storage.seals import digest_of_content
 
 SMALL = ("base_value", "feature", "feature_other", "output")
 """The arrays that every opening reads."""
@@ -65,7 +65,7 @@ def packed_opening(path: Place) -> Opening | None:
         lambda: mark_of(path).whole_one(PACKED),
     )
     root, mark = folder.map(lambda ask: ask(), asked)
-    if root is None or not mark or mark.get("root") != _digest(root):
+    if root is None or not mark or mark.get("root") != digest_of_content(root):
         return None
     members = json.loads(root)[CONSOLIDATED]["metadata"]
     known = {ROOT: root}
@@ -90,7 +90,7 @@ def _of_packed(path: Place) -> dict[str, Any]:
     block_bytes = 8 * rows * math.prod(facts.shape[1:])
     n_blocks = min(max(READ_AT_ONCE // block_bytes, 1), facts.grid[0] // rows)
     return {
-        "root": _digest(folder.get(ROOT) or b""),
+        "root": digest_of_content(folder.get(ROOT) or b""),
         "rows_at_once": rows * n_blocks,
         "files": {
             name: b64encode(content).decode()
@@ -99,9 +99,3 @@ def _of_packed(path: Place) -> dict[str, Any]:
         },
         "notes": read_notes(path),
     }
-
-
-def _digest(content: bytes) -> str:
-    digest = begun_digest()
-    digest.update(content)
-    return digest.hexdigest()

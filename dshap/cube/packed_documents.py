@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dshap.cube.creation import ROOT
-from dshap.cube.shards import LITTLE, separator_of
+from dshap.cube.shards import INDEX_AT_END, separator_of
 
 BLOCKS_OF_PACK = 512
 """The blocks of a file of a packed cube, or all where there are fewer."""
@@ -23,11 +23,6 @@ GROWING = "."
 IN_PACKS = "/"
 """The separator in the names of files that hold many blocks."""
 CONSOLIDATED = "consolidated_metadata"
-INDEX = {
-    "index_codecs": [LITTLE, {"name": "crc32c"}],
-    "index_location": "end",
-}
-"""The entries about the index of a file in the document of a sharded array."""
 
 
 def n_blocks_in(documents: Mapping[str, bytes]) -> int:
@@ -113,7 +108,7 @@ def _packed(content: bytes, n_blocks: int) -> bytes:
     document = json.loads(content)
     grid = document["chunk_grid"]["configuration"]
     if not _is_sharded(document):
-        inside = {"chunk_shape": grid["chunk_shape"], "codecs": document["codecs"], **INDEX}
+        inside = {"chunk_shape": grid["chunk_shape"], "codecs": document["codecs"], **INDEX_AT_END}
         document["codecs"] = [{"name": "sharding_indexed", "configuration": inside}]
     first, *rest = grid["chunk_shape"]
     grid["chunk_shape"] = [n_blocks * first, *rest]

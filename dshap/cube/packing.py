@@ -15,7 +15,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dshap.core.errors import DamagedError
 from dshap.core.places import Place
 from dshap.core.rows import spans
 from dshap.cube.creation import CONTAINER, ROOT
@@ -44,7 +43,7 @@ from dshap.cube.reference_copy import (
     receipts_of,
     whole_copy,
 )
-from dshap.cube.shards import Shards, index_of, shards_by
+from dshap.cube.shards import Shards, index_of, known_shards
 from dshap.cube.writer import keep_files, lost_files
 from dshap.storage.folder import Folder
 
@@ -135,7 +134,7 @@ class _Forms:
         for name in arrays_in(self.plain):
             file = f"{name}/{ROOT}"
             folder = Folder(self.path / name)
-            yield name, _known(folder, self.plain[file]), _known(folder, packed[file])
+            yield name, known_shards(folder, self.plain[file]), known_shards(folder, packed[file])
 
     def pack(self, span: tuple[int, int]) -> None:
         """Write the packed files of these blocks, and their receipts."""
@@ -254,16 +253,6 @@ def _documents(store: Folder, room: str) -> Iterator[tuple[str, bytes]]:
     if json.loads(content)["node_type"] == "group":
         for name in Folder(store.path / room).list():
             yield from _documents(store, f"{room}{name}/")
-
-
-def _known(folder: Folder, document: bytes) -> Shards:
-    """The files of an array with this document."""
-    found = shards_by(folder, document)
-    if found is None:
-        raise DamagedError(
-            f"{folder.path} is not an array as dshap creates it: dshap verify says more"
-        )
-    return found
 
 
 def _pack_name(span: tuple[int, int]) -> str:

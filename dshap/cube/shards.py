@@ -17,7 +17,7 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.errors import MovedFilesError
+from dshap.core.errors import DamagedError, MovedFilesError
 from dshap.core.places import Place
 from dshap.storage.folder import Folder
 
@@ -32,8 +32,9 @@ LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 FIRST = (LITTLE, {"name": "bytes"}, {"name": "vlen-utf8", "configuration": {}})
 """The codecs of numbers, of single bytes and of text."""
 TYPES = {"string": "O"}
-WHOLE_FILES = {"index_codecs": [LITTLE, {"name": "crc32c"}], "index_location": "end"}
-"""The index that an array without shards is given, so that one check serves both."""
+INDEX_AT_END = {"index_codecs": [LITTLE, {"name": "crc32c"}], "index_location": "end"}
+"""The entries about the index of a file; an array without shards is given them too, so that one check
+serves both."""
 SEPARATORS = ("/", ".")
 """Between the numbers in the name of a file: stores of earlier versions have a folder for each."""
 
@@ -291,7 +292,7 @@ def shards_by(folder: Folder, content: bytes) -> Shards | None:
         if is_sharded:
             inside = document["codecs"][0]["configuration"]
         else:
-            inside = {**WHOLE_FILES, "chunk_shape": shard, "codecs": document["codecs"]}
+            inside = {**INDEX_AT_END, "chunk_shape": shard, "codecs": document["codecs"]}
         chunk = tuple(inside["chunk_shape"])
     except (KeyError, TypeError, ValueError):
         return None
@@ -309,6 +310,22 @@ def shards_by(folder: Folder, content: bytes) -> Shards | None:
         is_sharded,
         separator_of(document),
     )
+
+
+def known_shards(folder: Folder, content: bytes) -> Shards:
+    """The shards of an array in this folder with this document.
+
+    Raises
+    ------
+    DamagedError
+        It is no array as this program creates one.
+    """
+    found = shards_by(folder, content)
+    if found is None:
+        raise DamagedError(
+            f"{folder.path} is not an array as dshap creates it: dshap verify says more"
+        )
+    return found
 
 
 def separator_of(document: Mapping[str, Any]) -> str:

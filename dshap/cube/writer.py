@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.blocks import Attribution, RowBlock, Status
-from dshap.core.errors import DamagedError, DshapError, InputError
+from dshap.core.errors import DshapError, InputError
 from dshap.core.places import Place, place_of
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.arrays import read_run
@@ -26,7 +26,7 @@ from dshap.cube.metadata import known_facts
 from dshap.cube.opening import keep_opening
 from dshap.cube.receipts import block_name, is_packed
 from dshap.cube.reference_copy import failures_of, notes_of, receipts_of
-from dshap.cube.shards import Shards, shards_of
+from dshap.cube.shards import Shards, known_shards
 from dshap.cube.stored_rows import whole_array
 from dshap.cube.value_digests import block_digests
 from dshap.storage.folder import Folder
@@ -318,17 +318,13 @@ class CubeWriter:
 
     def _shards(self, name: str) -> Shards:
         """The files of an array, whose document is read once."""
+        if not self._arrays and is_packed(self.path):
+            raise DshapError(
+                f"{self.path} is packed: dshap run, or dshap run --only learn, unpacks it first"
+            )
         if name not in self._arrays:
-            found = shards_of(self.path / name)
-            if found is None:
-                raise DamagedError(
-                    f"{self.path / name} is not an array as dshap creates it: dshap verify says more"
-                )
-            if is_packed(self.path):
-                raise DshapError(
-                    f"{self.path} is packed: dshap run, or dshap run --only learn, unpacks it first"
-                )
-            self._arrays[name] = found
+            folder = Folder(self.path / name)
+            self._arrays[name] = known_shards(folder, folder.get("zarr.json") or b"{}")
         return self._arrays[name]
 
 
