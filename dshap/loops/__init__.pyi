@@ -1,5 +1,6 @@
 from dshap.loops.elementary import elementary_products, others_sums
 from dshap.loops.exponents import add_exponents
+from dshap.loops.form_sums import Forms, form_sums
 from dshap.loops.lattice import Lattice, squares_of_sums
 from dshap.loops.masking import Calls, Masks, Parts, mixed_bytes, mixed_values
 from dshap.loops.member_sums import MemberSums, Terms, member_weights, subset_sum_bytes, subset_sums
@@ -42,6 +43,7 @@ __all__ = [
     "Calls",
     "Coalitions",
     "FACTORIALS",
+    "Forms",
     "Groups",
     "Lattice",
     "Masks",
@@ -64,6 +66,7 @@ __all__ = [
     "exact_nodes",
     "fill_groups",
     "fill_tables",
+    "form_sums",
     "fourier_game_values",
     "hash_rows",
     "hash_texts",

@@ -17,7 +17,7 @@ PRODUCT_GROUP = 4
 
 
 @njit(nogil=True, cache=True)
-def _fill_wide(factors, bounds, lattice):
+def fill_wide(factors, bounds, lattice):
     """lattice (groups, entries, r, n): products of all subsets of each group."""
     _, r, n = factors.shape
     for group in range(lattice.shape[0]):
@@ -36,7 +36,7 @@ def _fill_wide(factors, bounds, lattice):
 
 
 @njit(nogil=True, cache=True)
-def _kept_products(lattice, codes, kept, out):
+def kept_products(lattice, codes, kept, out):
     """out (q, n): the product of one coalition, codes (groups,), at the kept terms (q,)."""
     n = lattice.shape[3]
     first = codes[0]
@@ -129,7 +129,7 @@ class Lattice:
         self._lattice = self._entries[: self._shape[0] * self._shape[1] * r * n].reshape(
             *self._shape, r, n
         )
-        _fill_wide(factors, self.coalitions.bounds, self._lattice)
+        fill_wide(factors, self.coalitions.bounds, self._lattice)
 
     def product(self, coalition: int, kept: NDArray[np.integer] | None = None) -> NDArray[Any]:
         """The product (n, q) of one coalition at the kept terms, or at all if None.
@@ -140,7 +140,7 @@ class Lattice:
         lattice = (self._source or self)._lattice
         n = lattice.shape[3]
         out = self._product[: len(terms) * n].reshape(len(terms), n)
-        _kept_products(lattice, self.coalitions.codes[coalition], terms, out)
+        kept_products(lattice, self.coalitions.codes[coalition], terms, out)
         return out.T
 
     @staticmethod

@@ -10,8 +10,9 @@ this file alone delete `__pycache__`: numba's caches compare only the file of th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from llvmlite import ir
 from numba import types
@@ -270,3 +271,85 @@ With x_e[q] = store[given + e·TERM_BLOCK + q], which is then 0: store[low + e·
 x_e[q] and store[high + e·TERM_BLOCK + q] += factors[at + q] · x_e[q], for e < half and q <
 TERM_BLOCK.
 """
+
+
+FORM_ROWS = 32
+"""Rows of a block of quadratic forms: four vectors a column."""
+
+
+class _FormColumns(_Step):
+    """Adds some columns of quadratic forms; see `add_form_columns`."""
+
+    n_columns: ClassVar[int] = 4
+    """Columns that are summed together: 16 vectors of sums stay in registers."""
+
+    def write(self, stride: Any, n_terms: Any) -> None:
+        weights, products, total = range(3)
+        lanes = range(0, FORM_ROWS, WIDTH)
+        zero = ir.Constant(self.vector, [0.0] * WIDTH)
+        sums = [
+            [cgutils.alloca_once_value(self.builder, zero) for _ in lanes]
+            for _ in range(self.n_columns)
+        ]
+        begin = list(self.offsets)
+        for each in itertools.chain.from_iterable(sums):
+            self.builder.store(zero, each)
+        with cgutils.for_range(self.builder, n_terms) as loop:
+            for array, step in ((weights, stride), (products, ir.Constant(stride.type, FORM_ROWS))):
+                ahead = self.builder.mul(loop.index, step)
+                self.offsets[array] = self.builder.add(begin[array], ahead)
+            factors = [self.load(products, lane) for lane in lanes]
+            for column, held in enumerate(sums):
+                weight = self._spread(self.builder.load(self.address(weights, column)))
+                for each, factor in zip(held, factors, strict=True):
+                    added = self.plus(self.builder.load(each), self.times(weight, factor))
+                    self.builder.store(added, each)
+        self.offsets = begin
+        for lane, held in zip(lanes, zip(*sums, strict=True), strict=True):
+            value = self.load(total, lane)
+            for column, each in enumerate(held):
+                factor = self.load(products, column * FORM_ROWS + lane)
+                value = self.plus(value, self.times(self.builder.load(each), factor))
+            self.builder.store(value, self.vector_at(total, lane), align=8)
+
+    def _spread(self, number: Any) -> Any:
+        """A vector that holds the number in each place."""
+        empty = ir.Constant(self.vector, ir.Undefined)
+        index = ir.IntType(32)
+        first = self.builder.insert_element(empty, number, ir.Constant(index, 0))
+        places = ir.Constant(ir.VectorType(index, WIDTH), [0] * WIDTH)
+        return self.builder.shuffle_vector(first, empty, places)
+
+
+class _FormColumn(_FormColumns):
+    n_columns: ClassVar[int] = 1
+
+
+def _columns_of_forms(step: type[_FormColumns]) -> Any:
+    """The step as a function of compiled loops."""
+
+    def typed(
+        typing: Any,
+        weights: Any,
+        at: Any,
+        stride: Any,
+        products: Any,
+        first: Any,
+        n: Any,
+        total: Any,
+        to: Any,
+    ) -> Any:
+        signature = types.void(weights, at, stride, products, first, n, total, to)
+        return signature, _generated(step, (0, 3, 6), (1, 4, 7), (2, 5))
+
+    return intrinsic(typed)
+
+
+add_form_columns: Any = _columns_of_forms(_FormColumns)
+"""Call (weights, at, stride, products, first, n, total, to) adds four columns of quadratic forms.
+
+With k_i[q] = products[first + i·FORM_ROWS + q] and A_ij = weights[at + i·stride + j]:
+total[to + q] += Σ_{j < 4} k_j[q] Σ_{i < n} A_ij k_i[q] for q < FORM_ROWS.
+"""
+add_form_column: Any = _columns_of_forms(_FormColumn)
+"""The same for one column, j = 0."""

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
+from dshap import loops
 from dshap.core.records import BoolArray, FloatArray, State
 from dshap.kernels import Expressed, ExpressedLandmarks
 
@@ -161,33 +161,17 @@ def arrays_of(forms: Sequence[Form]) -> dict[str, NDArray[Any]]:
     }
 
 
-def forms_of(state: State) -> Iterator[tuple[NDArray[np.intp], FloatArray]]:
-    """Yield (landmarks (p,), A (p, q)) for each coalition of a state, which may be joined."""
-    arrays = (array for name, array in sorted(state.arrays.items()) if name.startswith("weights"))
-    weights = next(arrays)
+def forms_of(state: State) -> Iterator[loops.Forms]:
+    """Yield the forms of the coalitions of a state; one for each of the states that it joins."""
+    size = state["size"]
+    rank = state["rank"]
+    ends = np.cumsum(size * rank)
+    terms = np.split(state["landmarks"], np.cumsum(size)[:-1])
     first = 0
-    at = 0
-    for p, q in zip(state["size"].tolist(), state["rank"].tolist(), strict=True):
-        if at == len(weights):  # go on with the next joined state
-            weights = next(arrays)
-            at = 0
-        matrix = weights[at : at + p * q].reshape(p, q)
-        yield state["landmarks"][first : first + p], matrix
-        first += p
-        at += p * q
-
-
-def form_values(form: FloatArray, products: FloatArray) -> FloatArray:
-    """Σ_ij k_i A_ij k_j (n,), from A (p, q) and k (n, p), the columns of A first.
-
-    The first q rows of A are a lower triangle.
-    """
-    q = form.shape[1]
-    kept = products[:, :q]
-    others = products[:, q:]
-    half = scipy.linalg.blas.dtrmm(1.0, form[:q].T, kept, side=1, trans_a=1)
-    if others.size:
-        half = scipy.linalg.blas.dgemm(
-            1.0, others, form[q:].T, beta=1.0, c=half, trans_b=1, overwrite_c=1
-        )
-    return np.asarray(np.einsum("ij,ij->i", half, kept))
+    for name in sorted(name for name in state.arrays if name.startswith("weights")):
+        held = int(ends[first - 1]) if first else 0
+        weights = state[name]
+        stop = int(np.searchsorted(ends, held + len(weights))) + 1
+        part = slice(first, stop)
+        yield loops.Forms(weights, np.concatenate(terms[part]), size[part], rank[part])
+        first = stop

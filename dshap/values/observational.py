@@ -27,7 +27,8 @@ from dshap.kernels.ridge import (
 from dshap.predictors.expansion import BothKinds, expansion_model
 from dshap.values.base import KernelValue
 from dshap.values.embedded import ENOUGH, SUM_ROWS, EmbeddedValue
-from dshap.values.forms import CHECK_ROWS, FOLD_FROM, FormMaker, arrays_of, form_values, forms_of
+from dshap.values.forms import CHECK_ROWS, FOLD_FROM, FormMaker, arrays_of, forms_of
+from dshap.values.subset_table import SubsetTable
 
 POINTS = 4
 """Points x whose f(x_S, X_S̄) measure the error of an embedding.
@@ -347,40 +348,42 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
         """values (n, m, k)."""
+        if self._is_form:
+            return self._form_values(state, rows)
         columns = state["columns"]
         coefficients = self.expansion.coefficients
         k = coefficients.shape[1]
-        is_form = self._is_form
         at, inside = self._lattices(columns, columns, len(rows))
         self._fill(at, inside, rows)
         out = np.empty((len(rows), len(columns), self.n_outputs))
-        if is_form:
-            prepared: list[Any] = list(forms_of(state))
-        else:
-            prepared = list(coalition_weights(state, self._r, self._parts))
+        prepared = list(coalition_weights(state, self._r, self._parts))
         for j in at.order.tolist():  # arrays (landmarks, n): rows are adjacent in memory
             kept, weights = prepared[j]
-            if is_form:
-                order = kept
+            present = inside.product(j).T  # (r, n) k_S(x, z)
+            if inside.is_shared:
+                products = present[kept]
             else:
-                order = np.arange(self._r)
-            present = inside.product(j, order).T  # (r, n) k_S(x, z)
-            amplitudes = coefficients[order]
-            if is_form:
-                out[:, j, 0] = form_values(weights, present.T)
-            else:
-                if inside.is_shared:
-                    products = present[kept]
-                else:
-                    products = at.product(j, kept).T
-                conditional = weights.T @ product_parts(products.T).T  # (r, n) μ_r(S̄ | x_S)
-                conditional *= present
-                out[:, j, :k] = (amplitudes.T @ conditional).real.T
+                products = at.product(j, kept).T
+            conditional = weights.T @ product_parts(products.T).T  # (r, n) μ_r(S̄ | x_S)
+            conditional *= present
+            out[:, j, :k] = (coefficients.T @ conditional).real.T
             if self.centred:
-                out[:, j, :k] += ((state["shift"][j][order, None] * amplitudes).T @ present).real.T
+                out[:, j, :k] += ((state["shift"][j][:, None] * coefficients).T @ present).real.T
             if self.with_interventional:
-                out[:, j, k:] = ((state["mean"][j][order, None] * amplitudes).T @ present).real.T
+                out[:, j, k:] = ((state["mean"][j][:, None] * coefficients).T @ present).real.T
         return out + np.tile(self.expansion.intercept, self.n_outputs // k)
+
+    def _form_values(self, state: State, rows: FloatArray) -> FloatArray:
+        """values (n, m, k) where those of the embedding are quadratic forms."""
+        columns = state["columns"]
+        out = np.tile(self.expansion.intercept, (len(rows), len(columns), self.n_outputs))
+        if self._sums_means:
+            means = [state["shift"], *([state["mean"]] if self.with_interventional else [])]
+            table = np.stack(means, axis=1) * self.expansion.coefficients[:, 0]
+            out = SubsetTable(self.expansion, columns, table, out[0, 0]).values(rows)
+        factors = loops.rows_last(self._bound_basis.factors(rows))
+        out[:, :, 0] += loops.form_sums(columns, forms_of(state), factors)
+        return out
 
     @property
     def _parts(self) -> int:

@@ -147,3 +147,11 @@ def plain_siphash(message: bytes) -> bytes:
         rounds(4)
         halves.append(v[0] ^ v[1] ^ v[2] ^ v[3])
     return b"".join(half.to_bytes(8, "little") for half in halves)
+
+
+def plain_form_values(
+    factors: FloatArray, present: BoolArray, terms: NDArray[np.intp], matrix: FloatArray
+) -> FloatArray:
+    """Σ_ij k_i A_ij k_j (n,), by the products k of the columns that are present."""
+    products = plain_subset_products(factors, present)[terms]  # (p, n)
+    return np.einsum("in,ij,jn->n", products, matrix, products[: matrix.shape[1]])
