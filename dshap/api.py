@@ -461,7 +461,8 @@ def choose_background(
 
     Parameters
     ----------
-    rows, client : as in `dshap.explain`; every row counts, read by spans
+    rows, client : as in `dshap.explain`; every row counts, or 131,072 that are spread over a longer
+        table
     n_background : int
         The number of rows to choose; repeated ones are merged and their weights added.  The result
         knows the number of rows of the table, so that `std_error` of `Marginal` includes how far

@@ -13,14 +13,15 @@ from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.cube import finished_blocks, largest_residual, read_notes
 
-NOTED = ("mse_v", "learning_error", "pilot", "carried", "counted")
+NOTED = ("mse_v", "learning_error", "fold_error", "pilot", "carried", "counted")
 """The notes of a run that are about its accuracy."""
 
 
 def accuracy(cubes: Mapping[str, Place]) -> dict[str, dict[str, Any]]:
     """Explanation -> `residual` of each output over finished blocks, and what the run noted.
 
-    That is `mse_v`, `learning_error`, `pilot`, `carried` and `counted`, as far as there is any.
+    That is `mse_v`, `learning_error`, `fold_error`, `pilot`, `carried` and `counted`, as far as there
+    is any.
     """
     found = {}
     for name, path in cubes.items():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -36,6 +37,8 @@ SLACK = 0.25
 """Part of a doubling that the forecast of the rows may be short of: an error of 9 % too much."""
 JUDGED_ROWS = 128
 """The number of rows whose attributions are judged."""
+JUDGED_SHARE = 2
+"""A tile of coalitions is judged in so many pieces, as the moments of all parts of the rows are held."""
 
 
 @dataclass(frozen=True)
@@ -144,10 +147,23 @@ class SpreadBlock:
 
 
 @dataclass(frozen=True)
+class PartSums:
+    """Sums over rows, for each part of the rows."""
+
+    parts: Mapping[int, Moments]
+    """Number of a part -> its sums; parts without rows so far are left out."""
+
+    def __add__(self, other: PartSums) -> PartSums:
+        both = self.parts.keys() & other.parts.keys()
+        sums = {part: self.parts[part] + other.parts[part] for part in both}
+        return PartSums({**self.parts, **other.parts, **sums})
+
+
+@dataclass(frozen=True)
 class JudgedTile:
     """The pass that gives the values of some rows from all rows so far, and without each part.
 
-    Each block is a part of the rows.  The result holds `values` (1 + parts, n, m, k).
+    Each block lies in one part of the rows.  The result holds `values` (1 + parts, n, m, k).
     """
 
     value: LearnsFromData
@@ -155,29 +171,45 @@ class JudgedTile:
     """(m, d)"""
     rows: FloatArray
     """(n, columns): the rows whose values are computed."""
+    ends: tuple[int, ...]
+    """Where each part of the rows ends."""
     wants: ClassVar[tuple[str, ...]] = ()
 
-    def partial(self, block: RowBlock) -> tuple[Moments, ...]:
-        return (self.value.moments(self.masks, block.good, block.predictions),)
+    def partial(self, block: RowBlock) -> PartSums:
+        part = bisect.bisect_right(self.ends, block.start)
+        return PartSums({part: self.value.moments(self.masks, block.good, block.predictions)})
 
-    def finish(self, total: tuple[Moments, ...]) -> Record:
-        return Record({"values": np.stack([self._values(each) for each in all_and_without(total)])})
+    def finish(self, total: PartSums) -> Record:
+        parts = [total.parts[part] for part in range(len(self.ends))]
+        return Record({"values": np.stack([self._values(each) for each in all_and_without(parts)])})
 
     def _values(self, moments: Moments) -> FloatArray:
         state = self.value.prepare(self.masks, moments)
         return self.value.evaluate(state, self.rows)
 
 
-def all_and_without(parts: Sequence[Moments]) -> list[Moments]:
-    """The sum of the moments of all parts, and the sums without each of them."""
+def all_and_without(parts: Sequence[Moments]) -> Iterator[Moments]:
+    """Yield the sum of the moments of all parts, then the sums without each of them."""
     total = sum(parts[1:], parts[0])
-    return [total, *(_without(total, part) for part in parts)]
+    yield total
+    for part in parts:
+        yield _without(total, part)
 
 
 def _without(total: Moments, part: Moments) -> Moments:
     return Moments(
         {name: np.asarray(array - part.arrays[name]) for name, array in total.arrays.items()}
     )
+
+
+def part_ends(n_rows: int) -> list[int]:
+    """Where each part of so many rows ends."""
+    return [n_rows * part // PARTS for part in range(1, PARTS + 1)]
+
+
+def judged_tile(coalition_tile: int) -> int:
+    """The number of coalitions that are judged together, by that of a tile of the run."""
+    return max(1, coalition_tile // JUDGED_SHARE)
 
 
 def judged_design(n_players: int) -> Design:
@@ -197,16 +229,19 @@ class Judgement:
     rows: FloatArray
     """(n, columns): the rows whose attributions are judged."""
 
-    def tiles(self, size: int) -> list[JudgedTile]:
-        """The passes over the parts, of `size` coalitions each."""
-        ends = [*range(N_ENDS, self.design.info.n_coalitions, size), self.design.info.n_coalitions]
+    def tiles(self, size: int, ends: Sequence[int]) -> list[JudgedTile]:
+        """The passes over the rows, of `size` coalitions each; `ends` are those of the parts."""
+        n_coalitions = self.design.info.n_coalitions
+        cuts = [*range(N_ENDS, n_coalitions, size), n_coalitions]
         return [
-            JudgedTile(self.value, self.design.block(start, stop).masks, self.rows)
-            for start, stop in itertools.pairwise(ends)
+            JudgedTile(self.value, self.design.block(start, stop).masks, self.rows, tuple(ends))
+            for start, stop in itertools.pairwise(cuts)
         ]
 
-    def errors(self, found: Sequence[Record], predictions: Sequence[FloatArray]) -> FloatArray:
-        """Standard errors (d, k) of attributions, root mean squares over the rows.
+    def attributions(
+        self, found: Sequence[Record], predictions: Sequence[FloatArray]
+    ) -> FloatArray:
+        """Attributions (1 + parts, n, d, k) from all rows so far, and without each part.
 
         Parameters
         ----------
@@ -214,12 +249,8 @@ class Judgement:
         predictions : those of each part of the rows (n of the part, k)
         """
         values = np.concatenate([each["values"] for each in found], axis=2)
-        phi = np.stack(
-            [self._phi(*each) for each in zip(values, _means(predictions), strict=True)]
-        )  # (1 + parts, n, d, k)
-        n_parts = len(phi) - 1
-        squares = np.square(phi[1:] - phi[0]).sum(axis=0) * (n_parts - 1) / n_parts
-        return np.asarray(np.sqrt(squares.mean(axis=0)))
+        means = _means(predictions)
+        return np.stack([self._phi(*each) for each in zip(values, means, strict=True)])
 
     def _phi(self, values: FloatArray, base: FloatArray) -> FloatArray:
         """Attributions (n, d, k') by values (n, m, k) of proper coalitions and E f (k,)."""
@@ -230,6 +261,16 @@ class Judgement:
         score = self.design.block(0, every.shape[1]).score
         sums = np.einsum("nmk,md->ndk", every, score)
         return self.design.finish(sums, every[:, EMPTY], every[:, FULL])
+
+
+def jackknife(attributions: FloatArray) -> FloatArray:
+    """Standard errors (d, k) of attributions (1 + parts, n, d, k), root mean squares over the rows.
+
+    The first attributions are those of all rows, the others lack one part each.
+    """
+    n_parts = len(attributions) - 1
+    squares = np.square(attributions[1:] - attributions[0]).sum(axis=0)
+    return np.asarray(np.sqrt(squares.mean(axis=0) * (n_parts - 1) / n_parts))
 
 
 def _means(parts: Sequence[FloatArray]) -> list[FloatArray]:

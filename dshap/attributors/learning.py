@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dshap.attributors.contraction import asked_often
 from dshap.attributors.failing import Spared, is_of_rows
-from dshap.attributors.game import Game, LearnedGame, first_tiles
+from dshap.attributors.game import Game, first_tiles
 from dshap.attributors.rounds import forecast
 from dshap.core.blocks import RowBlock
 from dshap.core.capabilities import ChoosesFromSample, LearnsFromData, Pilot, pilot_coalitions
@@ -257,34 +257,3 @@ class CoalitionErrors:
 
     def finish(self, total: Moments) -> Moments:
         return total
-
-
-def penalties(game: LearnedGame) -> dict[str, list[float]] | None:
-    """Summary of the penalties λ chosen per coalition, by the number of players present.
-
-    Gives, for each number of players, the count of coalitions, the smallest, median and largest λ,
-    and the median of the estimated error over the variance; None where no penalties were chosen.
-    """
-    sizes = []
-    chosen = []
-    for tile, name in enumerate(game.names):
-        state = game.store.get(name, State).arrays
-        if "penalty" not in state or np.isnan(state["error"]).all():
-            return None
-        sizes.append(game.masks(tile).sum(axis=1))
-        chosen.append(np.stack([state["penalty"], state["error"]]))
-    size = np.concatenate(sizes)
-    penalty, error = np.concatenate(chosen, axis=1)
-    found = np.unique(size)
-    least, median, largest = np.stack(
-        [np.quantile(penalty[size == s], [0.0, 0.5, 1.0]) for s in found]
-    ).T
-    content = {
-        "players": found,
-        "coalitions": np.bincount(size)[found],
-        "least": least,
-        "median": median,
-        "largest": largest,
-        "error": np.array([np.median(error[size == s]) for s in found]),
-    }
-    return {name: array.tolist() for name, array in content.items()}

@@ -40,9 +40,9 @@ from dshap.attributors.learning import (
     CoalitionTiles,
     NoisyBaseValue,
     PilotPass,
-    penalties,
 )
 from dshap.attributors.rounds import RoundsAttributor
+from dshap.attributors.state_notes import notes_of_states
 from dshap.attributors.states import States
 from dshap.attributors.texts import KEPT_DESIGNS, TextAttributor
 from dshap.attributors.tiling import Tiling
@@ -571,9 +571,7 @@ class Listed(Method):
     @staticmethod
     def facts(attributor: Any) -> Facts:
         game = attributor.game
-        notes = {"base_value": game.note()}
-        if game.names:
-            notes["penalties"] = penalties(game) or {}
+        notes = {"base_value": game.note(), **notes_of_states(game)}
         return Facts(game.base_value(), {name: note for name, note in notes.items() if note})
 
 

@@ -530,6 +530,8 @@ class Work:
     """Whether states need sums over all rows of the data."""
     sample_size: int = 0
     """The number of rows of the data that landmarks and the like are first chosen from."""
+    judges: bool = False
+    """Whether the error of attributions decides how many rows of the data are learned from."""
     streams: bool = False
     """Whether values are means over a table that is read while rows are explained."""
     is_closed_form: bool = False
@@ -563,6 +565,7 @@ class Work:
             cost=cost,
             learns=learns_from_data(value),
             sample_size=sample_size(value),
+            judges=learning_tolerance(value) is not None,
             streams=streams_data(value),
             pilot_coalitions=pilot_coalitions(design),
             held_coalitions=held_coalitions(design),

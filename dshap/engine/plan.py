@@ -29,7 +29,11 @@ PREDICTION_SECONDS = 1e-6
 """The assumed seconds per row of a black box; linear models are faster, networks slower."""
 OVERHEAD_BYTES = 8 << 20
 """Bytes of a busy worker for messages, codecs and the rounding of its allocator."""
-STAGE_OPTIONS = {"moments": "coalition_tile", "evaluation": "instance_tile"}
+STAGE_OPTIONS = {
+    "enough": "coalition_tile",
+    "moments": "coalition_tile",
+    "evaluation": "instance_tile",
+}
 """The option that lowers the bytes of a stage, by the name of the stage."""
 PILOT_ROWS = 16
 """The largest number of rows of a pilot."""

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
+from dshap.attributors.enough import (
+    BLOCK_ROWS,
+    JUDGED_ROWS,
+    PARTS,
+    judged_design,
+    judged_tile,
+    may_judge,
+)
 from dshap.attributors.tiling import Tiling
 from dshap.core.blocks import N_ENDS
 from dshap.core.capabilities import Work
@@ -136,6 +145,8 @@ def _learning(plan: Plan, work: Work, data: RowReader) -> list[Stage]:
         sample_rows = min(work.sample_size, plan.data_rows)
         held = read + 6 * 8 * sample_rows * model.n_columns
         stages.append(Stage("landmarks", 1, held, 0.0, "data", "state/landmarks-*", "stage"))
+    if work.judges and may_judge(plan.data_rows):
+        stages.append(_enough(plan, work, read))
     n_spans = len(plan.data_spans)
     span = min(plan.row_span, plan.data_rows)
     if work.sums_predictions:
@@ -144,6 +155,35 @@ def _learning(plan: Plan, work: Work, data: RowReader) -> list[Stage]:
     if work.learns:
         stages.append(_moments(plan, work, read))
     return stages
+
+
+def _enough(plan: Plan, work: Work, read: int) -> Stage:
+    """The stage that decides how many rows are learned from, with the tasks of the first decision.
+
+    A task collects a block of rows with their predictions; or it sums over a block, or judges a
+    tile of coalitions.  Beside that a worker holds the sums of all parts, those of all rows, those
+    without one part, and those that arrive.
+    """
+    model = work.value.model
+    rows = min(BLOCK_ROWS, plan.data_rows)
+    block = 8 * rows * (model.n_columns + len(model.output_names))
+    collecting = read + model.predict_bytes(rows) + 3 * block
+    coalitions = judged_tile(plan.coalition_tile)
+    tile = work.cost(coalitions, rows)
+    summing = 3 * block + tile.moment_task_bytes
+    evaluating = tile.state_bytes + work.cost(coalitions, JUDGED_ROWS).task_bytes
+    sums = (PARTS + 3) * tile.moment_bytes
+    judging = max(summing, tile.prepare_bytes, evaluating) + sums
+    n_tiles = math.ceil((judged_design(plan.n_players).info.n_coalitions - N_ENDS) / coalitions)
+    return Stage(
+        "enough",
+        PARTS * n_tiles,
+        max(collecting, judging),
+        0.0,
+        "data",
+        "state/enough-*",
+        "stage",
+    )
 
 
 def _moments(plan: Plan, work: Work, read: int) -> Stage:

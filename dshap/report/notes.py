@@ -23,8 +23,8 @@ ONE_PEAK = ("client_peak_bytes", "peak memory", 16)
 def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Describe the accuracy of each explanation in lines of text.
 
-    They give the additivity residual, a pilot's forecast, the error of learning, MSE_v, and MSE_v by
-    coalition size.
+    They give the additivity residual, a pilot's forecast, the errors of learning and of folding,
+    MSE_v, and MSE_v by coalition size.
     """
     lines = []
     for name, measured in found.items():
@@ -46,6 +46,8 @@ def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
             )
         if "learning_error" in measured:
             lines.append(f"{name}: {learning_text(measured['learning_error'])}")
+        if "fold_error" in measured:
+            lines.append(f"{name}: {fold_text(measured['fold_error'])}")
         quality = measured.get("mse_v")
         if quality is None:
             continue
@@ -73,6 +75,17 @@ def learning_text(note: Mapping[str, Any]) -> str:
     return (
         f"learned from {note['rows']:,} of {note['of']:,} rows; the error of attributions by that is "
         f"{error} (root mean square)"
+    )
+
+
+def fold_text(note: Mapping[str, Any]) -> str:
+    """The error of values by folding them to few landmarks, and how many coalitions are folded."""
+    if not note["folded"]:
+        return "no coalition is folded to few landmarks, as its values would err too much"
+    return (
+        f"{note['folded']:,} of {note['coalitions']:,} coalitions are folded to "
+        f"{note['landmarks']:.0f} landmarks on average; the largest error of a coalition by that is "
+        f"{100.0 * note['largest']:.2g} % of a standard deviation of the predictions (root mean square)"
     )
 
 

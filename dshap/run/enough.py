@@ -10,24 +10,27 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dshap.attributors.enough import (
+    BLOCK_ROWS,
     FIRST_ROWS,
     JUDGED_ROWS,
     MOST_SHARE,
-    PARTS,
     Enough,
     Judgement,
     SpreadBlock,
     blocks_of,
     in_deviations,
+    jackknife,
     judged_design,
+    judged_tile,
     may_judge,
     n_blocks_to,
+    part_ends,
 )
 from dshap.attributors.method import Method
 from dshap.attributors.states import States
 from dshap.core.blocks import RowBlock
 from dshap.core.records import JSON, BoolArray, FloatArray, Record
-from dshap.core.rows import SPAN_ROWS
+from dshap.core.rows import SPAN_ROWS, spans
 from dshap.core.spread import SpreadOrder
 from dshap.core.types import RecordStore
 from dshap.engine import Plan
@@ -38,8 +41,6 @@ from dshap.tables.reader import LaidOut
 
 KEPT_SPAN = 8_192
 """Rows of a span of the rows that are kept: a few tasks share them."""
-JUDGED_SHARE = 2
-"""A tile of coalitions is judged in so many pieces, as the moments of all parts of the rows are held."""
 
 
 class KeptRows(LaidOut):
@@ -246,13 +247,15 @@ class EnoughRows:
         first = rows.arrays(0, min(FIRST_ROWS, rows.n_rows))["x"]
         some = first[:: max(1, len(first) // JUDGED_ROWS)][:JUDGED_ROWS]
         judgement = Judgement(value.judged(), judged_design(len(value.players)), some)
-        cuts = np.linspace(0, rows.n_rows, PARTS + 1).astype(int).tolist()
-        parts = list(itertools.pairwise(cuts))
-        tiles = judgement.tiles(max(1, self.plan.coalition_tile // JUDGED_SHARE))
-        found = run_together(session.executor, tiles, rows, parts)
+        ends = part_ends(rows.n_rows)
+        parts = list(itertools.pairwise([0, *ends]))
+        tiles = judgement.tiles(judged_tile(self.plan.coalition_tile), ends)
+        read = [span for part in parts for span in spans(*part, BLOCK_ROWS)]
+        found = run_together(session.executor, tiles, rows, read)
         predictions = [rows.arrays(*part)["prediction"] for part in parts]
         f = np.concatenate(predictions)
-        return judgement.errors(found, predictions), value.link(f[:, None], f)[:, 0].std(axis=0)
+        errors = jackknife(judgement.attributions(found, predictions))
+        return errors, value.link(f[:, None], f)[:, 0].std(axis=0)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ CHANGES: Mapping[int, str] = {
     23: "conditional_regression and kernel_observational learn from as many rows as are enough, and "
     "kernel_observational folds its values to few landmarks",
     24: "permutation designs with a background of more rows than pairs of orders: each pair has a "
-    "row of its own",
+    "row of its own; backgrounds chosen from tables of more than 131,072 rows",
 }
 """Version of the numerics -> what it changed; docs/upgrading.md shows them."""
 

@@ -44,7 +44,10 @@ class Form:
     matrix: FloatArray
     """A (p, q); the first q rows are a lower triangle."""
     error: float
-    """Root mean square error by folding, in standard deviations of the prediction; 0 without."""
+    """Root mean square error by folding, in standard deviations of the prediction.
+
+    0 where no fold was tried; NaN where every fold errs too much.
+    """
 
 
 @dataclass(frozen=True)
@@ -79,20 +82,17 @@ class FormMaker:
         """The form of the coalition of these columns, by W (q, r)."""
         whole = (weights * self.coefficients[:, 0]).T  # (r, q)
         if len(self.rows):
-            folded = self._folded(present, kept, whole)
-            if folded is not None:
-                return folded
-        order = np.concatenate([kept, np.setdiff1d(np.arange(len(whole)), kept)])
-        return Form(order, _with_triangle(whole[order]), 0.0)
+            return self._folded(present, kept, whole)
+        return _unfolded(kept, whole, 0.0)
 
-    def _folded(self, present: BoolArray, kept: NDArray[np.intp], whole: FloatArray) -> Form | None:
-        """The folded form; None where every fold errs too much, or saves nothing."""
+    def _folded(self, present: BoolArray, kept: NDArray[np.intp], whole: FloatArray) -> Form:
+        """The folded form; that of all landmarks where every fold errs too much."""
         expressed = self.basis.expressed(present, FOLD_RESIDUALS[-1])
         products = self._factors[present].prod(axis=0)
         trial = FoldTrial(products, kept, whole, expressed, self._largest)
         least = bisect.bisect_left(FOLD_RESIDUALS, True, key=trial.is_enough)
         if least == len(FOLD_RESIDUALS):
-            return None
+            return _unfolded(kept, whole, np.nan)
         return trial.form(FOLD_RESIDUALS[least])
 
 
@@ -137,6 +137,12 @@ class FoldTrial:
         matrix = self._matrix(some)
         share = self._error(some, matrix) / max(self.largest, np.finfo(float).tiny)
         return Form(some.first, _with_triangle(matrix), FOLD_ERROR * share)
+
+
+def _unfolded(kept: NDArray[np.intp], whole: FloatArray, error: float) -> Form:
+    """The form of all landmarks, those kept first, from A (r, q) by the position of the landmarks."""
+    order = np.concatenate([kept, np.setdiff1d(np.arange(len(whole)), kept)])
+    return Form(order, _with_triangle(whole[order]), error)
 
 
 def _with_triangle(matrix: FloatArray) -> FloatArray:

@@ -93,8 +93,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
     quadratic form of k_S(x, z), whose matrix is folded to a triangle: q·r − q²/2.  If it was learned
     from 30,000 rows or more, landmarks that p others express are folded into these: q·p − q²/2.  p
     is the least number with which 2,048 rows of the data have an error of at most 1e-4 standard
-    deviations of the prediction (root mean square); all r are used where no p has.  Nothing n×n is
-    formed.
+    deviations of the prediction (root mean square); all r are used where no p has.  The measured error
+    is stored as `fold_error`.  Nothing n×n is formed.
     """
 
     check_rows: FloatArray | None = None

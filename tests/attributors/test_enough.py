@@ -17,9 +17,11 @@ from dshap.attributors.enough import (
     all_and_without,
     blocks_of,
     in_deviations,
+    jackknife,
     judged_design,
     may_judge,
     n_blocks_to,
+    part_ends,
     reason_of,
 )
 from dshap.core.records import Moments
@@ -47,16 +49,16 @@ def regression(x, n_landmarks=24, penalty=1e-3):
 
 def judged_parts(judgement, parts):
     """The errors by moments of each part, as the passes make them."""
-    tiles = judgement.tiles(3)
+    ends = np.cumsum([len(part) for part in parts]).tolist()
+    table = ArraySource(np.concatenate(parts))
     found = []
-    for tile in tiles:
-        total = tuple(itertools.chain(*(tile.partial(block_of(part)) for part in parts)))
-        found.append(tile.finish(total))
-    return judgement.errors(found, [judgement.value.model(part) for part in parts])
-
-
-def block_of(rows):
-    return ArraySource(rows).read(0, len(rows))
+    for tile in judgement.tiles(3, ends):
+        # two blocks of each part, so that sums of a part are added
+        spans = itertools.pairwise(sorted([0, *ends, *(end - 7 for end in ends)]))
+        sums = [tile.partial(table.read(*span)) for span in spans]
+        found.append(tile.finish(sum(sums[1:], sums[0])))
+    predictions = [judgement.value.model(part) for part in parts]
+    return jackknife(judgement.attributions(found, predictions))
 
 
 def shapley(value, rows, data):
@@ -120,6 +122,13 @@ def test_the_stated_error_is_that_between_disjoint_samples():
     spread = (phi - phi.mean(axis=0)) * np.sqrt(16 / 15)
     covered = np.abs(spread) < 1.96 * stated.mean(axis=0)[:, 0]
     assert covered.mean() > 0.9
+
+
+def test_parts_are_eighths():
+    assert part_ends(8_192) == [1_024 * part for part in range(1, 9)]
+    ends = part_ends(1_003)
+    assert ends[-1] == 1_003
+    assert set(np.diff([0, *ends]).tolist()) == {125, 126}
 
 
 def test_errors_are_compared_with_the_deviation_of_each_output():

@@ -66,6 +66,10 @@ def jobs(n_rows: int) -> dict:
             ConditionalRegression(first_column, narrow, RBF(2.0), Fourier(256), "validate"), narrow,
             {"design": designs.kernelshap(8, 100)},
         ),
+        "enough": (
+            KernelObservational(model_of(500, 8), rng.normal(size=(40_000, 8)), Nystrom(256), penalty=1e-4, enough=0.9),
+            narrow[:64], {"design": designs.exact(8), "coalition_tile": 32},
+        ),
         "quadrature": (
             KernelInterventional(model_of(400, 40), wide[:4_000], n_background=300), wide[:300],
             {"design": "quadrature"},

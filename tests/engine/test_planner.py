@@ -11,6 +11,7 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 from dshap import designs
 from dshap.attributors.choice import form_of
+from dshap.attributors.enough import LEAST_ROWS, PARTS
 from dshap.core.capabilities import Work
 from dshap.core.options import RunOptions
 from dshap.core.records import Cost, n_partial_sums
@@ -82,8 +83,8 @@ def test_more_rows_of_a_closed_form_never_cost_less(name):
     assert form.cost().task_bytes > 0
 
 
-class Priced(KernelInterventional):
-    """With some bytes or operations more."""
+class Dearer:
+    """A value function with some bytes or operations more."""
 
     more: Cost = Cost(0, 0, 0, 0.0)
 
@@ -96,6 +97,14 @@ class Priced(KernelInterventional):
                 for own in fields(Cost)
             },
         )
+
+
+class Priced(Dearer, KernelInterventional):
+    pass
+
+
+class PricedRegression(Dearer, ConditionalRegression):
+    pass
 
 
 def plan_of(more: dict, **options):
@@ -158,6 +167,40 @@ def test_operations_are_those_of_all_rows_and_coalitions():
     stages = {stage.name: stage for stage in plan_of({}).stages}
     assert stages["moments"].operations == value.cost(62, len(DATA)).moment_operations
     assert stages["evaluation"].operations == value.cost(62, ROWS.n_rows).operations
+
+
+def plan_with_enough(n_rows: int, more: dict, enough: float | str = 0.003):
+    data = np.zeros((n_rows, D))
+    value = PricedRegression(first, data, RBF(), Nystrom(20), 1e-3, enough=enough)
+    value.more = replace(Priced.more, **more)
+    return make_plan(Work.of(value, designs.exact(D)), ROWS, ArraySource(data), RunOptions.of(CUT))
+
+
+@pytest.mark.parametrize(
+    ("field", "rises"),
+    [
+        ("moment_bytes", PARTS + 3),  # of all parts, of all rows, without one part, and arriving
+        ("moment_task_bytes", 1),
+        ("prepare_bytes", 1),
+        ("task_bytes", 1),
+    ],
+)
+def test_judging_rows_holds_the_sums_of_all_parts(field, rises):
+    plain, dearer = (
+        {stage.name: stage for stage in plan_with_enough(LEAST_ROWS, {field: size}).stages}
+        for size in (1 << 40, (1 << 40) + MORE)
+    )
+    assert dearer["enough"].task_bytes - plain["enough"].task_bytes == rises * MORE
+    assert plain["enough"].n_tasks == PARTS * 13  # 62 coalitions, 5 in a tile of 10 / 2
+
+
+def test_nothing_is_judged_in_a_short_table_or_where_all_rows_are_read():
+    for plan in (
+        plan_with_enough(LEAST_ROWS - 1, {}),
+        plan_with_enough(LEAST_ROWS, {}, enough="all"),
+        plan_of({}),
+    ):
+        assert "enough" not in [stage.name for stage in plan.stages]
 
 
 def test_the_states_that_a_worker_keeps_are_those_of_every_tile():

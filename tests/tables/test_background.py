@@ -9,8 +9,10 @@ import pytest
 
 import dshap
 from dshap.core.errors import DshapError, InputError
+from dshap.core.spread import SpreadOrder
 from dshap.core.types import replaced
 from dshap.kernels import RBF
+from dshap.tables import background as background_module
 from dshap.tables.background import METHODS
 from dshap.values import Background, Marginal
 
@@ -150,6 +152,29 @@ def test_shares_are_counted_over_all_rows_not_over_the_candidates(two_spans):
     np.testing.assert_allclose(
         background.weights, np.bincount(apart.argmin(axis=1)) / len(table), atol=1e-12
     )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_of_the_order_stand_for_a_longer_table(method, table, monkeypatch):
+    """With 3,000 of 12,000 rows in the sums, the shares are those of these rows."""
+    monkeypatch.setattr(background_module, "SUMMED_ROWS", 3_000)
+    some = dshap.choose_background(table, 12, method=method, seed=1)
+    monkeypatch.undo()
+    every = dshap.choose_background(table, 12, method=method, seed=1)
+    assert some.n_rows == len(table)
+    assert some.discrepancy == pytest.approx(every.discrepancy, rel=0.3)
+    if method == "kmeans":
+        positions = SpreadOrder(len(table)).positions(0, 3_000)
+        counts = some.weights * len(positions)
+        np.testing.assert_allclose(counts, counts.round(), atol=1e-9)
+
+
+def test_the_number_of_rows_is_estimated_where_bad_rows_are_left_out(table, monkeypatch):
+    monkeypatch.setattr(background_module, "SUMMED_ROWS", 3_000)
+    holes = table.copy()
+    holes.iloc[::2, 0] = np.nan
+    background = dshap.choose_background(holes, 10, missing="skip")
+    assert background.n_rows == pytest.approx(len(table) // 2, rel=0.02)
 
 
 @pytest.mark.slow

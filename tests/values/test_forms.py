@@ -61,6 +61,7 @@ def test_a_fold_that_errs_too_much_is_refused(value, table, monkeypatch):
     moments = value.moments(MASKS, table)
     state = checked.prepare(MASKS, moments)
     np.testing.assert_array_equal(state["size"], 60)
+    assert np.isnan(state["fold_error"]).all()
     np.testing.assert_array_equal(state["weights"], value.prepare(MASKS, moments)["weights"])
 
 

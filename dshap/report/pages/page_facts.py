@@ -18,7 +18,7 @@ from dshap.core.printing import label, printable
 from dshap.cube import CubeStatus, cube_status, finished_blocks, read_notes, read_run
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.reader import written_at
-from dshap.report.notes import carried_text, learning_text, served_text
+from dshap.report.notes import carried_text, fold_text, learning_text, served_text
 from dshap.run.quality import note_text
 
 SHOWN_SPANS = 8
@@ -132,7 +132,7 @@ def _spans(spans: Sequence[tuple[int, int]]) -> str:
 
 
 def _sureness(name: str, path: Place, rankings: Sequence[Ranking]) -> Iterator[str]:
-    """Sentences about additivity, sampling, learning, MSE_v and nodes."""
+    """Sentences about additivity, sampling, learning, folding, MSE_v and nodes."""
     notes = read_notes(path)
     residual = accuracy({name: path})[name]["residual"]
     if residual:
@@ -146,6 +146,8 @@ def _sureness(name: str, path: Place, rankings: Sequence[Ranking]) -> Iterator[s
         yield from _drawn(notes["base_value"])
     if "learning_error" in notes:
         yield f"Learning: {learning_text(notes['learning_error'])}."
+    if "fold_error" in notes:
+        yield f"Folding: {fold_text(notes['fold_error'])}."
     quality = notes.get("mse_v")
     if quality is None:
         yield (

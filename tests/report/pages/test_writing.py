@@ -172,6 +172,18 @@ def test_missing_rows_are_told_on_top(tmp_path):
     assert "No row is explained yet." in found.texts["ranking"]
 
 
+def test_errors_of_learning_and_of_folds_are_told(tmp_path):
+    layout, writer = make_cube(tmp_path / "s", tiles=[0], outputs=("y",))
+    errors = [[0.1]] * len(layout.players)
+    learning = {"errors": errors, "in_deviations": 0.0027, "rows": 65_536, "of": 1_810_580}
+    writer.write_note("learning_error", learning)
+    folds = {"coalitions": 254, "folded": 250, "landmarks": 51.3, "largest": 9.98e-5, "rms": 7e-5}
+    writer.write_note("fold_error", folds)
+    sure = Parsed(page(tmp_path / "s", tmp_path / "report.html")).texts["sure"]
+    assert "Learning: learned from 65,536 of 1,810,580 rows" in sure
+    assert "Folding: 250 of 254 coalitions are folded to 51 landmarks on average" in sure
+
+
 def test_damaged_rows_are_told_and_the_others_shown(tmp_path):
     make_cube(tmp_path / "s", outputs=("y",))
     shard = tmp_path / "s" / "attribution" / "c.1.0.0"
