@@ -1,6 +1,7 @@
 """Quadratic forms of the products of single coalitions, in blocks of rows that stay in the cache.
 
-A coalition's value is Σ_ij k_i A_ij k_j with the products k of its terms.  A library of matrices
+A coalition's value is Σ_ij k_i A_ij k_j with the products k of its terms, or a sum of squares of few
+sums of these, Σ_j s_j (Σ_i A_ij k_i)².  A library of matrices
 takes one coalition at a time for many rows: its products leave the cache before they are used, and
 matrices of fifty rows are too small to be multiplied at speed.  Here 32 rows are taken through all
 coalitions: the lattice of their products is in the second-level cache, and the sums of four columns
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numba import njit
@@ -18,16 +20,16 @@ from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
 from dshap.loops.lattice import PRODUCT_GROUP, fill_wide, kept_products
-from dshap.loops.simd import FORM_ROWS, add_form_column, add_form_columns
+from dshap.loops.simd import FORM_ROWS, add_form_column, add_form_columns, add_squares
 from dshap.loops.subset_products import Coalitions, aligned_zeros
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Forms:
     """The quadratic forms of neighbouring coalitions.
 
-    Each matrix A (p, q) has the terms of its rows, of which the first q are those of its columns; these
-    first rows are a lower triangle.
+    Each has a matrix A (p, q) and the terms of its rows.  Without squares the first q of these are the
+    terms of its columns, and the first q rows are a lower triangle.  Squares are q, a multiple of four.
     """
 
     weights: FloatArray
@@ -38,6 +40,30 @@ class Forms:
     """(m,): p"""
     n_columns: NDArray[np.intp]
     """(m,): q"""
+    scales: FloatArray
+    """(Σ squares,): s"""
+    n_squares: NDArray[np.intp]
+    """(m,): q, or 0 without squares."""
+
+    @cached_property
+    def starts(self) -> NDArray[np.intp]:
+        """(m + 1,): where the terms of each form begin."""
+        return _starts(self.n_rows)
+
+    @cached_property
+    def begins(self) -> NDArray[np.intp]:
+        """(m + 1,): where the matrix of each form begins."""
+        return _starts(self.n_rows * self.n_columns)
+
+    @cached_property
+    def scale_starts(self) -> NDArray[np.intp]:
+        """(m + 1,): where the scales of each form begin."""
+        return _starts(self.n_squares)
+
+
+def _starts(sizes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """(m + 1,): where each of m parts begins, and the end."""
+    return np.concatenate([[0], np.cumsum(sizes)])
 
 
 def form_sums(
@@ -101,34 +127,56 @@ class _Block:
         m = len(forms.n_rows)
         codes = self.coalitions.codes[first : first + m]
         out = np.zeros((m, FORM_ROWS))
-        starts = np.concatenate([[0], np.cumsum(forms.n_rows)])
-        begins = np.concatenate([[0], np.cumsum(forms.n_rows * forms.n_columns)])
         order = np.lexsort(codes.T[::-1])
         _add_forms(
-            self.lattice, codes, order, forms.terms, starts, forms.n_columns, forms.weights, begins,
-            self.products, out.ravel(),
+            self.lattice,
+            codes,
+            order,
+            forms.terms,
+            forms.starts,
+            forms.n_columns,
+            forms.weights,
+            forms.begins,
+            forms.scales,
+            forms.scale_starts,
+            self.products,
+            out.ravel(),
         )
         return out
 
 
 @njit(nogil=True, cache=True)
-def _add_forms(lattice, codes, order, terms, starts, n_columns, weights, begins, products, out):
+def _add_forms(
+    lattice,
+    codes,
+    order,
+    terms,
+    starts,
+    n_columns,
+    weights,
+    begins,
+    scales,
+    scale_starts,
+    products,
+    out,
+):
     """out (m · 32,) += the forms of all coalitions, in an order that keeps entries in the cache."""
     rows = lattice.shape[3]
     for j in order:
         p = starts[j + 1] - starts[j]
         q = n_columns[j]
-        kept_products(
-            lattice, codes[j], terms[starts[j] : starts[j + 1]], products[: p * rows].reshape(p, rows)
-        )
-        whole = q - q % 4
-        for column in range(0, whole, 4):
-            add_form_columns(
-                weights, begins[j] + column * (q + 1), q, products, column * rows, p - column,
-                out, j * rows,
-            )
-        for column in range(whole, q):
-            add_form_column(
-                weights, begins[j] + column * (q + 1), q, products, column * rows, p - column,
-                out, j * rows,
-            )
+        at = begins[j]
+        scale = scale_starts[j]
+        kept = terms[starts[j] : starts[j + 1]]
+        kept_products(lattice, codes[j], kept, products[: p * rows].reshape(p, rows))
+        if scale < scale_starts[j + 1]:
+            for i in range(0, q, 4):
+                add_squares(weights, at + i, q, products, 0, p, scales, scale + i, out, j * rows)
+        else:
+            whole = q - q % 4
+            for i in range(0, whole, 4):
+                begin = at + i * (q + 1)
+                add_form_columns(weights, begin, q, products, i * rows, p - i, out, j * rows)
+            for i in range(whole, q):
+                begin = at + i * (q + 1)
+                add_form_column(weights, begin, q, products, i * rows, p - i, out, j * rows)

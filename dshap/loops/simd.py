@@ -284,11 +284,22 @@ class _FormColumns(_Step):
     """Columns that are summed together: 16 vectors of sums stay in registers."""
 
     def write(self, stride: Any, n_terms: Any) -> None:
-        weights, products, total = range(3)
+        sums = self._sums(stride, n_terms)
+        _, products, total = range(3)
+        for lane, held in zip(range(0, FORM_ROWS, WIDTH), zip(*sums, strict=True), strict=True):
+            value = self.load(total, lane)
+            for column, each in enumerate(held):
+                factor = self.load(products, column * FORM_ROWS + lane)
+                value = self.plus(value, self.times(self.builder.load(each), factor))
+            self.builder.store(value, self.vector_at(total, lane), align=8)
+
+    def _sums(self, stride: Any, n_terms: Any) -> list[list[Any]]:
+        """The places of the sums over the terms, of each column and vector of rows."""
+        weights, products = range(2)
         lanes = range(0, FORM_ROWS, WIDTH)
         zero = ir.Constant(self.vector, [0.0] * WIDTH)
         sums = [
-            [cgutils.alloca_once_value(self.builder, zero) for _ in lanes]
+            [cgutils.alloca_once(self.builder, self.vector) for _ in lanes]
             for _ in range(self.n_columns)
         ]
         begin = list(self.offsets)
@@ -305,12 +316,7 @@ class _FormColumns(_Step):
                     added = self.plus(self.builder.load(each), self.times(weight, factor))
                     self.builder.store(added, each)
         self.offsets = begin
-        for lane, held in zip(lanes, zip(*sums, strict=True), strict=True):
-            value = self.load(total, lane)
-            for column, each in enumerate(held):
-                factor = self.load(products, column * FORM_ROWS + lane)
-                value = self.plus(value, self.times(self.builder.load(each), factor))
-            self.builder.store(value, self.vector_at(total, lane), align=8)
+        return sums
 
     def _spread(self, number: Any) -> Any:
         """A vector that holds the number in each place."""
@@ -325,8 +331,26 @@ class _FormColumn(_FormColumns):
     n_columns: ClassVar[int] = 1
 
 
+class _SquareColumns(_FormColumns):
+    """Adds four squares; see `add_squares`."""
+
+    def write(self, stride: Any, n_terms: Any) -> None:
+        sums = self._sums(stride, n_terms)
+        _, _, scales, total = range(4)
+        spread = [
+            self._spread(self.builder.load(self.address(scales, column)))
+            for column in range(self.n_columns)
+        ]
+        for lane, held in zip(range(0, FORM_ROWS, WIDTH), zip(*sums, strict=True), strict=True):
+            value = self.load(total, lane)
+            for scale, each in zip(spread, held, strict=True):
+                root = self.builder.load(each)
+                value = self.plus(value, self.times(self.times(scale, root), root))
+            self.builder.store(value, self.vector_at(total, lane), align=8)
+
+
 def _columns_of_forms(step: type[_FormColumns]) -> Any:
-    """The step as a function of compiled loops."""
+    """Numba's typing function of a step over some columns."""
 
     def typed(
         typing: Any,
@@ -342,14 +366,40 @@ def _columns_of_forms(step: type[_FormColumns]) -> Any:
         signature = types.void(weights, at, stride, products, first, n, total, to)
         return signature, _generated(step, (0, 3, 6), (1, 4, 7), (2, 5))
 
-    return intrinsic(typed)
+    return typed
 
 
-add_form_columns: Any = _columns_of_forms(_FormColumns)
+add_form_columns: Any = intrinsic(_columns_of_forms(_FormColumns))
 """Call (weights, at, stride, products, first, n, total, to) adds four columns of quadratic forms.
 
 With k_i[q] = products[first + i·FORM_ROWS + q] and A_ij = weights[at + i·stride + j]:
 total[to + q] += Σ_{j < 4} k_j[q] Σ_{i < n} A_ij k_i[q] for q < FORM_ROWS.
 """
-add_form_column: Any = _columns_of_forms(_FormColumn)
+add_form_column: Any = intrinsic(_columns_of_forms(_FormColumn))
 """The same for one column, j = 0."""
+
+
+def _add_squares(
+    typing: Any,
+    weights: Any,
+    at: Any,
+    stride: Any,
+    products: Any,
+    begin: Any,
+    n: Any,
+    scales: Any,
+    first: Any,
+    total: Any,
+    to: Any,
+) -> Any:
+    """Numba's typing function of `add_squares`."""
+    signature = types.void(weights, at, stride, products, begin, n, scales, first, total, to)
+    return signature, _generated(_SquareColumns, (0, 3, 6, 8), (1, 4, 7, 9), (2, 5))
+
+
+add_squares: Any = intrinsic(_add_squares)
+"""Call (weights, at, stride, products, begin, n, scales, first, total, to) adds four squares.
+
+With k_i[q] = products[begin + i·FORM_ROWS + q], A_ij = weights[at + i·stride + j] and s_j =
+scales[first + j]: total[to + q] += Σ_{j < 4} s_j (Σ_{i < n} A_ij k_i[q])² for q < FORM_ROWS.
+"""

@@ -91,10 +91,10 @@ class KernelObservational(EmbeddedValue, KernelValue):
     for each coalition, and q·r for every explained row and coalition, with q at most the number of
     features.  Where the model has one output and its landmarks are the embedding's, the value is a
     quadratic form of k_S(x, z), whose matrix is folded to a triangle: q·r − q²/2.  If it was learned
-    from 30,000 rows or more, landmarks that p others express are folded into these: q·p − q²/2.  p
-    is the least number with which 2,048 rows of the data have an error of at most 1e-4 standard
-    deviations of the prediction (root mean square); all r are used where no p has.  The measured error
-    is stored as `fold_error`.  Nothing n×n is formed.
+    from 30,000 rows or more, it becomes s squares of sums over p landmarks, the fewest of which 4,096 rows
+    of the data have an error of at most 1e-4 standard deviations of the prediction (root mean square; at
+    most 1.5e-3 in any row): s·p, a ninth for a model with 256 landmarks.  A coalition without such squares
+    keeps the triangle.  The measured error is stored as `fold_error`.  Nothing n×n is formed.
     """
 
     check_rows: FloatArray | None = None
@@ -443,8 +443,10 @@ class KernelObservational(EmbeddedValue, KernelValue):
         block = self._block_bytes(min(n, SUM_ROWS)) + 2 * 8 * SUM_ROWS * p + item * p * r
         probes = item * POINTS * k * (m * r + 2 * SUM_ROWS)
         factors = item * min(m, TOGETHER) * POINTS * r * (c + 1) * self._is_validated
+        checked = 0
         if self._is_form:
             each = p * (r - p / 2.0)
+            checked = 8 * (c + 2) * (CHECK_ROWS + r) * r
         else:
             each = item / 8.0 * p * r
         return Cost(
@@ -453,6 +455,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
             + 2 * state
             + features
             + factors
+            + checked
             + 4 * 8 * p**2
             + 3 * item * p * r,
             task_bytes=self._block_bytes(n) + 3 * item * n * r + 16 * n * m * self.n_outputs,

@@ -25,12 +25,15 @@ def draws(rng, m):
     return matrices, terms
 
 
-def joined(matrices, terms):
+def joined(matrices, terms, scales=None):
+    scales = scales or [np.empty(0)] * len(matrices)
     return Forms(
         np.concatenate([matrix.ravel() for matrix in matrices]),
         np.concatenate(terms),
         np.array([matrix.shape[0] for matrix in matrices]),
         np.array([matrix.shape[1] for matrix in matrices]),
+        np.concatenate(scales),
+        np.array([len(each) for each in scales]),
     )
 
 
@@ -57,6 +60,28 @@ def test_each_number_of_columns(rng, q):
     factors = rng.normal(size=(3, TERMS, 5))
     plain = twins.plain_form_values(factors, columns[0], terms, matrix)
     assert_allclose(form_sums(columns, [joined([matrix], [terms])], factors)[:, 0], plain)
+
+
+def test_forms_with_squares_among_others(rng):
+    matrices, terms = draws(rng, 4)
+    squares = [rng.normal(size=(p, q)) for p, q in ((3, 4), (9, 8), (TERMS, 12))]
+    places = [rng.permutation(TERMS)[: len(each)] for each in squares]
+    scales = [rng.normal(size=each.shape[1]) for each in squares]
+    none = np.empty(0)
+    part = joined(
+        [matrices[0], squares[0], *matrices[1:], *squares[1:]],
+        [terms[0], places[0], *terms[1:], *places[1:]],
+        [none, scales[0], none, none, none, *scales[1:]],
+    )
+    columns = rng.random((7, 5)) < 0.5
+    factors = rng.normal(size=(5, TERMS, FORM_ROWS + 6))
+    found = form_sums(columns, [part], factors)
+    for j, matrix, own in zip((0, 2, 3, 4), matrices, terms, strict=True):
+        plain = twins.plain_form_values(factors, columns[j], own, matrix)
+        assert_allclose(found[:, j], plain, rtol=1e-11, atol=1e-11)
+    for j, matrix, own, scale in zip((1, 5, 6), squares, places, scales, strict=True):
+        products = twins.plain_subset_products(factors, columns[j])[own]
+        assert_allclose(found[:, j], scale @ (matrix.T @ products) ** 2, rtol=1e-11, atol=1e-11)
 
 
 def test_a_row_has_the_same_bits_whichever_rows_come_with_it(rng):

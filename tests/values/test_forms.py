@@ -8,7 +8,7 @@ import pytest
 from dshap.kernels import RBF, Nystrom
 from dshap.models import KernelRidge
 from dshap.values import KernelObservational, forms
-from dshap.values.forms import FOLD_ERROR, FormMaker
+from dshap.values.forms import FOLD_ERROR, FormMaker, Limits, in_squares
 
 MASKS = np.array([[True, False, False], [True, True, False], [False, True, True]])
 
@@ -52,7 +52,18 @@ def test_a_fold_needs_fewer_landmarks(states):
     assert (whole["size"] == 60).all()
     assert (folded["size"] < 60).all()
     assert (folded["size"] >= folded["rank"]).all()
-    assert len(folded["weights"]) == (folded["size"] * folded["rank"]).sum()
+    assert len(folded["weights"]) == (folded["size"] * folded["width"]).sum()
+
+
+def test_squares_are_fewer_than_columns(states):
+    whole, folded = states
+    assert not whole["squares"].any()
+    has_squares = folded["squares"] > 0
+    assert has_squares.sum() == 2
+    assert (folded["squares"] % forms.COLUMNS == 0).all()
+    assert (folded["squares"] < folded["rank"])[has_squares].all()
+    np.testing.assert_array_equal(folded["width"][has_squares], folded["squares"][has_squares])
+    assert len(folded["scales"]) == folded["squares"].sum()
 
 
 def test_a_fold_that_errs_too_much_is_refused(value, table, monkeypatch):
@@ -101,3 +112,43 @@ def test_the_form_is_the_sum_by_definition(value):
     found = (of_rows @ form.matrix * of_rows[:, :4]).sum(axis=1)
     np.testing.assert_allclose(found, wanted)
     assert form.error == 0.0
+
+
+def test_squares_of_a_form_of_low_rank(rng):
+    """A form of three squares is found as such, with those of the kernel's products."""
+    products = rng.normal(size=(500, 20)) @ rng.normal(size=(20, 20))
+    roots = rng.normal(size=(20, 3))
+    values = ((products @ roots) ** 2 * [2.0, -1.0, 0.5]).sum(axis=1)
+    matrix = np.tril(2.0 * (roots * [2.0, -1.0, 0.5]) @ roots.T)
+    matrix[np.diag_indices(20)] /= 2.0
+    limits = Limits(1e-9 * values.std(), 1e-8 * values.std())
+    squares = in_squares(matrix, products, values, limits)
+    assert squares is not None
+    assert squares.weights.shape == (20, 4)
+    other = rng.normal(size=(50, 20))
+    wanted = np.einsum("ni,ij,nj->n", other, matrix, other)
+    found = ((other @ squares.weights) ** 2 * squares.scales).sum(axis=1)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-6 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("changed", ["rms", "largest"])
+def test_squares_within_neither_limit_are_refused(rng, changed):
+    products = rng.normal(size=(500, 20))
+    matrix = np.tril(rng.normal(size=(20, 20)))
+    values = np.einsum("ni,ij,nj->n", products, matrix, products)
+    limits = {"rms": np.inf, "largest": np.inf}
+    assert in_squares(matrix, products, values, Limits(**limits)) is not None
+    assert in_squares(matrix, products, values, Limits(**{**limits, changed: 1e-9})) is None
+
+
+def test_squares_that_are_no_shorter_are_refused(rng):
+    products = rng.normal(size=(500, 4))
+    matrix = np.tril(rng.normal(size=(4, 4)))
+    assert in_squares(matrix, products, np.zeros(500), Limits(np.inf, np.inf)) is None
+
+
+def test_landmarks_that_are_alike_have_no_squares(rng):
+    products = np.repeat(rng.normal(size=(500, 1)), 20, axis=1)
+    products[:, 1:] = 0.0
+    matrix = np.tril(rng.normal(size=(20, 20)))
+    assert in_squares(matrix, products, np.zeros(500), Limits(np.inf, np.inf)) is None
