@@ -66,9 +66,7 @@ def _starts(sizes: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
-def form_sums(
-    columns: BoolArray, parts: Iterable[Forms], factors: FloatArray
-) -> FloatArray:
+def form_sums(columns: BoolArray, parts: Iterable[Forms], factors: FloatArray) -> FloatArray:
     """Values Σ_ij k_i A_ij k_j (n, m) of all coalitions.
 
     Parameters

@@ -72,9 +72,10 @@ HEADER = (
 
 
 def multiplications(state: State) -> float:
-    """The multiplications of a row: a rectangle for each coalition, less half of its square."""
-    size, rank = state["size"].astype(float), state["rank"].astype(float)
-    return float((size * rank - rank**2 / 2.0).sum())
+    """The multiplications of a row: a rectangle for each coalition, without squares less a triangle."""
+    size, width = state["size"].astype(float), state["width"].astype(float)
+    triangles = np.where(state["squares"] > 0, 0.0, width**2 / 2.0)
+    return float((size * width - triangles).sum())
 
 
 def seconds(value: Callable[[], FloatArray]) -> float:

@@ -116,13 +116,13 @@ def test_the_form_is_the_sum_by_definition(value):
 
 def test_squares_of_a_form_of_low_rank(rng):
     """A form of three squares is found as such, with those of the kernel's products."""
-    products = rng.normal(size=(500, 20)) @ rng.normal(size=(20, 20))
+    products = rng.normal(size=(2_000, 20)) @ rng.normal(size=(20, 20))
     roots = rng.normal(size=(20, 3))
     values = ((products @ roots) ** 2 * [2.0, -1.0, 0.5]).sum(axis=1)
     matrix = np.tril(2.0 * (roots * [2.0, -1.0, 0.5]) @ roots.T)
     matrix[np.diag_indices(20)] /= 2.0
     limits = Limits(1e-9 * values.std(), 1e-8 * values.std())
-    squares = in_squares(matrix, products, values, limits)
+    squares = in_squares(matrix, products.T, values, limits)
     assert squares is not None
     assert squares.weights.shape == (20, 4)
     other = rng.normal(size=(50, 20))
@@ -137,18 +137,18 @@ def test_squares_within_neither_limit_are_refused(rng, changed):
     matrix = np.tril(rng.normal(size=(20, 20)))
     values = np.einsum("ni,ij,nj->n", products, matrix, products)
     limits = {"rms": np.inf, "largest": np.inf}
-    assert in_squares(matrix, products, values, Limits(**limits)) is not None
-    assert in_squares(matrix, products, values, Limits(**{**limits, changed: 1e-9})) is None
+    assert in_squares(matrix, products.T, values, Limits(**limits)) is not None
+    assert in_squares(matrix, products.T, values, Limits(**{**limits, changed: 1e-9})) is None
 
 
 def test_squares_that_are_no_shorter_are_refused(rng):
     products = rng.normal(size=(500, 4))
     matrix = np.tril(rng.normal(size=(4, 4)))
-    assert in_squares(matrix, products, np.zeros(500), Limits(np.inf, np.inf)) is None
+    assert in_squares(matrix, products.T, np.zeros(500), Limits(np.inf, np.inf)) is None
 
 
 def test_landmarks_that_are_alike_have_no_squares(rng):
     products = np.repeat(rng.normal(size=(500, 1)), 20, axis=1)
     products[:, 1:] = 0.0
     matrix = np.tril(rng.normal(size=(20, 20)))
-    assert in_squares(matrix, products, np.zeros(500), Limits(np.inf, np.inf)) is None
+    assert in_squares(matrix, products.T, np.zeros(500), Limits(np.inf, np.inf)) is None
