@@ -9,9 +9,13 @@ import pytest
 import dshap
 from dshap.attributors.choice import choose
 from dshap.attributors.method import Listed
-from dshap.attributors.own_rows import OwnRows, PairedRows
+from dshap.attributors.own_rows import FEW_ROWS, OwnRows, PairedRows
 from dshap.core.errors import FailedBlocksError, InputError
+from dshap.core.options import RunOptions
 from dshap.designs import permutation
+from dshap.engine.tiles import BLACK_BOX_TASKS
+from dshap.run.identity import settle
+from dshap.tables import ArraySource
 from dshap.values import Marginal
 
 D = 5
@@ -156,6 +160,10 @@ class Twice(Marginal):
         (lambda: value(lambda x: 1 / (1 + np.exp(-model(x))), link="logit"), 100, False),
         (lambda: Twice(model, table()), 100, False),
         (lambda: value(players={"all": [0, 1, 2, 3, 4]}), 100, False),
+        (lambda: Marginal(model, table()[:FEW_ROWS]), 100, True),
+        (lambda: Marginal(model, table()[: FEW_ROWS - 1]), 100, False),
+        (lambda: Marginal(model, table()[:1]), 100, False),
+        (lambda: Marginal(model, "rows.parquet", feature_names=list("abcde")), 10_000, True),
     ],
 )
 def test_the_choice(given, n_permutations, is_own):
@@ -163,6 +171,58 @@ def test_the_choice(given, n_permutations, is_own):
     method = choose(permutation(len(of_value.players), n_permutations), of_value, None)
     assert isinstance(method, OwnRows if is_own else Listed)
     assert (method.fingerprint().get("background_rows") == "own") == is_own
+    assert ("all background rows for every coalition: " in method.why) != is_own
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "why"),
+    [
+        (lambda: value(players={"all": [0, 1, 2, 3, 4]}), {}, "the game has one player"),
+        (
+            lambda: value(lambda x: 1 / (1 + np.exp(-model(x))), link="logit"),
+            {},
+            "the link applies to the mean over the rows",
+        ),
+        (lambda: value(weights=np.ones(ROWS)), {}, "the rows have weights"),
+        (
+            lambda: value(sample_of=3_000),
+            {},
+            "std_error holds the error of a sample of rows",
+        ),
+        (value, {"n_replicates": 0}, "the design has n_replicates=0, and no errors to hold theirs"),
+        (value, {"n_permutations": 98}, "49 pairs of orders have no standard errors"),
+        (lambda: Marginal(model, table()[:40]), {}, "40 rows are fewer than 1,000"),
+        (
+            value,
+            {"n_permutations": 2 * ROWS},
+            "2,000 pairs of orders need more than 2,000 rows",
+        ),
+    ],
+)
+def test_the_plan_says_why_all_rows_are_averaged(given, options, why):
+    of_value = given()
+    design = permutation(len(of_value.players), **{"n_permutations": 100, **options})
+    method = choose(design, of_value, None)
+    assert method.why == f"given; all background rows for every coalition: {why}"
+
+
+def plan_of(n_permutations, rows=None, background=None, **options):
+    """The plan of explaining rows, with a background in memory or read by spans."""
+    rows = table()[ROWS:] if rows is None else rows
+    if background is None:
+        of_value, background = value(), table()[:ROWS]
+    else:
+        of_value = Marginal(model, ArraySource(background))
+    design = permutation(D, n_permutations)
+    settled = settle(of_value, RunOptions(**options), design, 0, len(rows))
+    return settled.plan(ArraySource(rows), ArraySource(background))
+
+
+@pytest.mark.parametrize(("n_pairs", "is_short"), [(80, False), (81, True)])
+def test_the_plan_of_a_table_with_fewer_rows_than_pairs(n_pairs, is_short):
+    plan = str(plan_of(2 * n_pairs, background=table()[:80]))
+    line = "background: 80 rows are fewer than 81 pairs of orders, and are dealt to them in turn"
+    assert (line in plan) == is_short
 
 
 def test_the_choice_without_standard_errors():
@@ -172,7 +232,7 @@ def test_the_choice_without_standard_errors():
 
 def test_the_design_by_name():
     """Twelve players: 2,048 coalitions are 93 pairs."""
-    x = np.random.default_rng(0).normal(size=(400, 12))
+    x = np.random.default_rng(0).normal(size=(FEW_ROWS, 12))
     wide = Marginal(lambda rows: rows.sum(axis=1), x)
     assert isinstance(choose("permutation", wide, None), OwnRows)
     assert isinstance(choose("auto", wide, None), Listed)
@@ -234,6 +294,46 @@ def test_a_background_in_a_file(tmp_path):
     of_memory = explained(200, seed=4)
     np.testing.assert_array_equal(of_file.attribution, of_memory.attribution)
     np.testing.assert_array_equal(of_file.std_error, of_memory.std_error)
+
+
+@pytest.mark.parametrize("n_groups", [1, 3, 8, 50, 80])
+def test_tasks_share_the_pairs_of_few_rows(n_groups, client, tmp_path):
+    """Any number of parts gives the same numbers to rounding; a cluster and one process the same
+    bits.  There are at most as many parts as pairs."""
+    rows = table()[ROWS : ROWS + 3]
+    options = {"rows": rows, "dtype": "float64", "coalition_groups": n_groups}
+    here = explained(100, **options)
+    there = explained(100, client=client, store=tmp_path / "store", **options)
+    whole = explained(100, rows=rows, dtype="float64", coalition_groups=1)
+    assert np.array_equal(here.attribution, there.attribution)
+    assert np.array_equal(here.std_error, there.std_error)
+    np.testing.assert_allclose(here.attribution, whole.attribution, atol=1e-12)
+    np.testing.assert_allclose(here.std_error, whole.std_error, atol=1e-12)
+    assert plan_of(100, rows=rows, coalition_groups=n_groups).coalition_groups == min(n_groups, 50)
+
+
+def test_few_rows_are_cut_into_parts_and_many_are_not():
+    assert plan_of(100, rows=table()[ROWS : ROWS + 3]).coalition_groups == BLACK_BOX_TASKS
+    assert plan_of(100, rows=np.tile(table()[ROWS:], (20, 1))).coalition_groups == 1
+
+
+def test_a_row_that_fails_for_some_pairs_is_left_out_of_all_parts(tmp_path):
+    rows = table()[ROWS : ROWS + 4].copy()
+    rows[2, :2] = 1e6
+
+    def failing(x):
+        if ((x[:, 0] > 1e5) & (x[:, 1] < 1e5)).any():
+            raise ValueError("one without the other")
+        return model(np.minimum(x, 10))
+
+    options = {"rows": rows, "predict": failing, "coalition_groups": 4}
+    with pytest.raises(FailedBlocksError, match="1 of 4 rows"):
+        explained(100, store=tmp_path / "store", **options)
+    cube = dshap.open_cube(tmp_path / "store")
+    assert np.isnan(cube.attribution[2]).all()
+    others = [0, 1, 3]
+    of_others = explained(100, **{**options, "rows": rows[others]})
+    np.testing.assert_allclose(cube.attribution[others], of_others.attribution, atol=1e-6)
 
 
 def test_rows_that_fail_are_left_out(tmp_path):

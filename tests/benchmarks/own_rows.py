@@ -8,15 +8,20 @@ best number of background rows and permutations counts.  The error is the root m
 and columns, relative to that of the attributions.  A call is one row that the model predicts, counted
 for each explained row; for dshap without the one pass over the background.
 
-Usage: python -m tests.benchmarks.own_rows [--tiny] [--models trees network] [--seeds 5] [--json OUT]
+A long run goes in stretches: each takes some models or seeds, and `--join` prints them together.
+
+Usage: python -m tests.benchmarks.own_rows [--tiny] [--models trees network] [--seeds 12]
+[--first-seed 0] [--json OUT]
+       python -m tests.benchmarks.own_rows --join OUT...
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -51,11 +56,12 @@ class Counted:
 
 @dataclass(frozen=True)
 class Result:
-    """The error of one setting, the mean over seeds."""
+    """The error of one setting and seed, or the mean over seeds."""
 
     model: str
     program: str
     setting: str
+    n_seeds: int
     calls: float
     error: float
     coverage: float
@@ -166,9 +172,14 @@ def by_shap(
 
 
 def measured(
-    name: str, background: FloatArray, rows: FloatArray, y: FloatArray, seeds: int, is_tiny: bool
+    name: str,
+    background: FloatArray,
+    rows: FloatArray,
+    y: FloatArray,
+    seeds: Sequence[int],
+    is_tiny: bool,
 ) -> list[Result]:
-    """The results of both programs for one model."""
+    """The results of both programs for one model, of each seed."""
     n_fitted = min(FITTED_ROWS, len(background))
     model = MODELS[name](background[:n_fitted], y[:n_fitted])
     truth = truth_of(name, model, background, rows)
@@ -179,17 +190,40 @@ def measured(
     found = []
     for program, run, setting in settings:
         try:
-            each = [
-                run(model.predict, background, rows, truth, setting, seed) for seed in range(seeds)
-            ]
+            for seed in seeds:
+                numbers = run(model.predict, background, rows, truth, setting, seed)
+                found.append(Result(name, program, str(setting), 1, *numbers))
         except ImportError as error:
             print(f"{program} is left out: {error}")
-            continue
-        calls, error, coverage = np.mean(each, axis=0).tolist()
-        found.append(Result(name, program, str(setting), calls, error, coverage))
-        print(f"{name:8} {program:6} {setting!s:12} {calls:10,.0f} calls  error {error:.3f}  "
-              f"intervals {coverage:.3f}", flush=True)  # fmt: skip
     return found
+
+
+def averaged(results: Sequence[Result]) -> list[Result]:
+    """The mean over the seeds of each model, program and setting."""
+    groups: dict[tuple[str, str, str], list[Result]] = {}
+    for each in results:
+        groups.setdefault((each.model, each.program, each.setting), []).append(each)
+    means = []
+    for names, group in groups.items():
+        numbers = [(each.calls, each.error, each.coverage) for each in group]
+        means.append(Result(*names, len(group), *np.mean(numbers, axis=0).tolist()))
+    return means
+
+
+def show(results: Sequence[Result]) -> None:
+    """Print the errors of each setting, and the calls of shap at each error of dshap."""
+    means = averaged(results)
+    for each in means:
+        print(f"{each.model:8} {each.program:6} {each.setting:12} {each.n_seeds:3} seeds "
+              f"{each.calls:10,.0f} calls  error {each.error:.3f}  intervals {each.coverage:.3f}")  # fmt: skip
+    for own in means:
+        peers = [each for each in means if each.program == "shap" and each.model == own.model]
+        if own.program != "dshap" or not peers:
+            continue
+        needed = calls_at(own.error, peers)
+        is_reached = min(each.error for each in peers) <= own.error
+        print(f"{own.model:8} error {own.error:.3f}: shap's calls / dshap's "
+              f"{'' if is_reached else 'more than '}{needed / own.calls:.1f}")  # fmt: skip
 
 
 def calls_at(error: float, results: list[Result]) -> float:
@@ -210,35 +244,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--join", nargs="+", type=Path, default=[])
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    results = [
+        Result(**each) for path in given.join for each in json.loads(path.read_text())["results"]
+    ]
+    if not given.join:
+        results = results_of(given)
+    show(results)
+    write_json(given.json, {"results": [asdict(each) for each in results]})
+
+
+def results_of(given: argparse.Namespace) -> list[Result]:
+    """The results of each model and seed that the options name."""
     n_background = 2_000 if given.tiny else 100_000
     n_rows = 4 if given.tiny else 16
     x, y = table(n_background + n_rows)
+    seeds = range(given.first_seed, given.first_seed + (1 if given.tiny else given.seeds))
     results = []
     for name in ["network"] if given.tiny else given.models:
         started = time.perf_counter()
-        found = measured(
-            name,
-            x[:n_background],
-            x[n_background:],
-            y,
-            1 if given.tiny else given.seeds,
-            given.tiny,
-        )
-        results += found
-        peers = [each for each in found if each.program == "shap"]
-        for own in found:
-            if own.program != "dshap" or not peers:
-                continue
-            needed = calls_at(own.error, peers)
-            is_reached = min(each.error for each in peers) <= own.error
-            print(f"{name:8} error {own.error:.3f}: shap's calls / dshap's "
-                  f"{'' if is_reached else 'more than '}{needed / own.calls:.1f}")  # fmt: skip
-        print(f"{name:8} {time.perf_counter() - started:.0f} s")
-    write_json(given.json, {"results": [asdict(each) for each in results]})
+        background = x[:n_background]
+        results += measured(name, background, x[n_background:], y, seeds, given.tiny)
+        print(f"{name:8} {time.perf_counter() - started:.0f} s", flush=True)
+    return results
 
 
 if __name__ == "__main__":
