@@ -269,12 +269,15 @@ class OwnRowsAttributor(Instances):
 
         A mean that the weights did not reach is shared by all players, and added to their errors.
         """
-        rest = self.calibration.rest  # (1 + R, k)
+        calibration = self.calibration
+        rest = calibration.rest  # (1 + R, k)
         d = sums.shape[2]
         shared = np.moveaxis(sums + rest[:, None] / d, 1, 0)
-        replicates = replicates_without(shared[0], shared[1:])
+        phi = shared[0]
+        without = phi + calibration.error_factor * (shared[1:] - phi)
+        replicates = replicates_without(phi, without)
         replicates[0] += np.abs(rest[0])
-        return Found(shared[0], replicates)
+        return Found(phi, replicates)
 
     def _floored(self, found: Found, started: RowsLeft) -> Found:
         """Apply the error floor of rows whose values have not varied: see `with_floor`."""
