@@ -13,7 +13,7 @@ from typing import Any
 from dshap import __version__
 from dshap.core.errors import StoreMismatchError
 
-NUMERICS_VERSION = 24
+NUMERICS_VERSION = 25
 """The version of the numerics: raised when the same options give other numbers, with a line in
 `CHANGES` and a new version of dshap."""
 CHANGES: Mapping[int, str] = {
@@ -43,6 +43,8 @@ CHANGES: Mapping[int, str] = {
     "kernel_observational folds its values to few landmarks",
     24: "permutation designs with a background of more rows than pairs of orders: each pair has a "
     "row of its own",
+    25: "standard errors of permutation designs whose pairs have background rows of their own; fewer "
+    "than 1,000 background rows in memory are averaged for every coalition",
 }
 """Version of the numerics -> what it changed; docs/upgrading.md shows them."""
 

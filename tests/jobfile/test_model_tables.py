@@ -276,7 +276,7 @@ def test_all_rows_of_a_table_with_text_are_the_background(rows, monkeypatch):
     np.testing.assert_allclose(found.attribution[0, 0], hired[0] * share, rtol=1e-6)
     assert "std_error" not in found
     monkeypatch.setattr("dshap.jobfile.arguments.MAX_BACKGROUND_BYTES", 8 * 2 * 200 - 1)
-    with pytest.raises(DoesNotFitError, match="background = 'all': 200 rows take 3.1 KiB"):
+    with pytest.raises(DoesNotFitError, match=r"background = 'all': 200 rows take 3\.1 KiB"):
         plan_job(job_of(pickled(model), explain, job__store="b.zarr", **options))
 
 
