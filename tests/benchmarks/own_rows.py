@@ -8,7 +8,8 @@ best number of background rows and permutations counts.  The error is the root m
 and columns, relative to that of the attributions.  A call is one row that the model predicts, counted
 for each explained row; for dshap without the one pass over the background.
 
-A long run goes in stretches: each takes some models or seeds, and `--join` prints them together.
+A long run goes in stretches: each takes some models or seeds, and `--join` prints them together.  The
+file of `--json` is written after each seed, so that a stretch which is stopped loses one seed.
 
 Usage: python -m tests.benchmarks.own_rows [--tiny] [--models trees network] [--seeds 12]
 [--first-seed 0] [--json OUT]
@@ -18,10 +19,11 @@ Usage: python -m tests.benchmarks.own_rows [--tiny] [--models trees network] [--
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -178,8 +180,8 @@ def measured(
     y: FloatArray,
     seeds: Sequence[int],
     is_tiny: bool,
-) -> list[Result]:
-    """The results of both programs for one model, of each seed."""
+) -> Iterator[list[Result]]:
+    """The results of both programs for one model, seed by seed."""
     n_fitted = min(FITTED_ROWS, len(background))
     model = MODELS[name](background[:n_fitted], y[:n_fitted])
     truth = truth_of(name, model, background, rows)
@@ -187,15 +189,15 @@ def measured(
     settings += [("shap", by_shap, each) for each in PEERS]
     if is_tiny:
         settings = [settings[0], settings[len(PAIRS)]]
-    found = []
-    for program, run, setting in settings:
-        try:
-            for seed in seeds:
-                numbers = run(model.predict, background, rows, truth, setting, seed)
-                found.append(Result(name, program, str(setting), 1, *numbers))
-        except ImportError as error:
-            print(f"{program} is left out: {error}")
-    return found
+    if importlib.util.find_spec("shap") is None:
+        print("shap is left out: it is not installed")
+        settings = [each for each in settings if each[0] == "dshap"]
+    for seed in seeds:
+        found = []
+        for program, run, setting in settings:
+            numbers = run(model.predict, background, rows, truth, setting, seed)
+            found.append(Result(name, program, str(setting), 1, *numbers))
+        yield found
 
 
 def averaged(results: Sequence[Result]) -> list[Result]:
@@ -253,25 +255,31 @@ def main() -> None:
     results = [
         Result(**each) for path in given.join for each in json.loads(path.read_text())["results"]
     ]
-    if not given.join:
-        results = results_of(given)
+    for found in results_of(given):
+        results += found
+        write_json(given.json, {"results": [asdict(each) for each in results]})
     show(results)
-    write_json(given.json, {"results": [asdict(each) for each in results]})
 
 
-def results_of(given: argparse.Namespace) -> list[Result]:
-    """The results of each model and seed that the options name."""
-    n_background = 2_000 if given.tiny else 100_000
-    n_rows = 4 if given.tiny else 16
+def results_of(given: argparse.Namespace) -> Iterator[list[Result]]:
+    """The results of each model and seed that the options name, each as soon as it has ended."""
+    models = given.models
+    n_background = 100_000
+    n_rows = 16
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    if given.tiny:
+        models = ["network"]
+        n_background = 2_000
+        n_rows = 4
+        seeds = range(1)
+    if given.join:
+        models = []
     x, y = table(n_background + n_rows)
-    seeds = range(given.first_seed, given.first_seed + (1 if given.tiny else given.seeds))
-    results = []
-    for name in ["network"] if given.tiny else given.models:
+    for name in models:
         started = time.perf_counter()
         background = x[:n_background]
-        results += measured(name, background, x[n_background:], y, seeds, given.tiny)
+        yield from measured(name, background, x[n_background:], y, seeds, given.tiny)
         print(f"{name:8} {time.perf_counter() - started:.0f} s", flush=True)
-    return results
 
 
 if __name__ == "__main__":
