@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
 
@@ -37,8 +36,6 @@ class Calibration(NamedTuple):
     """(k, 1 + R, P): weights of the pairs, 0 for those of the group that is left out."""
     rest: FloatArray
     """(1 + R, k): Σ_p w_p f(b_p) − E f, which is 0 unless the weights were bounded."""
-    error_factor: FloatArray
-    """(k,): the standard error of the jackknife is multiplied by it: see `_error_factor`."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +61,8 @@ class KnownMeans:
         """The weights of each set of `kept` pairs (1 + R, P); the first set is all pairs."""
         columns = self._columns
         gaps = self.prediction - self.mean_prediction
-        found = [_weights(gap, columns, kept) for gap in gaps.T]
-        weights = np.stack([each for each, _ in found])  # (k, 1 + R, P)
-        factor = np.array([_error_factor(kept.sum(axis=1), n_moved) for _, n_moved in found])
-        return Calibration(weights, np.einsum("krp,pk->rk", weights, gaps), factor)
+        weights = np.stack([_weights(gap, columns, kept) for gap in gaps.T])  # (k, 1 + R, P)
+        return Calibration(weights, np.einsum("krp,pk->rk", weights, gaps))
 
     @property
     def _columns(self) -> FloatArray:
@@ -78,41 +73,20 @@ class KnownMeans:
         return gaps[:, np.isfinite(gaps).all(axis=0)]
 
 
-def _weights(gap: FloatArray, columns: FloatArray, kept: BoolArray) -> tuple[FloatArray, int]:
+def _weights(gap: FloatArray, columns: FloatArray, kept: BoolArray) -> FloatArray:
     """Weights (1 + R, P) of one output, whose gap f(b_p) − E f is (P,), for each set of pairs.
 
-    Also the number of variates that have the mean of the background with them.  Where the columns
-    cannot be moved, they are left out of all sets; the prediction then goes as far as its own
-    standard deviation.
+    Where the columns cannot be moved, they are left out of all sets; the prediction then goes as
+    far as its own standard deviation.
     """
     both = np.column_stack([gap, columns])
-    n_moved = both.shape[1]
     found = [_nearest(both[chosen]) for chosen in kept]
     if any(each is None for each in found):
-        n_moved = 1
         found = [_bounded(gap[chosen]) for chosen in kept]
     out = np.zeros(kept.shape)
     for weights, chosen, each in zip(out, kept, found, strict=True):
         weights[chosen] = each
-    return out, n_moved
-
-
-def _error_factor(sizes: NDArray[np.int64], n_variates: int) -> float:
-    """True standard error / that of the jackknife, of a regression on `n_variates` variates.
-
-    `sizes` (1 + R,) are the numbers of pairs: all, and without each group.  The estimator of n pairs
-    has the variance V(n) = σ² (n − 2)/(n (n − c − 2)) for c normal variates, by the mean of an inverse
-    Wishart matrix.  It is the best linear estimator of all pairs, so that φ_(g) − φ has the variance
-    V(n_g) − V(n) (Gauss and Markov).  The jackknife therefore estimates (R − 1)/R Σ_g (V(n_g) − V(n)),
-    which is more than V(n): with 20 groups of 50 pairs and 21 variates by 1.9 times.  1 where a group
-    leaves fewer pairs than this needs, or there are no groups.
-    """
-    free = sizes - n_variates - 2.0
-    if len(sizes) == 1 or free.min() <= 0:
-        return 1.0
-    variance = (sizes - 2.0) / (sizes * free)
-    estimated = (1 - 1 / (len(sizes) - 1)) * (variance[1:] - variance[0]).sum()
-    return float(np.sqrt(variance[0] / estimated))
+    return out
 
 
 def _nearest(gaps: FloatArray) -> FloatArray | None:

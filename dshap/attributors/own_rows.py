@@ -269,15 +269,12 @@ class OwnRowsAttributor(Instances):
 
         A mean that the weights did not reach is shared by all players, and added to their errors.
         """
-        calibration = self.calibration
-        rest = calibration.rest  # (1 + R, k)
+        rest = self.calibration.rest  # (1 + R, k)
         d = sums.shape[2]
         shared = np.moveaxis(sums + rest[:, None] / d, 1, 0)
-        phi = shared[0]
-        without = phi + calibration.error_factor * (shared[1:] - phi)
-        replicates = replicates_without(phi, without)
+        replicates = replicates_without(shared[0], shared[1:])
         replicates[0] += np.abs(rest[0])
-        return Found(phi, replicates)
+        return Found(shared[0], replicates)
 
     def _floored(self, found: Found, started: RowsLeft) -> Found:
         """Apply the error floor of rows whose values have not varied: see `with_floor`."""

@@ -43,8 +43,8 @@ CHANGES: Mapping[int, str] = {
     "kernel_observational folds its values to few landmarks",
     24: "permutation designs with a background of more rows than pairs of orders: each pair has a "
     "row of its own",
-    25: "standard errors of permutation designs whose pairs have background rows of their own; fewer "
-    "than 1,000 background rows in memory are averaged for every coalition",
+    25: "permutation designs with fewer than 1,000 background rows in memory: all of them for every "
+    "coalition",
 }
 """Version of the numerics -> what it changed; docs/upgrading.md shows them."""
 

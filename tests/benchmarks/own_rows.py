@@ -12,7 +12,7 @@ A long run goes in stretches: each takes some models or seeds, and `--join` prin
 file of `--json` is written after each seed, so that a stretch which is stopped loses one seed.
 
 Usage: python -m tests.benchmarks.own_rows [--tiny] [--models trees network] [--seeds 12]
-[--first-seed 0] [--json OUT]
+[--first-seed 0] [--programs dshap shap] [--json OUT]
        python -m tests.benchmarks.own_rows --join OUT...
 """
 
@@ -179,6 +179,7 @@ def measured(
     rows: FloatArray,
     y: FloatArray,
     seeds: Sequence[int],
+    programs: Sequence[str],
     is_tiny: bool,
 ) -> Iterator[list[Result]]:
     """The results of both programs for one model, seed by seed."""
@@ -187,8 +188,9 @@ def measured(
     truth = truth_of(name, model, background, rows)
     settings: list[tuple[str, Any, Any]] = [("dshap", by_dshap, p) for p in PAIRS]
     settings += [("shap", by_shap, each) for each in PEERS]
+    settings = [each for each in settings if each[0] in programs]
     if is_tiny:
-        settings = [settings[0], settings[len(PAIRS)]]
+        settings = [settings[0], *settings[len(PAIRS) : len(PAIRS) + 1]]
     if importlib.util.find_spec("shap") is None:
         print("shap is left out: it is not installed")
         settings = [each for each in settings if each[0] == "dshap"]
@@ -248,6 +250,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--programs", nargs="+", default=["dshap", "shap"])
     parser.add_argument("--join", nargs="+", type=Path, default=[])
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
@@ -278,7 +281,9 @@ def results_of(given: argparse.Namespace) -> Iterator[list[Result]]:
     for name in models:
         started = time.perf_counter()
         background = x[:n_background]
-        yield from measured(name, background, x[n_background:], y, seeds, given.tiny)
+        yield from measured(
+            name, background, x[n_background:], y, seeds, given.programs, given.tiny
+        )
         print(f"{name:8} {time.perf_counter() - started:.0f} s", flush=True)
 
 
