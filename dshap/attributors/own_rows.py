@@ -41,6 +41,10 @@ PAIRING = 0x726F7773
 
 FEW_ROWS = 1_000
 """Backgrounds in memory of fewer rows are averaged whole for every coalition.
+
+With 50 pairs, 20 columns and 100 rows, a row for each pair takes 1,900 predictions for an error of 6
+(boosted trees) to 7.5 % (a network), all rows take 190,000 for 1.1 %.  The error for equal predictions
+is about the same; who gives few rows expects their mean.
 """
 
 

@@ -141,6 +141,26 @@ def test_less_error_than_as_many_calls_of_a_fixed_background():
     assert error_of_own < error_of_fixed  # although fixed evaluates all 30 coalitions
 
 
+@pytest.mark.parametrize("n_pairs", [500, 800, 950])
+def test_errors_of_pairs_that_draw_most_of_the_rows(n_pairs):
+    """The variance of rows drawn without replacement is (1 − P/N) of that of independent ones, that
+    of the orders stays: the jackknife, which cannot tell them apart, is too large, by at most
+    1/√(1 − P/N).  20 draws: the ratio is known to about 10 %."""
+    background = table()[:FEW_ROWS]
+    of_value = Marginal(model, background)
+    rows = table()[ROWS : ROWS + 10]
+    truth = dshap.explain(of_value, rows, design="exact", progress=False).attribution
+    cubes = [
+        dshap.explain(of_value, rows, design=permutation(D, 2 * n_pairs, seed=seed), progress=False)
+        for seed in range(20)
+    ]
+    errors = np.stack([cube.attribution.values - truth.values for cube in cubes])
+    stated = np.stack([cube.std_error.values for cube in cubes])
+    ratio = np.sqrt(np.square(stated).mean() / np.square(errors).mean())
+    assert 1.1 < ratio < 1.1 / np.sqrt(1 - n_pairs / FEW_ROWS)
+    assert (np.abs(errors) <= 2.09 * stated).mean() >= 0.95
+
+
 class Twice(Marginal):
     """A value function of a user's, with other values."""
 
