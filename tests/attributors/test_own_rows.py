@@ -242,6 +242,7 @@ def test_the_plan_of_a_table_with_fewer_rows_than_pairs(n_pairs, is_short):
     plan = str(plan_of(2 * n_pairs, background=table()[:80]))
     line = "background: 80 rows are fewer than 81 pairs of orders, and are dealt to them in turn"
     assert (line in plan) == is_short
+    assert ("background: " in plan) == is_short
 
 
 def test_the_choice_without_standard_errors():
@@ -289,8 +290,8 @@ def test_single_orders_too(antithetic):
 def test_a_row_has_the_same_bits_alone():
     """Blocks of pairs follow from the parts and the micro-block of the plan, not from the rows."""
     options = {"micro_rows": 8, "coalition_groups": 4, "dtype": "float64"}
-    together = explained(100, **options)
-    alone = explained(100, rows=table()[ROWS : ROWS + 3], **options)
+    together = explained(1_000, **options)
+    alone = explained(1_000, rows=table()[ROWS : ROWS + 3], **options)
     assert np.array_equal(together.attribution[:3], alone.attribution)
     assert np.array_equal(together.std_error[:3], alone.std_error)
 
@@ -316,25 +317,31 @@ def test_a_background_in_a_file(tmp_path):
     np.testing.assert_array_equal(of_file.std_error, of_memory.std_error)
 
 
-@pytest.mark.parametrize("n_groups", [1, 3, 8, 50, 80])
+@pytest.mark.parametrize("n_groups", [1, 3, 8, 80])
 def test_tasks_share_the_pairs_of_few_rows(n_groups, client, tmp_path):
     """Any number of parts gives the same numbers to rounding; a cluster and one process the same
-    bits.  There are at most as many parts as pairs."""
+    bits.  A part has at least 1,000 predictions for a row, here 125 of 1,000 pairs."""
     rows = table()[ROWS : ROWS + 3]
     options = {"rows": rows, "dtype": "float64", "coalition_groups": n_groups}
-    here = explained(100, **options)
-    there = explained(100, client=client, store=tmp_path / "store", **options)
-    whole = explained(100, rows=rows, dtype="float64", coalition_groups=1)
+    here = explained(2_000, **options)
+    there = explained(2_000, client=client, store=tmp_path / "store", **options)
+    whole = explained(2_000, rows=rows, dtype="float64", coalition_groups=1)
     assert np.array_equal(here.attribution, there.attribution)
     assert np.array_equal(here.std_error, there.std_error)
     np.testing.assert_allclose(here.attribution, whole.attribution, atol=1e-12)
     np.testing.assert_allclose(here.std_error, whole.std_error, atol=1e-12)
-    assert plan_of(100, rows=rows, coalition_groups=n_groups).coalition_groups == min(n_groups, 50)
+    plan = plan_of(2_000, rows=rows, coalition_groups=n_groups)
+    assert plan.coalition_groups == min(n_groups, 8)
 
 
-def test_few_rows_are_cut_into_parts_and_many_are_not():
-    assert plan_of(100, rows=table()[ROWS : ROWS + 3]).coalition_groups == BLACK_BOX_TASKS
-    assert plan_of(100, rows=np.tile(table()[ROWS:], (20, 1))).coalition_groups == 1
+@pytest.mark.parametrize(
+    ("n_permutations", "copies", "n_parts"),
+    [(498, 1, 1), (500, 1, 2), (2_000, 1, 8), (2_000, 40, 1)],
+)
+def test_few_rows_of_many_pairs_are_cut_into_parts(n_permutations, copies, n_parts):
+    assert BLACK_BOX_TASKS == 8
+    rows = np.tile(table()[ROWS : ROWS + 10], (copies, 1))
+    assert plan_of(n_permutations, rows=rows).coalition_groups == n_parts
 
 
 def test_a_row_that_fails_for_some_pairs_is_left_out_of_all_parts(tmp_path):
@@ -348,11 +355,11 @@ def test_a_row_that_fails_for_some_pairs_is_left_out_of_all_parts(tmp_path):
 
     options = {"rows": rows, "predict": failing, "coalition_groups": 4}
     with pytest.raises(FailedBlocksError, match="1 of 4 rows"):
-        explained(100, store=tmp_path / "store", **options)
+        explained(1_000, store=tmp_path / "store", **options)
     cube = dshap.open_cube(tmp_path / "store")
     assert np.isnan(cube.attribution[2]).all()
     others = [0, 1, 3]
-    of_others = explained(100, **{**options, "rows": rows[others]})
+    of_others = explained(1_000, **{**options, "rows": rows[others]})
     np.testing.assert_allclose(cube.attribution[others], of_others.attribution, atol=1e-6)
 
 
