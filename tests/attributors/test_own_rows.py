@@ -1,7 +1,7 @@
 """A background row for each pair of orders: by definition, and against all rows of the background."""
 
 import math
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -361,6 +361,31 @@ def test_a_row_that_fails_for_some_pairs_is_left_out_of_all_parts(tmp_path):
     others = [0, 1, 3]
     of_others = explained(1_000, **{**options, "rows": rows[others]})
     np.testing.assert_allclose(cube.attribution[others], of_others.attribution, atol=1e-6)
+
+
+def test_columns_of_text():
+    """A data frame with text: pairs mix its codes, and the model gets frames with text."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        {
+            "job": np.array(["cook", "pilot", "vet"], dtype=object)[rng.integers(3, size=1_200)],
+            "age": rng.normal(size=1_200),
+            "pay": rng.normal(size=1_200),
+        }
+    )
+
+    def paid(rows):
+        assert set(rows.job) <= {"cook", "pilot", "vet"}
+        return (rows.job == "pilot") * rows.age * rows.pay + rows.age
+
+    of_value = Marginal(paid, frame)
+    explain = partial(dshap.explain, of_value, frame[:20], progress=False)
+    found = explain(design=permutation(3, 1_000))
+    assert isinstance(choose(permutation(3, 1_000), of_value, None), OwnRows)
+    error = found.attribution - explain(design="exact").attribution
+    assert float((abs(error) <= 2.09 * found.std_error).mean()) > 0.9
+    assert float(found.std_error.mean()) < 0.1
 
 
 def test_rows_that_fail_are_left_out(tmp_path):
