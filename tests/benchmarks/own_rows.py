@@ -42,6 +42,8 @@ PAIRS = (50, 100, 164, 400)
 PEERS = ((50, 1), (100, 1), (100, 4), (100, 10), (400, 1), (400, 4), (1_600, 1), (1_600, 2))
 """(background rows, permutations) of shap; 100 rows are what its masker takes of a larger table."""
 TRUTH_PAIRS = 8_000
+TOGETHER = 1_024
+"""Rows whose kernels stay in the cache."""
 
 
 @dataclass
@@ -104,10 +106,35 @@ def network(x: FloatArray, y: FloatArray) -> Any:
     return MLPRegressor(hidden_layer_sizes=(32, 32), max_iter=40, random_state=0).fit(x, y)
 
 
-def kernel(x: FloatArray, y: FloatArray) -> Any:
+@dataclass(frozen=True)
+class KernelMachine:
+    """A support vector machine, whose sums numpy computes many times as fast as libsvm."""
+
+    vectors: FloatArray
+    """(r, 20): the support vectors."""
+    weights: FloatArray
+    """(r,)"""
+    intercept: float
+    gamma: float
+
+    def predict(self, rows: FloatArray) -> FloatArray:
+        found = [self._predicted(rows[i : i + TOGETHER]) for i in range(0, len(rows), TOGETHER)]
+        return np.concatenate(found)
+
+    def _predicted(self, rows: FloatArray) -> FloatArray:
+        lengths = np.square(rows).sum(axis=1)[:, None] + np.square(self.vectors).sum(axis=1)
+        gram = np.exp(-self.gamma * (lengths - 2.0 * rows @ self.vectors.T))
+        return np.asarray(gram @ self.weights + self.intercept)
+
+
+def kernel(x: FloatArray, y: FloatArray) -> KernelMachine:
     from sklearn.svm import SVR
 
-    return SVR(C=3.0, epsilon=0.3).fit(x[:500], y[:500])
+    gamma = 1 / (COLUMNS * x[:500].var())
+    fitted = SVR(C=3.0, epsilon=0.3, gamma=gamma).fit(x[:500], y[:500])
+    return KernelMachine(
+        fitted.support_vectors_, fitted.dual_coef_[0], float(fitted.intercept_[0]), gamma
+    )
 
 
 MODELS: Mapping[str, Callable[[FloatArray, FloatArray], Any]] = {
