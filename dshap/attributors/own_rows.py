@@ -28,6 +28,7 @@ from dshap.attributors.unmet import ranges_of, with_floor
 from dshap.core.blocks import EMPTY, FULL, N_ENDS, Attribution, DesignInfo
 from dshap.core.capabilities import Work
 from dshap.core.errors import InputError
+from dshap.core.printing import counted
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rows import spans
 from dshap.core.types import RowReader, replaced
@@ -56,6 +57,7 @@ is about the same; who gives few rows expects their mean.
 def why_all_rows(value: Marginal, design: PermutationDesign) -> str:
     """Why a design averages over all background rows for every coalition; empty where it does not."""
     n_pairs = design.n_units
+    of_pairs = f"{counted(n_pairs, 'pair')} of orders"
     if value.background is None:
         n_rows = math.inf
     else:
@@ -66,9 +68,9 @@ def why_all_rows(value: Marginal, design: PermutationDesign) -> str:
         (value.data_weights is not None, "the rows have weights"),
         (value.draws is not None, "std_error holds the error of a sample of rows"),
         (not design.n_replicates, "the design has n_replicates=0, and no errors to hold theirs"),
-        (bool(design.why_no_errors), f"{n_pairs} pairs of orders have no standard errors"),
-        (n_rows < FEW_ROWS, f"{n_rows:,} rows are fewer than {FEW_ROWS:,}"),
-        (n_rows <= n_pairs, f"{n_pairs:,} pairs of orders need more than {n_rows:,} rows"),
+        (bool(design.why_no_errors), f"{of_pairs}: too few for standard errors"),
+        (n_rows < FEW_ROWS, f"the background has fewer than {FEW_ROWS:,} rows"),
+        (n_rows <= n_pairs, f"{of_pairs} need more than {n_rows:,} rows"),
     )
     return next((why for applies, why in reasons if applies), "")
 

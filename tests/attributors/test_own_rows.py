@@ -209,8 +209,8 @@ def test_the_choice(given, n_permutations, is_own):
             "std_error holds the error of a sample of rows",
         ),
         (value, {"n_replicates": 0}, "the design has n_replicates=0, and no errors to hold theirs"),
-        (value, {"n_permutations": 98}, "49 pairs of orders have no standard errors"),
-        (lambda: Marginal(model, table()[:40]), {}, "40 rows are fewer than 1,000"),
+        (value, {"n_permutations": 98}, "49 pairs of orders: too few for standard errors"),
+        (lambda: Marginal(model, table()[:40]), {}, "the background has fewer than 1,000 rows"),
         (
             value,
             {"n_permutations": 2 * ROWS},
