@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dshap import designs
@@ -18,7 +19,7 @@ from dshap.attributors.method import (
     kind_of_design,
     kind_of_value,
 )
-from dshap.attributors.own_rows import OwnRows
+from dshap.attributors.own_rows import OwnRows, why_all_rows
 from dshap.attributors.quadrature import Quadrature
 from dshap.attributors.trees import TreeForm
 from dshap.core.blocks import N_ENDS
@@ -157,24 +158,15 @@ def choose(
 def with_own_rows(listed: Listed) -> Method:
     """The method; a permutation design of a `Marginal` with a background row for each pair of orders.
 
-    Pairs have rows of their own where the background has more rows than there are pairs.  Fewer than
-    50 pairs have no standard errors, and average over all rows.  So do values after a link, which
-    applies to the mean, and backgrounds that have weights or are a sample of a larger table.
+    Where `why_all_rows` has a reason against it, the reason of the method includes that one.
     """
     design: Any = listed.design
     value = listed.value
-    is_served = (
-        type(value) is Marginal
-        and kind_of_design(design) == "permutation"
-        and design.n_players > 1
-        and design.n_replicates > 0
-        and not design.why_no_errors
-        and value.weighs_all_alike
-        and value.has_more_rows(design.n_units)
-    )
-    if is_served:
-        return OwnRows.of(listed, design)
-    return listed
+    if type(value) is not Marginal or kind_of_design(design) != "permutation":
+        return listed
+    if why := why_all_rows(value, design):
+        return replace(listed, why=f"{listed.why}; all background rows for every coalition: {why}")
+    return OwnRows.of(listed, design)
 
 
 def _with_form(

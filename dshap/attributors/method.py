@@ -32,7 +32,7 @@ from dshap.attributors.contraction import (
     WholeContraction,
 )
 from dshap.attributors.drawn import drawn_attributor
-from dshap.attributors.enough import Enough
+from dshap.attributors.enough import Enough, reason_of
 from dshap.attributors.game import EstimatedGame, Game, LearnedGame, StreamedGame
 from dshap.attributors.learning import (
     BaseValue,
@@ -71,7 +71,7 @@ from dshap.core.capabilities import (
 from dshap.core.errors import InputError
 from dshap.core.options import RunOptions
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Record, State
-from dshap.core.types import Attributor, Design, Pass, replaced
+from dshap.core.types import Attributor, Design, Pass, RowReader, replaced
 from dshap.core.vocabulary import Vocabulary
 from dshap.designs.jackknife import N_REPLICATES
 
@@ -170,6 +170,10 @@ class Method(ABC):
     def enough(self) -> Enough | None:
         """The rule for how many rows are learned from; None: all rows."""
         return None
+
+    def about_data(self, data: RowReader | None) -> tuple[tuple[str, str], ...]:
+        """Lines of a plan, (choice, reason), about the data that the method reads."""
+        return reason_of(self.enough, data)
 
     @property
     def is_base_by_row(self) -> bool:

@@ -538,6 +538,8 @@ class Work:
     """Whether a closed form explains the rows, without a list of coalitions."""
     pilot_coalitions: int = 0
     held_coalitions: int = 0
+    shares: int = 1
+    """The most tasks that may share the rows of a tile, where no list of coalitions is cut."""
     stage_coalitions: tuple[int, ...] = ()
     """The number of coalitions after each round of the design."""
     draw_replicates: int = 0

@@ -91,7 +91,7 @@ def cut_tiles(
     if options.tol:
         groups = 1
     else:
-        groups = min(groups, n_tiles)
+        groups = min(groups, max(n_tiles, work.shares))
     state_bytes = _state_bytes(work, proper, tile)
     is_kept = work.learns and state_bytes <= CACHE_BYTES
     if is_kept and not options.tol:

@@ -387,7 +387,8 @@ def _background(given: Any, context: Context) -> Any:
     """The background: the table itself for all rows, else a seeded sample without NaN.
 
     The sample (b, columns) is a data frame where columns hold text, categories or times or the
-    model takes data frames, else an array.
+    model takes data frames, else an array.  All rows of a table with text or categories are held
+    by every worker, as one data frame has all categories.
     """
     rows = given.background
     table = context.table
@@ -401,12 +402,6 @@ def _background(given: Any, context: Context) -> Any:
         listed = table.frame.categories
     if n_rows == table.n_rows and not listed:
         return table.reader
-    if rows == "all":
-        names = ", ".join(listed)
-        raise InputError(
-            f'[[explain]] background = "all" is for columns of numbers, and {names} holds text or '
-            "categories: give a number of rows"
-        )
     size = 8 * n_rows * len(table.reader.feature_names)
     if size > MAX_BACKGROUND_BYTES:
         raise DoesNotFitError(

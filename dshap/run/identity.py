@@ -13,7 +13,6 @@ import numpy as np
 from dshap import __version__
 from dshap.attributors.choice import MAX_COALITIONS, check_options, choose
 from dshap.attributors.compatibility import not_together
-from dshap.attributors.enough import reason_of
 from dshap.attributors.failing import answered, answers
 from dshap.attributors.method import Method
 from dshap.core.capabilities import tuned
@@ -84,7 +83,7 @@ class Settled:
             rows,
             data,
             self.options,
-            self.reasons + reason_of(self.method.enough, data),
+            self.reasons + self.method.about_data(data),
             data_rows=data_rows,
             noise_replicates=noise,
         )

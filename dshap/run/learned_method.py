@@ -13,7 +13,6 @@ from typing import Any, Self
 import numpy as np
 
 from dshap import __version__
-from dshap.attributors.enough import reason_of
 from dshap.attributors.method import Method
 from dshap.attributors.states import States
 from dshap.attributors.tiling import Tiling
@@ -187,7 +186,7 @@ def states_follow_from(fingerprint: Mapping[str, Any], tiling: Tiling) -> dict[s
 
 def plan_to_learn(method: Method, data: RowReader, options: RunOptions) -> Plan:
     """Plan the passes over the data; no row is explained."""
-    reasons = (("design", method.why), *reason_of(method.enough, data))
+    reasons = (("design", method.why), *method.about_data(data))
     plan = make_plan(method.work(), data, data, options, reasons)
     return replace(plan, stages=tuple(each for each in plan.stages if each.name != "evaluation"))
 

@@ -13,7 +13,7 @@ from typing import Any
 from dshap import __version__
 from dshap.core.errors import StoreMismatchError
 
-NUMERICS_VERSION = 24
+NUMERICS_VERSION = 25
 """The version of the numerics: raised when the same options give other numbers, with a line in
 `CHANGES` and a new version of dshap."""
 CHANGES: Mapping[int, str] = {
@@ -42,7 +42,10 @@ CHANGES: Mapping[int, str] = {
     23: "conditional_regression and kernel_observational learn from as many rows as are enough, and "
     "kernel_observational folds its values to few landmarks",
     24: "permutation designs with a background of more rows than pairs of orders: each pair has a "
-    "row of its own; backgrounds chosen from tables of more than 131,072 rows",
+    "row of its own",
+    25: "permutation designs with fewer than 1,000 background rows in memory: all of them for every "
+    "coalition; backgrounds chosen from tables of more than 131,072 rows; kernel_observational by sums "
+    "of squares",
 }
 """Version of the numerics -> what it changed; docs/upgrading.md shows them."""
 

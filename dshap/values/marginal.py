@@ -219,15 +219,6 @@ class Marginal(PredictedValue):
         return groups.means(weighted.sum(axis=0), groups.indicator @ weighted)
 
     @property
-    def weighs_all_alike(self) -> bool:
-        """Whether the values are plain means of f over all rows of the table, without a link."""
-        return self.link.is_identity and self.data_weights is None and self.draws is None
-
-    def has_more_rows(self, n: int) -> bool:
-        """Whether the background has more than n rows; True for one that is read by spans."""
-        return self.background is None or len(self.background) > n
-
-    @property
     def _weights(self) -> FloatArray:
         """(b,): the weights of the background rows."""
         assert self.background is not None

@@ -1,7 +1,7 @@
 """A background row for each pair of orders: by definition, and against all rows of the background."""
 
 import math
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -9,9 +9,13 @@ import pytest
 import dshap
 from dshap.attributors.choice import choose
 from dshap.attributors.method import Listed
-from dshap.attributors.own_rows import OwnRows, PairedRows
+from dshap.attributors.own_rows import FEW_ROWS, OwnRows, PairedRows
 from dshap.core.errors import FailedBlocksError, InputError
+from dshap.core.options import RunOptions
 from dshap.designs import permutation
+from dshap.engine.tiles import BLACK_BOX_TASKS
+from dshap.run.identity import settle
+from dshap.tables import ArraySource
 from dshap.values import Marginal
 
 D = 5
@@ -137,6 +141,26 @@ def test_less_error_than_as_many_calls_of_a_fixed_background():
     assert error_of_own < error_of_fixed  # although fixed evaluates all 30 coalitions
 
 
+@pytest.mark.parametrize("n_pairs", [500, 800, 950])
+def test_errors_of_pairs_that_draw_most_of_the_rows(n_pairs):
+    """The variance of rows drawn without replacement is (1 − P/N) of that of independent ones, that
+    of the orders stays: the jackknife, which cannot tell them apart, is too large, by at most
+    1/√(1 − P/N).  20 draws: the ratio is known to about 10 %."""
+    background = table()[:FEW_ROWS]
+    of_value = Marginal(model, background)
+    rows = table()[ROWS : ROWS + 10]
+    truth = dshap.explain(of_value, rows, design="exact", progress=False).attribution
+    cubes = [
+        dshap.explain(of_value, rows, design=permutation(D, 2 * n_pairs, seed=seed), progress=False)
+        for seed in range(20)
+    ]
+    errors = np.stack([cube.attribution.values - truth.values for cube in cubes])
+    stated = np.stack([cube.std_error.values for cube in cubes])
+    ratio = np.sqrt(np.square(stated).mean() / np.square(errors).mean())
+    assert 1.1 < ratio < 1.1 / np.sqrt(1 - n_pairs / FEW_ROWS)
+    assert (np.abs(errors) <= 2.09 * stated).mean() >= 0.95
+
+
 class Twice(Marginal):
     """A value function of a user's, with other values."""
 
@@ -156,6 +180,10 @@ class Twice(Marginal):
         (lambda: value(lambda x: 1 / (1 + np.exp(-model(x))), link="logit"), 100, False),
         (lambda: Twice(model, table()), 100, False),
         (lambda: value(players={"all": [0, 1, 2, 3, 4]}), 100, False),
+        (lambda: Marginal(model, table()[:FEW_ROWS]), 100, True),
+        (lambda: Marginal(model, table()[: FEW_ROWS - 1]), 100, False),
+        (lambda: Marginal(model, table()[:1]), 100, False),
+        (lambda: Marginal(model, "rows.parquet", feature_names=list("abcde")), 10_000, True),
     ],
 )
 def test_the_choice(given, n_permutations, is_own):
@@ -165,6 +193,58 @@ def test_the_choice(given, n_permutations, is_own):
     assert (method.fingerprint().get("background_rows") == "own") == is_own
 
 
+@pytest.mark.parametrize(
+    ("given", "options", "why"),
+    [
+        (lambda: value(players={"all": [0, 1, 2, 3, 4]}), {}, "the game has one player"),
+        (
+            lambda: value(lambda x: 1 / (1 + np.exp(-model(x))), link="logit"),
+            {},
+            "the link applies to the mean over the rows",
+        ),
+        (lambda: value(weights=np.ones(ROWS)), {}, "the rows have weights"),
+        (
+            lambda: value(sample_of=3_000),
+            {},
+            "std_error holds the error of a sample of rows",
+        ),
+        (value, {"n_replicates": 0}, "the design has n_replicates=0, and no errors to hold theirs"),
+        (value, {"n_permutations": 98}, "49 pairs of orders: too few for standard errors"),
+        (lambda: Marginal(model, table()[:40]), {}, "the background has fewer than 1,000 rows"),
+        (
+            value,
+            {"n_permutations": 2 * ROWS},
+            "2,000 pairs of orders need more than 2,000 rows",
+        ),
+    ],
+)
+def test_the_plan_says_why_all_rows_are_averaged(given, options, why):
+    of_value = given()
+    design = permutation(len(of_value.players), **{"n_permutations": 100, **options})
+    method = choose(design, of_value, None)
+    assert method.why == f"given; all background rows for every coalition: {why}"
+
+
+def plan_of(n_permutations, rows=None, background=None, **options):
+    """The plan of explaining rows, with a background in memory or read by spans."""
+    rows = table()[ROWS:] if rows is None else rows
+    if background is None:
+        of_value, background = value(), table()[:ROWS]
+    else:
+        of_value = Marginal(model, ArraySource(background))
+    design = permutation(D, n_permutations)
+    settled = settle(of_value, RunOptions(**options), design, 0, len(rows))
+    return settled.plan(ArraySource(rows), ArraySource(background))
+
+
+@pytest.mark.parametrize(("n_pairs", "is_short"), [(80, False), (81, True)])
+def test_the_plan_of_a_table_with_fewer_rows_than_pairs(n_pairs, is_short):
+    plan = str(plan_of(2 * n_pairs, background=table()[:80]))
+    line = "background: 80 rows are fewer than 81 pairs of orders, and are dealt to them in turn"
+    assert (line in plan) == is_short
+    assert ("background: " in plan) == is_short
+
+
 def test_the_choice_without_standard_errors():
     assert isinstance(choose(permutation(D, 200, n_replicates=0), value(), None), Listed)
     assert isinstance(choose("kriging", value(), 20), Listed)
@@ -172,7 +252,7 @@ def test_the_choice_without_standard_errors():
 
 def test_the_design_by_name():
     """Twelve players: 2,048 coalitions are 93 pairs."""
-    x = np.random.default_rng(0).normal(size=(400, 12))
+    x = np.random.default_rng(0).normal(size=(FEW_ROWS, 12))
     wide = Marginal(lambda rows: rows.sum(axis=1), x)
     assert isinstance(choose("permutation", wide, None), OwnRows)
     assert isinstance(choose("auto", wide, None), Listed)
@@ -208,9 +288,10 @@ def test_single_orders_too(antithetic):
 
 
 def test_a_row_has_the_same_bits_alone():
-    """Blocks of pairs follow from the micro-block of the plan, not from the rows in it."""
-    together = explained(100, micro_rows=8, dtype="float64")
-    alone = explained(100, rows=table()[ROWS : ROWS + 3], micro_rows=8, dtype="float64")
+    """Blocks of pairs follow from the parts and the micro-block of the plan, not from the rows."""
+    options = {"micro_rows": 8, "coalition_groups": 4, "dtype": "float64"}
+    together = explained(1_000, **options)
+    alone = explained(1_000, rows=table()[ROWS : ROWS + 3], **options)
     assert np.array_equal(together.attribution[:3], alone.attribution)
     assert np.array_equal(together.std_error[:3], alone.std_error)
 
@@ -234,6 +315,77 @@ def test_a_background_in_a_file(tmp_path):
     of_memory = explained(200, seed=4)
     np.testing.assert_array_equal(of_file.attribution, of_memory.attribution)
     np.testing.assert_array_equal(of_file.std_error, of_memory.std_error)
+
+
+@pytest.mark.parametrize("n_groups", [1, 3, 8, 80])
+def test_tasks_share_the_pairs_of_few_rows(n_groups, client, tmp_path):
+    """Any number of parts gives the same numbers to rounding; a cluster and one process the same
+    bits.  A part has at least 1,000 predictions for a row, here 125 of 1,000 pairs."""
+    rows = table()[ROWS : ROWS + 3]
+    options = {"rows": rows, "dtype": "float64", "coalition_groups": n_groups}
+    here = explained(2_000, **options)
+    there = explained(2_000, client=client, store=tmp_path / "store", **options)
+    whole = explained(2_000, rows=rows, dtype="float64", coalition_groups=1)
+    assert np.array_equal(here.attribution, there.attribution)
+    assert np.array_equal(here.std_error, there.std_error)
+    np.testing.assert_allclose(here.attribution, whole.attribution, atol=1e-12)
+    np.testing.assert_allclose(here.std_error, whole.std_error, atol=1e-12)
+    plan = plan_of(2_000, rows=rows, coalition_groups=n_groups)
+    assert plan.coalition_groups == min(n_groups, 8)
+
+
+@pytest.mark.parametrize(
+    ("n_permutations", "copies", "n_parts"),
+    [(498, 1, 1), (500, 1, 2), (2_000, 1, 8), (2_000, 40, 1)],
+)
+def test_few_rows_of_many_pairs_are_cut_into_parts(n_permutations, copies, n_parts):
+    assert BLACK_BOX_TASKS == 8
+    rows = np.tile(table()[ROWS : ROWS + 10], (copies, 1))
+    assert plan_of(n_permutations, rows=rows).coalition_groups == n_parts
+
+
+def test_a_row_that_fails_for_some_pairs_is_left_out_of_all_parts(tmp_path):
+    rows = table()[ROWS : ROWS + 4].copy()
+    rows[2, :2] = 1e6
+
+    def failing(x):
+        if ((x[:, 0] > 1e5) & (x[:, 1] < 1e5)).any():
+            raise ValueError("one without the other")
+        return model(np.minimum(x, 10))
+
+    options = {"rows": rows, "predict": failing, "coalition_groups": 4}
+    with pytest.raises(FailedBlocksError, match="1 of 4 rows"):
+        explained(1_000, store=tmp_path / "store", **options)
+    cube = dshap.open_cube(tmp_path / "store")
+    assert np.isnan(cube.attribution[2]).all()
+    others = [0, 1, 3]
+    of_others = explained(1_000, **{**options, "rows": rows[others]})
+    np.testing.assert_allclose(cube.attribution[others], of_others.attribution, atol=1e-6)
+
+
+def test_columns_of_text():
+    """A data frame with text: pairs mix its codes, and the model gets frames with text."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        {
+            "job": np.array(["cook", "pilot", "vet"], dtype=object)[rng.integers(3, size=1_200)],
+            "age": rng.normal(size=1_200),
+            "pay": rng.normal(size=1_200),
+        }
+    )
+
+    def paid(rows):
+        assert set(rows.job) <= {"cook", "pilot", "vet"}
+        return (rows.job == "pilot") * rows.age * rows.pay + rows.age
+
+    of_value = Marginal(paid, frame)
+    explain = partial(dshap.explain, of_value, frame[:20], progress=False)
+    found = explain(design=permutation(3, 1_000))
+    assert isinstance(choose(permutation(3, 1_000), of_value, None), OwnRows)
+    error = found.attribution - explain(design="exact").attribution
+    assert float((abs(error) <= 2.09 * found.std_error).mean()) > 0.9
+    assert float(found.std_error.mean()) < 0.1
 
 
 def test_rows_that_fail_are_left_out(tmp_path):

@@ -8,15 +8,22 @@ best number of background rows and permutations counts.  The error is the root m
 and columns, relative to that of the attributions.  A call is one row that the model predicts, counted
 for each explained row; for dshap without the one pass over the background.
 
-Usage: python -m tests.benchmarks.own_rows [--tiny] [--models trees network] [--seeds 5] [--json OUT]
+A long run goes in stretches: each takes some models or seeds, and `--join` prints them together.  The
+file of `--json` is written after each seed, so that a stretch which is stopped loses one seed.
+
+Usage: python -m tests.benchmarks.own_rows [--tiny] [--models trees network] [--seeds 12]
+[--first-seed 0] [--programs dshap shap] [--json OUT]
+       python -m tests.benchmarks.own_rows --join OUT...
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import json
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +42,8 @@ PAIRS = (50, 100, 164, 400)
 PEERS = ((50, 1), (100, 1), (100, 4), (100, 10), (400, 1), (400, 4), (1_600, 1), (1_600, 2))
 """(background rows, permutations) of shap; 100 rows are what its masker takes of a larger table."""
 TRUTH_PAIRS = 8_000
+TOGETHER = 1_024
+"""Rows whose kernels stay in the cache."""
 
 
 @dataclass
@@ -51,11 +60,12 @@ class Counted:
 
 @dataclass(frozen=True)
 class Result:
-    """The error of one setting, the mean over seeds."""
+    """The error of one setting and seed, or the mean over seeds."""
 
     model: str
     program: str
     setting: str
+    n_seeds: int
     calls: float
     error: float
     coverage: float
@@ -96,10 +106,35 @@ def network(x: FloatArray, y: FloatArray) -> Any:
     return MLPRegressor(hidden_layer_sizes=(32, 32), max_iter=40, random_state=0).fit(x, y)
 
 
-def kernel(x: FloatArray, y: FloatArray) -> Any:
+@dataclass(frozen=True)
+class KernelMachine:
+    """A support vector machine, whose sums numpy computes many times as fast as libsvm."""
+
+    vectors: FloatArray
+    """(r, 20): the support vectors."""
+    weights: FloatArray
+    """(r,)"""
+    intercept: float
+    gamma: float
+
+    def predict(self, rows: FloatArray) -> FloatArray:
+        found = [self._predicted(rows[i : i + TOGETHER]) for i in range(0, len(rows), TOGETHER)]
+        return np.concatenate(found)
+
+    def _predicted(self, rows: FloatArray) -> FloatArray:
+        lengths = np.square(rows).sum(axis=1)[:, None] + np.square(self.vectors).sum(axis=1)
+        gram = np.exp(-self.gamma * (lengths - 2.0 * rows @ self.vectors.T))
+        return np.asarray(gram @ self.weights + self.intercept)
+
+
+def kernel(x: FloatArray, y: FloatArray) -> KernelMachine:
     from sklearn.svm import SVR
 
-    return SVR(C=3.0, epsilon=0.3).fit(x[:500], y[:500])
+    gamma = 1 / (COLUMNS * x[:500].var())
+    fitted = SVR(C=3.0, epsilon=0.3, gamma=gamma).fit(x[:500], y[:500])
+    return KernelMachine(
+        fitted.support_vectors_, fitted.dual_coef_[0], float(fitted.intercept_[0]), gamma
+    )
 
 
 MODELS: Mapping[str, Callable[[FloatArray, FloatArray], Any]] = {
@@ -166,30 +201,60 @@ def by_shap(
 
 
 def measured(
-    name: str, background: FloatArray, rows: FloatArray, y: FloatArray, seeds: int, is_tiny: bool
-) -> list[Result]:
-    """The results of both programs for one model."""
+    name: str,
+    background: FloatArray,
+    rows: FloatArray,
+    y: FloatArray,
+    seeds: Sequence[int],
+    programs: Sequence[str],
+    is_tiny: bool,
+) -> Iterator[list[Result]]:
+    """The results of both programs for one model, seed by seed."""
     n_fitted = min(FITTED_ROWS, len(background))
     model = MODELS[name](background[:n_fitted], y[:n_fitted])
     truth = truth_of(name, model, background, rows)
     settings: list[tuple[str, Any, Any]] = [("dshap", by_dshap, p) for p in PAIRS]
     settings += [("shap", by_shap, each) for each in PEERS]
+    settings = [each for each in settings if each[0] in programs]
     if is_tiny:
-        settings = [settings[0], settings[len(PAIRS)]]
-    found = []
-    for program, run, setting in settings:
-        try:
-            each = [
-                run(model.predict, background, rows, truth, setting, seed) for seed in range(seeds)
-            ]
-        except ImportError as error:
-            print(f"{program} is left out: {error}")
+        settings = [settings[0], *settings[len(PAIRS) : len(PAIRS) + 1]]
+    if importlib.util.find_spec("shap") is None:
+        print("shap is left out: it is not installed")
+        settings = [each for each in settings if each[0] == "dshap"]
+    for seed in seeds:
+        found = []
+        for program, run, setting in settings:
+            numbers = run(model.predict, background, rows, truth, setting, seed)
+            found.append(Result(name, program, str(setting), 1, *numbers))
+        yield found
+
+
+def averaged(results: Sequence[Result]) -> list[Result]:
+    """The mean over the seeds of each model, program and setting."""
+    groups: dict[tuple[str, str, str], list[Result]] = {}
+    for each in results:
+        groups.setdefault((each.model, each.program, each.setting), []).append(each)
+    means = []
+    for names, group in groups.items():
+        numbers = [(each.calls, each.error, each.coverage) for each in group]
+        means.append(Result(*names, len(group), *np.mean(numbers, axis=0).tolist()))
+    return means
+
+
+def show(results: Sequence[Result]) -> None:
+    """Print the errors of each setting, and the calls of shap at each error of dshap."""
+    means = averaged(results)
+    for each in means:
+        print(f"{each.model:8} {each.program:6} {each.setting:12} {each.n_seeds:3} seeds "
+              f"{each.calls:10,.0f} calls  error {each.error:.3f}  intervals {each.coverage:.3f}")  # fmt: skip
+    for own in means:
+        peers = [each for each in means if each.program == "shap" and each.model == own.model]
+        if own.program != "dshap" or not peers:
             continue
-        calls, error, coverage = np.mean(each, axis=0).tolist()
-        found.append(Result(name, program, str(setting), calls, error, coverage))
-        print(f"{name:8} {program:6} {setting!s:12} {calls:10,.0f} calls  error {error:.3f}  "
-              f"intervals {coverage:.3f}", flush=True)  # fmt: skip
-    return found
+        needed = calls_at(own.error, peers)
+        is_reached = min(each.error for each in peers) <= own.error
+        print(f"{own.model:8} error {own.error:.3f}: shap's calls / dshap's "
+              f"{'' if is_reached else 'more than '}{needed / own.calls:.1f}")  # fmt: skip
 
 
 def calls_at(error: float, results: list[Result]) -> float:
@@ -210,35 +275,43 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--programs", nargs="+", default=["dshap", "shap"])
+    parser.add_argument("--join", nargs="+", type=Path, default=[])
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    n_background = 2_000 if given.tiny else 100_000
-    n_rows = 4 if given.tiny else 16
-    x, y = table(n_background + n_rows)
-    results = []
-    for name in ["network"] if given.tiny else given.models:
-        started = time.perf_counter()
-        found = measured(
-            name,
-            x[:n_background],
-            x[n_background:],
-            y,
-            1 if given.tiny else given.seeds,
-            given.tiny,
-        )
+    results = [
+        Result(**each) for path in given.join for each in json.loads(path.read_text())["results"]
+    ]
+    for found in results_of(given):
         results += found
-        peers = [each for each in found if each.program == "shap"]
-        for own in found:
-            if own.program != "dshap" or not peers:
-                continue
-            needed = calls_at(own.error, peers)
-            is_reached = min(each.error for each in peers) <= own.error
-            print(f"{name:8} error {own.error:.3f}: shap's calls / dshap's "
-                  f"{'' if is_reached else 'more than '}{needed / own.calls:.1f}")  # fmt: skip
-        print(f"{name:8} {time.perf_counter() - started:.0f} s")
-    write_json(given.json, {"results": [asdict(each) for each in results]})
+        write_json(given.json, {"results": [asdict(each) for each in results]})
+    show(results)
+
+
+def results_of(given: argparse.Namespace) -> Iterator[list[Result]]:
+    """The results of each model and seed that the options name, each as soon as it has ended."""
+    models = given.models
+    n_background = 100_000
+    n_rows = 16
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    if given.tiny:
+        models = ["network"]
+        n_background = 2_000
+        n_rows = 4
+        seeds = range(1)
+    if given.join:
+        models = []
+    x, y = table(n_background + n_rows)
+    for name in models:
+        started = time.perf_counter()
+        background = x[:n_background]
+        yield from measured(
+            name, background, x[n_background:], y, seeds, given.programs, given.tiny
+        )
+        print(f"{name:8} {time.perf_counter() - started:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

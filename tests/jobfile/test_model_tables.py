@@ -18,7 +18,7 @@ from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import SVR
 
 import dshap
-from dshap.core.errors import InputError, StoreMismatchError
+from dshap.core.errors import DoesNotFitError, InputError, StoreMismatchError
 from dshap.engine import SilentProgress
 from dshap.jobs import parse_job, plan_job, run_job
 from dshap.models.adapters.model_files import sha256_of
@@ -212,9 +212,6 @@ def test_text_categories_and_booleans_reach_the_model(rows):
     np.testing.assert_allclose(total[is_ok], found.prediction[is_ok])
     passed = job_of(pickled(model), MARGINAL, source__missing="pass", job__store="other.zarr")
     np.testing.assert_allclose(run(passed)["a"].prediction[:, 0], model.predict(rows[names]))
-    everything = job_of(pickled(model), {**MARGINAL, "background": "all"}, job__store="c.zarr")
-    with pytest.raises(InputError, match='background = "all" is for columns of numbers, and job'):
-        run_job(everything, SilentProgress())
     chosen = {**MARGINAL, "selection": "kmeans"}
     with pytest.raises(InputError, match='selection = "kmeans" compares numbers, and job, size'):
         run_job(
@@ -256,6 +253,31 @@ def test_trees_of_categories_take_text_as_a_black_box_too(library, rows):
             run_job(job, SilentProgress())
         return
     assert np.isfinite(run(job)["a"].attribution).all()  # it counts as missing, as for LightGBM
+
+
+def test_all_rows_of_a_table_with_text_are_the_background(rows, monkeypatch):
+    """Of 200 rows, two lack a job: the 198 others are the background, held in memory."""
+    rows["job"] = np.array(["cook", "pilot"], dtype=object)[np.arange(200) % 2]
+    rows.loc[[7, 8], "job"] = None
+    rows.to_parquet("table.parquet")
+    names = ["job", "temp"]
+    steps = make_column_transformer((OneHotEncoder(), ["job"]), remainder="passthrough")
+    whole = rows[rows.job.notna()]
+    model = make_pipeline(steps, Ridge()).fit(whole[names], whole.y)
+    explain = {**MARGINAL, "background": "all"}
+    options = {"source__missing": "skip", "source__features": names}
+    found = run(job_of(pickled(model), explain, **options))["a"]
+    predicted = model.predict(whole[names])
+    np.testing.assert_allclose(found.base_value, predicted.mean())
+    hired = model.predict(whole[names].assign(job="cook")) - model.predict(
+        whole[names].assign(job="pilot")
+    )
+    share = (whole.job == "pilot").mean()  # a linear model: E f given the job, less E f
+    np.testing.assert_allclose(found.attribution[0, 0], hired[0] * share, rtol=1e-6)
+    assert "std_error" not in found
+    monkeypatch.setattr("dshap.jobfile.arguments.MAX_BACKGROUND_BYTES", 8 * 2 * 200 - 1)
+    with pytest.raises(DoesNotFitError, match=r"background = 'all': 200 rows take 3\.1 KiB"):
+        plan_job(job_of(pickled(model), explain, job__store="b.zarr", **options))
 
 
 def test_a_changed_text_is_another_table(rows):
