@@ -377,11 +377,10 @@ def replicates_of_changes(
     `sums` (R, n, d, k) are those of the changes of the proper coalitions, `ends` (R, n, 2, k)
     changes of the two ends, whose scores are (2, d): noise of a model, or moves of means over draws.
     """
-    parts = (
-        design.finish(group + np.matmul(score.T, end), end[:, EMPTY], end[:, FULL])
-        for group, end in zip(sums, ends, strict=True)
-    )
-    return phi + np.stack(list(parts))
+    whole = sums + np.matmul(score.T, ends)
+    each = ends.reshape(-1, *ends.shape[2:])
+    changes = design.finish(whole.reshape(-1, *phi.shape[1:]), each[:, EMPTY], each[:, FULL])
+    return phi + changes.reshape(sums.shape)
 
 
 @dataclass

@@ -18,17 +18,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dshap.loops.subset_products import GROUP
+from dshap.loops.sizes import GROUP, LAST_COLUMNS, TERM_BLOCK, WIDTH
 
-WIDTH = 8
-"""Numbers of a vector, which are summed apart until the end; narrower processors split it."""
-TERM_BLOCK = 64
-"""Terms whose coefficients of the last columns stay in the first-level cache.
-
-They take 24 KiB for eight columns.
-"""
-LAST_COLUMNS = 3
-"""Number of columns whose products are made row by row, in registers."""
 MAX_MEMBERS = 2 * GROUP - LAST_COLUMNS
 """The most other columns."""
 ROW_SUMS = (1 << LAST_COLUMNS) + MAX_MEMBERS

@@ -177,6 +177,32 @@ def forms_of(state: State) -> Iterator[tuple[NDArray[np.intp], FloatArray]]:
         at += p * q
 
 
+def weight_parts(state: State, sizes: NDArray[np.int64]) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield the coalitions of each array of weights of a state, which may be joined, and the array.
+
+    `sizes` (m,) are the numbers of weights of each coalition.
+    """
+    arrays = [array for name, array in sorted(state.arrays.items()) if name.startswith("weights")]
+    stops = np.searchsorted(np.cumsum(sizes), np.cumsum([array.size for array in arrays])) + 1
+    start = 0
+    for stop, array in zip(stops.tolist(), arrays, strict=True):
+        yield slice(start, stop), array.ravel()
+        start = stop
+
+
+def parts_of_forms(
+    state: State,
+) -> Iterator[tuple[int, NDArray[np.intp], NDArray[np.int64], NDArray[np.int64], FloatArray]]:
+    """Yield (first coalition, landmarks (Σp,), p (m,), q (m,), A (Σpq,)) of each joined state."""
+    sizes = state["size"]
+    ranks = state["rank"]
+    for coalitions, weights in weight_parts(state, sizes * ranks):
+        first = int(sizes[: coalitions.start].sum())
+        of_part = sizes[coalitions]
+        landmarks = state["landmarks"][first : first + of_part.sum()]
+        yield coalitions.start, landmarks, of_part, ranks[coalitions], weights
+
+
 def form_values(form: FloatArray, products: FloatArray) -> FloatArray:
     """Σ_ij k_i A_ij k_j (n,), from A (p, q) and k (n, p), the columns of A first.
 
