@@ -1,5 +1,5 @@
 from dshap.loops.elementary import elementary_products, others_sums
-from dshap.loops.exponents import add_exponents
+from dshap.loops.exponents import add_exponents, fill_exponents
 from dshap.loops.few_rows import few_forms, few_products
 from dshap.loops.game_sizes import exact_nodes, product_game_bytes, product_game_operations
 from dshap.loops.lattice import Lattice, squares_of_sums
@@ -69,6 +69,7 @@ __all__ = [
     "exact_nodes",
     "few_forms",
     "few_products",
+    "fill_exponents",
     "fill_groups",
     "fill_tables",
     "fourier_game_values",

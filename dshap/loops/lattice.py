@@ -91,10 +91,19 @@ class Lattice:
     n_terms, n_rows : int
         The most terms and rows of a block.
     dtype : float64 or complex128
+    coalitions : Coalitions, optional
+        Those of these columns, where another lattice has them.
     """
 
-    def __init__(self, columns: BoolArray, n_terms: int, n_rows: int, dtype: Any) -> None:
-        self.coalitions = Coalitions.of(columns, PRODUCT_GROUP)
+    def __init__(
+        self,
+        columns: BoolArray,
+        n_terms: int,
+        n_rows: int,
+        dtype: Any,
+        coalitions: Coalitions | None = None,
+    ) -> None:
+        self.coalitions = coalitions or Coalitions.of(columns, PRODUCT_GROUP)
         n_groups = self.coalitions.codes.shape[1]
         self._entries = np.empty(n_groups * self.coalitions.n_entries * n_terms * n_rows, dtype)
         self._product = np.empty(n_terms * n_rows, dtype)

@@ -233,7 +233,11 @@ class KernelObservational(EmbeddedValue, KernelValue):
         at = loops.Lattice(columns, basis.size, n, basis.dtype)
         if self._is_shared:
             return at, at.also(away)
-        return at, loops.Lattice(away, model.size, n, model.coefficients.dtype)
+        if away is columns:
+            coalitions = at.coalitions
+        else:
+            coalitions = None
+        return at, loops.Lattice(away, model.size, n, model.coefficients.dtype, coalitions)
 
     def _fill(self, at: loops.Lattice, away: loops.Lattice, rows: FloatArray) -> None:
         at.fill(loops.rows_last(self._bound_basis.factors(rows)))
