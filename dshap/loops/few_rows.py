@@ -86,6 +86,37 @@ def _fill_products(lattice, codes, terms, out):
 
 
 @njit(nogil=True, cache=True, fastmath=_FAST)
+def _weighted(matrix, left, right):
+    """Σ_i left_i Σ_j matrix_ij right_j, four rows of the matrix (q, r) at a time."""
+    q, r = matrix.shape
+    whole = q - q % 4
+    total = 0.0
+    for i in range(0, whole, 4):
+        sum0 = 0.0
+        sum1 = 0.0
+        sum2 = 0.0
+        sum3 = 0.0
+        row0 = matrix[i]
+        row1 = matrix[i + 1]
+        row2 = matrix[i + 2]
+        row3 = matrix[i + 3]
+        for j in range(r):
+            value = right[j]
+            sum0 += row0[j] * value
+            sum1 += row1[j] * value
+            sum2 += row2[j] * value
+            sum3 += row3[j] * value
+        total += (left[i] * sum0 + left[i + 1] * sum1) + (left[i + 2] * sum2 + left[i + 3] * sum3)
+    for i in range(whole, q):
+        row = matrix[i]
+        half = 0.0
+        for j in range(r):
+            half += row[j] * right[j]
+        total += left[i] * half
+    return total
+
+
+@njit(nogil=True, cache=True, fastmath=_FAST)
 def _forms(lattice, codes, landmarks, sizes, ranks, weights, out):
     """out (n, m)."""
     n = lattice.shape[3]
@@ -133,12 +164,5 @@ def _products_by_weights(
                 of_output = coefficients[output]
                 for term in range(r):
                     amplitudes[term] = present[row, term] * of_output[term]
-                total = 0.0
-                for i in range(q):
-                    of_kept = matrix[i]
-                    half = 0.0
-                    for term in range(r):
-                        half += of_kept[term] * amplitudes[term]
-                    total += inside[row, i] * half
-                out[row, coalition, output] = total
+                out[row, coalition, output] = _weighted(matrix, inside[row], amplitudes)
         first += q
