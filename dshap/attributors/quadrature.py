@@ -93,7 +93,7 @@ class KnownBackground:
     def some_factors(self, part: int) -> tuple[FloatArray, FloatArray]:
         """The factors of some rows, on which the number of nodes is chosen."""
         players, rest = self.factors[part]
-        some = _spread(np.arange(len(self.rows)), COUNT_BACKGROUND)
+        some = _spread_positions(len(self.rows), COUNT_BACKGROUND)
         return players[:, some], rest[some]
 
 
@@ -428,7 +428,12 @@ class Quadrature(ClosedForm):
 
 def _spread(rows: FloatArray, size: int) -> FloatArray:
     """At most `size` of the rows, evenly spaced."""
-    return rows[np.linspace(0, len(rows) - 1, min(size, len(rows))).round().astype(int)]
+    return rows[_spread_positions(len(rows), size)]
+
+
+def _spread_positions(n: int, size: int) -> NDArray[np.int64]:
+    """At most `size` of n positions, evenly spaced."""
+    return np.linspace(0, n - 1, min(size, n)).round().astype(int)
 
 
 def _largest(values: FloatArray, size: int) -> NDArray[np.intp]:

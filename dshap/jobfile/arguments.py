@@ -430,9 +430,8 @@ def _wants_frames(given: Any, context: Context) -> bool:
 
 def _data(given: Any, context: Context) -> RowReader:
     """The table, as the data that a value function learns from."""
-    frame = context.table.frame
-    if frame is not None and frame.categories:
-        names = ", ".join(frame.categories)
+    if listed := categories_of(context.table.reader):
+        names = ", ".join(listed)
         raise InputError(
             f'[[explain]] value = "{given.value}" learns from numbers, and {names} holds text or '
             'categories: use value = "marginal", or leave the column out of the model'
