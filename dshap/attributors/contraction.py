@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from dshap.attributors.failing import RowsError, Spared, bad_rows, kept_rows
 from dshap.attributors.game import OF_COALITION, Found, Game, RowsLeft, check_additivity
-from dshap.core.blocks import EMPTY, FULL, N_ENDS, REASONS, Attribution, CoalitionBlock, Scored
+from dshap.core.blocks import (
+    EMPTY,
+    FULL,
+    N_ENDS,
+    REASONS,
+    Attribution,
+    CoalitionBlock,
+    GroupParts,
+    Scored,
+)
 from dshap.core.capabilities import ValuesAtOnce, interactions_of
 from dshap.core.records import BoolArray, FloatArray, Moments, State
 from dshap.core.types import Design
@@ -164,8 +172,8 @@ class Contraction:
         if not design.info.n_replicates:
             return Found(phi, pairs=total.get("pairs"))
         groups = sums["groups"]
-        for g, chosen, score in self.game.group_parts(EMPTY, N_ENDS):
-            groups[g] += np.matmul(score.T, values[:, chosen])
+        for part in self.game.group_parts(EMPTY, N_ENDS):
+            part.add(values, groups)
         return Found(
             phi, design.replicates(total["whole"], groups, v_empty, v_full), total.get("pairs")
         )
@@ -199,13 +207,13 @@ def add_products(
     micro: slice,
     values: FloatArray,
     scores: Mapping[str, FloatArray],
-    parts: list[tuple[Any, ...]],
+    parts: list[GroupParts],
 ) -> None:
     """Add values (n, m, k) of a micro-block × scores to the whole sums and the groups' sums."""
     for name, score in scores.items():
         total[name][micro] += np.matmul(score.T, values)
-    for g, chosen, score in parts:
-        total["groups"][g, micro] += np.matmul(score.T, values[:, chosen])
+    for part in parts:
+        part.add(values, total["groups"][:, micro])
 
 
 @dataclass
@@ -377,11 +385,10 @@ def replicates_of_changes(
     `sums` (R, n, d, k) are those of the changes of the proper coalitions, `ends` (R, n, 2, k)
     changes of the two ends, whose scores are (2, d): noise of a model, or moves of means over draws.
     """
-    parts = (
-        design.finish(group + np.matmul(score.T, end), end[:, EMPTY], end[:, FULL])
-        for group, end in zip(sums, ends, strict=True)
-    )
-    return phi + np.stack(list(parts))
+    whole = sums + np.matmul(score.T, ends)
+    each = ends.reshape(-1, *ends.shape[2:])
+    changes = design.finish(whole.reshape(-1, *phi.shape[1:]), each[:, EMPTY], each[:, FULL])
+    return phi + changes.reshape(sums.shape)
 
 
 @dataclass

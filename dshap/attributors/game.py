@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dshap.attributors.failing import RowsError, Spared, bad_rows, kept_rows
 from dshap.attributors.made_once import MadeAnew
 from dshap.attributors.unmet import ranges_of, with_floor
-from dshap.core.blocks import EMPTY, FULL, Attribution, CoalitionBlock, Status
+from dshap.core.blocks import EMPTY, FULL, Attribution, CoalitionBlock, GroupParts, Status
 from dshap.core.capabilities import EstimatedBase, LearnsFromData, StreamsData
 from dshap.core.floats import finite_rows
 from dshap.core.records import JSON, BoolArray, FloatArray, Moments, State, tree_sum
@@ -264,9 +264,9 @@ class Game(Instances):
         """Coalitions start..stop of the design."""
         return self.made.of(("block", start, stop), lambda: self.design.block(start, stop))
 
-    def group_parts(self, start: int, stop: int) -> list[tuple[int, NDArray[np.intp], FloatArray]]:
-        """`Groups.parts` of coalitions start..stop."""
-        return self.made.of(("groups", start, stop), self.block(start, stop).groups.parts)
+    def group_parts(self, start: int, stop: int) -> list[GroupParts]:
+        """`Groups.together` of coalitions start..stop."""
+        return self.made.of(("groups", start, stop), self.block(start, stop).groups.together)
 
     def masks(self, tile: int) -> BoolArray:
         """(m, d): the coalitions of a tile."""

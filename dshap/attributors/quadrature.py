@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -79,6 +79,24 @@ class RealPart:
         return player_factors(factors, members), rest_factor(factors, members)
 
 
+@dataclass(frozen=True, eq=False)
+class KnownBackground:
+    """A background with what follows from it alone, for each part of the expansion."""
+
+    rows: FloatArray
+    """(b, columns)"""
+    factors: tuple[tuple[FloatArray, FloatArray], ...]
+    """`RealPart.factors` of all rows."""
+    off: FloatArray
+    """(k,): the largest difference of the expansion to the model's predictions, on some rows."""
+
+    def some_factors(self, part: int) -> tuple[FloatArray, FloatArray]:
+        """The factors of some rows, on which the number of nodes is chosen."""
+        players, rest = self.factors[part]
+        some = _spread_positions(len(self.rows), COUNT_BACKGROUND)
+        return players[:, some], rest[some]
+
+
 class FourierPart(RealPart):
     """An expansion with complex factors of modulus 1, given by their angles."""
 
@@ -113,9 +131,14 @@ class Quadrature(ClosedForm):
 
     value: KernelInterventional
     candidates: FloatArray | None = None
+    made: dict[str, KnownBackground] = field(default_factory=dict, init=False, repr=False)
+    """The background of the last state, not sent to workers."""
 
     kind = "quadrature"
     is_only = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "made": {}}
 
     @property
     def _expansion(self) -> Expansion:
@@ -129,6 +152,23 @@ class Quadrature(ClosedForm):
     def _parts(self) -> tuple[RealPart, ...]:
         """The parts of the expansion, each with all factors real or all of modulus 1."""
         return tuple(map(RealPart.of, self._expansion.parts))
+
+    def _known(self, background: FloatArray) -> KnownBackground:
+        """What follows from the background of a state; it is computed once for many calls."""
+        known = self.made.get("background")
+        if known is None or known.rows is not background:
+            members = self.value.players.members
+            factors = tuple(part.factors(background, members) for part in self._parts)
+            off = self._off(_spread(background, COUNT_BACKGROUND))
+            known = KnownBackground(background, factors, off)
+            self.made["background"] = known
+        return known
+
+    def _off(self, rows: FloatArray) -> FloatArray:
+        """(k,): the largest difference of the expansion to the model's predictions."""
+        sums = self._expansion.factors(rows).prod(axis=0) @ self._expansion.coefficients  # (n, k)
+        gap = np.abs(self._expansion.intercept + sums.real - self.value.model(rows))
+        return np.asarray(gap.max(axis=0, initial=0.0))
 
     @property
     def sample_size(self) -> int:
@@ -225,9 +265,9 @@ class Quadrature(ClosedForm):
         background = state["background"]
         far = _largest(_distances(rows, background), _n_checked(len(rows), 1))
         some = np.concatenate([rows[far], _spread(rows, COUNT_ROWS)])
-        nodes = self._counted(
-            some, _spread(background, COUNT_BACKGROUND), unit, [1] * len(self._parts)
-        )
+        known = self._known(background)
+        others = [known.some_factors(part) for part in range(len(self._parts))]
+        nodes = self._counted(some, others, unit, [1] * len(self._parts))
         return State({**state.arrays, "nodes": nodes, "far": far, "unit": unit})
 
     def _unit(self, state: State, prediction: FloatArray) -> FloatArray:
@@ -249,15 +289,21 @@ class Quadrature(ClosedForm):
         return np.asarray(np.abs(self._expansion.coefficients).sum(axis=0))
 
     def _counted(
-        self, rows: FloatArray, background: FloatArray, unit: FloatArray, least: Sequence[int]
+        self,
+        rows: FloatArray,
+        background: Sequence[tuple[FloatArray, FloatArray]],
+        unit: FloatArray,
+        least: Sequence[int],
     ) -> NDArray[np.int64]:
-        """Number of nodes (parts,), from `least` on, for an error within the tolerance."""
+        """Number of nodes (parts,), from `least` on, for an error within the tolerance.
+
+        `background` are the factors of background rows, for each part.
+        """
         tolerance = self.value.tolerance / len(self._parts)
         members = self.value.players.members
         nodes = []
-        for part, lowest in zip(self._parts, least, strict=True):
+        for part, (c, rest), lowest in zip(self._parts, background, least, strict=True):
             x, _ = part.factors(rows, members)
-            c, rest = part.factors(background, members)
             weights = part.expansion.coefficients
             count = node_count(
                 part.game, x, c, weights, tolerance, unit=unit, rest=rest, least=int(lowest)
@@ -274,10 +320,9 @@ class Quadrature(ClosedForm):
     ) -> FloatArray:
         """φ (n, d, k) with the given number of nodes (parts,) for each part."""
         phi = np.zeros((len(rows), self._d, self.value.n_outputs))
-        for part, q in zip(self._parts, nodes, strict=True):
-            (x, _), (c, rest) = (
-                part.factors(given, self.value.players.members) for given in (rows, background)
-            )
+        known = self._known(background).factors
+        for part, (c, rest), q in zip(self._parts, known, nodes, strict=True):
+            x, _ = part.factors(rows, self.value.players.members)
             phi += part.game(x, c, part.expansion.coefficients, int(q), rest=rest)
         return phi
 
@@ -300,9 +345,8 @@ class Quadrature(ClosedForm):
             reference = self._values(rows[chosen], state["background"], more)
             error = np.abs(reference - phi[chosen]).max(axis=(0, 1))  # (k,)
             if (error / unit).max() > self.value.tolerance:
-                nodes = self._counted(
-                    rows[chosen], state["background"], unit, np.minimum(nodes + 1, exact)
-                )
+                others = self._known(state["background"]).factors
+                nodes = self._counted(rows[chosen], others, unit, np.minimum(nodes + 1, exact))
                 return Checked(error, {}, State({**state.arrays, "nodes": nodes}))
         error = SAFETY * (error + self._rounding(rows, gap, state["background"]))
         stated: dict[str, Sequence[float] | float] = {
@@ -319,9 +363,7 @@ class Quadrature(ClosedForm):
         digits.
         """
         worst = _largest(np.abs(gap).max(axis=1, initial=0.0), COUNT_BACKGROUND)
-        some = np.concatenate([rows[worst], _spread(background, COUNT_BACKGROUND)])
-        sums = self._expansion.factors(some).prod(axis=0) @ self._expansion.coefficients  # (n, k)
-        off = np.abs(self._expansion.intercept + sums.real - self.value.model(some)).max(axis=0)
+        off = np.maximum(self._off(rows[worst]), self._known(background).off)
         return np.asarray(ROUNDING * self._weight + off)
 
     def describe(self) -> str:
@@ -386,7 +428,12 @@ class Quadrature(ClosedForm):
 
 def _spread(rows: FloatArray, size: int) -> FloatArray:
     """At most `size` of the rows, evenly spaced."""
-    return rows[np.linspace(0, len(rows) - 1, min(size, len(rows))).round().astype(int)]
+    return rows[_spread_positions(len(rows), size)]
+
+
+def _spread_positions(n: int, size: int) -> NDArray[np.int64]:
+    """At most `size` of n positions, evenly spaced."""
+    return np.linspace(0, n - 1, min(size, n)).round().astype(int)
 
 
 def _largest(values: FloatArray, size: int) -> NDArray[np.intp]:

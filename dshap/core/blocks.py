@@ -38,6 +38,21 @@ Proper coalitions begin at this index.  The values of the two are v(empty) and v
 model in float64, so a value function is never asked for them."""
 
 
+class GroupParts(NamedTuple):
+    """Consecutive groups whose sums take the same coalitions of a block."""
+
+    groups: slice
+    coalitions: NDArray[np.intp]
+    """(m,): positions of the coalitions in the block."""
+    scores: FloatArray
+    """(groups, m, c): the factors of their values in the sum of each group."""
+
+    def add(self, values: FloatArray, sums: FloatArray) -> None:
+        """Add values (n, m of the block, k) × scores to sums (R, n, c, k)."""
+        each = self.scores.swapaxes(1, 2)[:, None]
+        sums[self.groups] += np.matmul(each, values[:, self.coalitions])
+
+
 class Groups(NamedTuple):
     """The e entries of the jackknife groups of one block: which value enters which group's sum.
 
@@ -61,6 +76,24 @@ class Groups(NamedTuple):
         """List (group, positions, scores) of every group that has entries here."""
         entries = ((int(g), self.group == g) for g in np.unique(self.group))
         return [(g, self.coalition[chosen], self.score[chosen]) for g, chosen in entries]
+
+    def together(self) -> list[GroupParts]:
+        """The groups that have entries here; neighbours that take the same coalitions are one."""
+        found: list[GroupParts] = []
+        for g, coalitions, score in self.parts():
+            one = GroupParts(slice(g, g + 1), coalitions, score[None])
+            if found and _is_alike(found[-1], one):
+                before = found.pop()
+                both = np.concatenate([before.scores, one.scores])
+                one = GroupParts(slice(before.groups.start, g + 1), coalitions, both)
+            found.append(one)
+        return found
+
+
+def _is_alike(before: GroupParts, after: GroupParts) -> bool:
+    """Whether groups follow one another and take the same coalitions."""
+    is_next = before.groups.stop == after.groups.start
+    return is_next and np.array_equal(before.coalitions, after.coalitions)
 
 
 class CoalitionBlock(NamedTuple):

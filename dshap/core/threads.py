@@ -17,7 +17,8 @@ from dshap.core.cores import n_cores
 
 _lock = Lock()
 _depth = 0
-_limiter: Any = None
+_limited: list[tuple[Any, int]] = []
+"""The libraries whose limit is changed, with the number of threads that each had."""
 
 
 def thread_pools() -> ThreadpoolController:
@@ -40,12 +41,16 @@ def _pools(n_modules: int) -> ThreadpoolController:
 def one_blas_thread() -> Iterator[None]:
     """Limit this process to one BLAS thread, so that results do not depend on its cores.
 
-    Many threads may be inside at once; the limits return when the last one leaves.
+    Many threads may be inside at once; the limits return when the last one leaves.  Entering takes
+    some 0.01 ms: `ThreadpoolController.limit` also asks for versions, which takes ten times as long.
     """
-    global _depth, _limiter
+    global _depth, _limited
     with _lock:
         if _depth == 0:
-            _limiter = thread_pools().limit(limits=1)
+            pools = [(pool, pool.num_threads) for pool in thread_pools().lib_controllers]
+            _limited = [(pool, number) for pool, number in pools if number != 1]
+            for pool, _ in _limited:
+                pool.set_num_threads(1)
         _depth += 1
     try:
         yield
@@ -53,7 +58,8 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _depth -= 1
             if _depth == 0:
-                _limiter.restore_original_limits()
+                for pool, number in _limited:
+                    pool.set_num_threads(number)
 
 
 def process_threads() -> int:

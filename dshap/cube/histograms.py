@@ -14,7 +14,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numcodecs
 import numpy as np
 from numpy.typing import NDArray
 
@@ -136,12 +135,16 @@ def _squeezed(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
     if not len(numbers):
         return np.zeros(0, np.uint8)
     planes = numbers.astype("<u8").view(np.uint8).reshape(-1, 8).T
-    return np.frombuffer(numcodecs.Zstd(level=3).encode(np.ascontiguousarray(planes)), np.uint8)
+    from numcodecs import Zstd
+
+    return np.frombuffer(Zstd(level=3).encode(np.ascontiguousarray(planes)), np.uint8)
 
 
 def _expanded(squeezed: NDArray[np.uint8]) -> NDArray[np.int64]:
     """The numbers that were squeezed."""
     if not len(squeezed):
         return np.zeros(0, np.int64)
-    planes = np.frombuffer(numcodecs.Zstd().decode(squeezed), np.uint8).reshape(8, -1)
+    from numcodecs import Zstd
+
+    planes = np.frombuffer(Zstd().decode(squeezed), np.uint8).reshape(8, -1)
     return np.ascontiguousarray(planes.T).view("<u8").ravel().astype(np.int64)

@@ -7,7 +7,7 @@ it adds to a table, so that any class that takes it can be named in a job file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, Protocol
@@ -54,6 +54,7 @@ from dshap.models.shapley_penalty import VALUES as SHAPLEY_VALUES
 from dshap.predictors.frames import Frame
 from dshap.predictors.predict_function import wants_frames
 from dshap.tables.background import METHODS
+from dshap.tables.reader import categories_of
 from dshap.tables.synthetic import MAX_ROWS
 from dshap.values.links import CLIP
 
@@ -396,10 +397,7 @@ def _background(given: Any, context: Context) -> Any:
         n_rows = table.n_rows
     else:
         n_rows = min(rows, table.n_rows)
-    if table.frame is None:
-        listed: Collection[str] = ()
-    else:
-        listed = table.frame.categories
+    listed = categories_of(table.reader)
     if n_rows == table.n_rows and not listed:
         return table.reader
     size = 8 * n_rows * len(table.reader.feature_names)
@@ -427,9 +425,8 @@ def _wants_frames(given: Any, context: Context) -> bool:
 
 def _data(given: Any, context: Context) -> RowReader:
     """The table, as the data that a value function learns from."""
-    frame = context.table.frame
-    if frame is not None and frame.categories:
-        names = ", ".join(frame.categories)
+    if listed := categories_of(context.table.reader):
+        names = ", ".join(listed)
         raise InputError(
             f'[[explain]] value = "{given.value}" learns from numbers, and {names} holds text or '
             'categories: use value = "marginal", or leave the column out of the model'
@@ -469,8 +466,8 @@ def _is_chosen(given: Any, context: Context) -> bool:
 
 def _no_distances(table: SourceRows) -> str:
     """Why the rows of a table have no distances; empty where they have."""
-    if table.frame is not None and table.frame.categories:
-        return f"{', '.join(table.frame.categories)} holds text or categories"
+    if listed := categories_of(table.reader):
+        return f"{', '.join(listed)} holds text or categories"
     if table.reader.missing == "pass":
         return '[source] missing = "pass" leaves NaN in the rows'
     return ""

@@ -16,6 +16,11 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rules import finite_array
 from dshap.loops.codes import DIFFERENT, DISTANCE, MATERN32, MATERN52, SQUARE
 
+FEW_FACTORS = 4_096
+"""The most factors of a column that are computed for all columns in one call.
+
+With more, a call for each column takes less time than the factors themselves.
+"""
 LEAST_SCALE = 1e-150
 """Smallest length-scale; the largest is its inverse."""
 
@@ -137,6 +142,11 @@ class ProductKernel:
         return np.array([FAMILIES[family].kind for family in self.families], dtype=np.int64)
 
     @cached_property
+    def _has_polynomial(self) -> bool:
+        """Whether the factor of any column has a polynomial."""
+        return bool({MATERN32, MATERN52}.intersection(self._kinds.tolist()))
+
+    @cached_property
     def _rates(self) -> FloatArray:
         chosen = zip(self.families, self.parameters.tolist(), strict=True)
         return np.array([FAMILIES[family].rate(parameter) for family, parameter in chosen])
@@ -151,6 +161,8 @@ class ProductKernel:
         Values that repeat in a column (hours, categories) are computed once; `distinct` is
         `distinct_values(x)`, computed here if not given.
         """
+        if len(x) * len(z) <= FEW_FACTORS:
+            return self._all_factors(x, z)
         out = np.empty((self.n_columns, len(x), len(z)))  # (columns, n, r)
         for column, (values, where) in enumerate(
             distinct_values(x) if distinct is None else distinct
@@ -166,6 +178,22 @@ class ProductKernel:
             else:
                 out[column] = self.factor(column, x[:, column], z[:, column])
         return out
+
+    def _all_factors(self, x: FloatArray, z: FloatArray) -> FloatArray:
+        """`factors` of every value, by one call of the loop."""
+        shape = self.n_columns, len(x), len(z)
+        totals = np.zeros(shape)
+        if self._has_polynomial:
+            polynomials = np.ones(shape)
+        else:
+            polynomials = np.empty((self.n_columns, 0, 0))
+        of_x = _plain(x.T[:, :, None])
+        of_z = _plain(z.T[:, None])
+        loops.fill_exponents(of_x, of_z, self._kinds, self._rates, totals, polynomials)
+        np.exp(totals, out=totals)
+        if self._has_polynomial:
+            totals *= polynomials
+        return totals
 
     def matrix(
         self, x: FloatArray, z: FloatArray, columns: Sequence[int] | None = None

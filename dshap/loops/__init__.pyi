@@ -1,21 +1,26 @@
 from dshap.loops.elementary import elementary_products, others_sums
-from dshap.loops.exponents import add_exponents
+from dshap.loops.exponents import add_exponents, fill_exponents
+from dshap.loops.few_rows import few_products
 from dshap.loops.form_sums import Forms, form_sums
+from dshap.loops.game_sizes import exact_nodes, product_game_bytes, product_game_operations
 from dshap.loops.lattice import Lattice, squares_of_sums
-from dshap.loops.masking import Calls, Masks, Parts, mixed_bytes, mixed_values
-from dshap.loops.member_sums import MemberSums, Terms, member_weights, subset_sum_bytes, subset_sums
+from dshap.loops.masking import Masks, Parts, mixed_values
+from dshap.loops.member_sums import MemberSums, Terms, member_weights, subset_sums
 from dshap.loops.pair_games import Groups, even_nodes, pair_game_sums
-from dshap.loops.product_games import (
-    exact_nodes,
-    fourier_game_values,
-    legendre_nodes,
-    product_game_bytes,
-    product_game_operations,
-    product_game_values,
-)
+from dshap.loops.product_games import fourier_game_values, legendre_nodes, product_game_values
 from dshap.loops.ridge_path import moved_squares, ridge_path
 from dshap.loops.row_hashes import hash_rows, hash_texts
-from dshap.loops.subset_products import Coalitions, rows_last, table_items, table_values
+from dshap.loops.sizes import (
+    Calls,
+    lattice_bytes,
+    mask_bytes,
+    member_items,
+    member_row_bytes,
+    mixed_bytes,
+    subset_sum_bytes,
+    table_items,
+)
+from dshap.loops.subset_products import Coalitions, rows_last, table_values
 from dshap.loops.term_sums import term_sums
 from dshap.loops.tree_cut import (
     cut_trees,
@@ -64,6 +69,8 @@ __all__ = [
     "elementary_products",
     "even_nodes",
     "exact_nodes",
+    "few_products",
+    "fill_exponents",
     "fill_groups",
     "fill_tables",
     "form_sums",
@@ -71,8 +78,12 @@ __all__ = [
     "hash_rows",
     "hash_texts",
     "in_preorder",
+    "lattice_bytes",
     "legendre_nodes",
     "list_pairs",
+    "mask_bytes",
+    "member_items",
+    "member_row_bytes",
     "member_weights",
     "mixed_bytes",
     "mixed_values",

@@ -1,4 +1,4 @@
-"""The exponents of product kernels, summed over columns."""
+"""The exponents of product kernels, summed over columns, or of each column."""
 
 from __future__ import annotations
 
@@ -36,3 +36,17 @@ def add_exponents(x, z, kinds, rates, total, polynomial):
                 for t in range(r):
                     far = rate * abs(here - z[column, t])
                     polynomial[row, t] *= 1.0 - far + far * far / 3.0
+
+
+@njit(nogil=True, cache=True, fastmath={"contract"})
+def fill_exponents(x, z, kinds, rates, totals, polynomials):
+    """totals (columns, n, r), zeros before, and polynomials (columns, n, r), ones before.
+
+    From x (columns, n, 1), z (columns, 1, r).  Polynomials may be (columns, 0, 0) where no column
+    has one.
+    """
+    for column in range(len(kinds)):
+        one = slice(column, column + 1)
+        add_exponents(
+            x[column], z[column], kinds[one], rates[one], totals[column], polynomials[column]
+        )

@@ -20,8 +20,13 @@ from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
 from dshap.loops.lattice import PRODUCT_GROUP, fill_wide, kept_products
-from dshap.loops.simd import FORM_ROWS, add_form_column, add_form_columns, add_squares
+from dshap.loops.simd import WIDTH, add_form_column, add_form_columns, add_squares
 from dshap.loops.subset_products import Coalitions, aligned_zeros
+
+MANY = (0, 0, 0, 0)
+"""A number for each vector of a block of rows; the loop is compiled for their number."""
+FEW = (0,)
+"""The same for at most eight rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +85,9 @@ def form_sums(columns: BoolArray, parts: Iterable[Forms], factors: FloatArray) -
     n = factors.shape[2]
     out = np.empty((len(columns), n))
     held = tuple(parts)
-    block = _Block.of(columns, factors.shape[1])
-    for start in range(0, n, FORM_ROWS):
-        stop = min(n, start + FORM_ROWS)
+    block = _Block.of(columns, factors.shape[1], FEW if n <= WIDTH else MANY)
+    for start in range(0, n, block.n_rows):
+        stop = min(n, start + block.n_rows)
         block.fill(factors[:, :, start:stop])
         first = 0
         for part in held:
@@ -94,37 +99,44 @@ def form_sums(columns: BoolArray, parts: Iterable[Forms], factors: FloatArray) -
 
 @dataclass(frozen=True)
 class _Block:
-    """The products of 32 rows, for all coalitions."""
+    """The products of a block of rows, for all coalitions."""
 
     coalitions: Coalitions
+    vectors: tuple[int, ...]
     factors: FloatArray
-    """(c, r, 32)"""
+    """(c, r, rows)"""
     lattice: FloatArray
-    """(groups, entries, r, 32)"""
+    """(groups, entries, r, rows)"""
     products: FloatArray
-    """(r · 32,): those of one coalition."""
+    """(r · rows,): those of one coalition."""
 
     @classmethod
-    def of(cls, columns: BoolArray, n_terms: int) -> _Block:
+    def of(cls, columns: BoolArray, n_terms: int, vectors: tuple[int, ...]) -> _Block:
         coalitions = Coalitions.of(columns, PRODUCT_GROUP)
-        shape = (coalitions.codes.shape[1], coalitions.n_entries, n_terms, FORM_ROWS)
+        n_rows = WIDTH * len(vectors)
+        shape = (coalitions.codes.shape[1], coalitions.n_entries, n_terms, n_rows)
         return cls(
             coalitions,
-            np.zeros((columns.shape[1], n_terms, FORM_ROWS)),
+            vectors,
+            np.zeros((columns.shape[1], n_terms, n_rows)),
             aligned_zeros(int(np.prod(shape))).reshape(shape),
-            aligned_zeros(n_terms * FORM_ROWS),
+            aligned_zeros(n_terms * n_rows),
         )
 
+    @property
+    def n_rows(self) -> int:
+        return self.lattice.shape[3]
+
     def fill(self, factors: FloatArray) -> None:
-        """Take the factors (c, r, n) of at most 32 rows; what rows are missing keep some numbers."""
+        """Take the factors (c, r, n) of as many rows, or fewer: the others keep what they had."""
         self.factors[:, :, : factors.shape[2]] = factors
         fill_wide(self.factors, self.coalitions.bounds, self.lattice)
 
     def sums(self, first: int, forms: Forms) -> FloatArray:
-        """Values (m, 32) of the coalitions of the forms, which begin at coalition `first`."""
+        """Values (m, rows) of the coalitions of the forms, which begin at coalition `first`."""
         m = len(forms.n_rows)
         codes = self.coalitions.codes[first : first + m]
-        out = np.zeros((m, FORM_ROWS))
+        out = np.zeros((m, self.n_rows))
         order = np.lexsort(codes.T[::-1])
         _add_forms(
             self.lattice,
@@ -139,6 +151,7 @@ class _Block:
             forms.scale_starts,
             self.products,
             out.ravel(),
+            self.vectors,
         )
         return out
 
@@ -157,8 +170,9 @@ def _add_forms(
     scale_starts,
     products,
     out,
+    vectors,
 ):
-    """out (m · 32,) += the forms of all coalitions, in an order that keeps entries in the cache."""
+    """out (m · rows,) += the forms of all coalitions, in an order that keeps entries in the cache."""
     rows = lattice.shape[3]
     for j in order:
         p = starts[j + 1] - starts[j]
@@ -167,14 +181,16 @@ def _add_forms(
         scale = scale_starts[j]
         kept = terms[starts[j] : starts[j + 1]]
         kept_products(lattice, codes[j], kept, products[: p * rows].reshape(p, rows))
+        to = j * rows
         if scale < scale_starts[j + 1]:
             for i in range(0, q, 4):
-                add_squares(weights, at + i, q, products, 0, p, scales, scale + i, out, j * rows)
+                begin = at + i
+                add_squares(weights, begin, q, products, 0, p, out, to, scales, scale + i, vectors)
         else:
             whole = q - q % 4
             for i in range(0, whole, 4):
                 begin = at + i * (q + 1)
-                add_form_columns(weights, begin, q, products, i * rows, p - i, out, j * rows)
+                add_form_columns(weights, begin, q, products, i * rows, p - i, out, to, vectors)
             for i in range(whole, q):
                 begin = at + i * (q + 1)
-                add_form_column(weights, begin, q, products, i * rows, p - i, out, j * rows)
+                add_form_column(weights, begin, q, products, i * rows, p - i, out, to, vectors)

@@ -10,10 +10,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
+from dshap.loops.sizes import PRODUCT_GROUP
 from dshap.loops.subset_products import Coalitions
-
-PRODUCT_GROUP = 4
-"""The most columns of a group: 16 entries a group."""
 
 
 @njit(nogil=True, cache=True)
@@ -93,10 +91,19 @@ class Lattice:
     n_terms, n_rows : int
         The most terms and rows of a block.
     dtype : float64 or complex128
+    coalitions : Coalitions, optional
+        Those of these columns, where another lattice has them.
     """
 
-    def __init__(self, columns: BoolArray, n_terms: int, n_rows: int, dtype: Any) -> None:
-        self.coalitions = Coalitions.of(columns, PRODUCT_GROUP)
+    def __init__(
+        self,
+        columns: BoolArray,
+        n_terms: int,
+        n_rows: int,
+        dtype: Any,
+        coalitions: Coalitions | None = None,
+    ) -> None:
+        self.coalitions = coalitions or Coalitions.of(columns, PRODUCT_GROUP)
         n_groups = self.coalitions.codes.shape[1]
         self._entries = np.empty(n_groups * self.coalitions.n_entries * n_terms * n_rows, dtype)
         self._product = np.empty(n_terms * n_rows, dtype)
@@ -114,6 +121,12 @@ class Lattice:
     def is_shared(self) -> bool:
         """Whether the entries are those of another lattice, which fills them."""
         return self._source is not None
+
+    @property
+    def entries(self) -> NDArray[Any]:
+        """(groups, entries, r, n): the products of every subset of each group of columns."""
+        filled: NDArray[Any] = (self._source or self)._lattice
+        return filled
 
     def also(self, columns: BoolArray) -> Lattice:
         """A lattice of other coalitions (m, c) that uses the entries of this one."""
@@ -137,14 +150,8 @@ class Lattice:
         A view, valid until the next call.
         """
         terms = self._all if kept is None else kept
-        lattice = (self._source or self)._lattice
+        lattice = self.entries
         n = lattice.shape[3]
         out = self._product[: len(terms) * n].reshape(len(terms), n)
         kept_products(lattice, self.coalitions.codes[coalition], terms, out)
         return out.T
-
-    @staticmethod
-    def nbytes(n_columns: int, n_terms: int, n_rows: int, itemsize: int = 8) -> int:
-        n_groups = max(2, -(-n_columns // PRODUCT_GROUP))
-        entries = 1 << -(-n_columns // n_groups)
-        return itemsize * n_terms * n_rows * (n_groups * entries + 1)

@@ -6,7 +6,6 @@ coalitions which agree on the other columns give the same row, which is predicte
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,22 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
-
-CHUNK_BYTES = 16 << 20
-"""Bytes of predictions and positions held for a chunk of (instance, background row) pairs."""
-WORD = 64
-
-
-@dataclass(frozen=True)
-class Calls:
-    """A model's prediction function and the sizes of its calls."""
-
-    predict: Callable[[FloatArray], FloatArray]
-    """rows (n, columns) -> f (n, k)"""
-    n_outputs: int
-    """Number of outputs k."""
-    buffer_rows: int
-    """The most rows in one call."""
+from dshap.loops.sizes import CHUNK_BYTES, WORD, Calls
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +33,6 @@ class Masks:
         return cls(
             columns, np.packbits(padded, axis=1, bitorder="little").view("<u8").astype(np.uint64)
         )
-
-    @staticmethod
-    def bytes_of(m: int, n_columns: int) -> int:
-        return m * (n_columns + 8 * -(-n_columns // WORD))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,19 +96,6 @@ def mixed_values(
             if parts is not None:
                 _add_by_group(parts.sums[:, i : i + i_step], *found, parts.group[b : b + b_step])
     return total
-
-
-def mixed_bytes(calls: Calls, n: int, n_background: int, m: int, n_columns: int) -> int:
-    """Peak bytes of `mixed_values` beyond its arguments and the model's own, for m coalitions.
-
-    For a chunk of pairs the columns in which they differ, sorted, and predictions and two positions
-    of each mix; then the mixes of a call, and the values twice.
-    """
-    k = calls.n_outputs
-    pairs = min(n * n_background, max(1, CHUNK_BYTES // (m * (8 * k + 4))))
-    chunk = pairs * (40 * (n_columns // WORD + 2) + m * (8 * k + 8))
-    call = 8 * min(calls.buffer_rows, pairs * m) * (n_columns + k)
-    return chunk + call + 2 * 8 * n * m * k
 
 
 def _distinct_rows(

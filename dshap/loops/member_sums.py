@@ -19,26 +19,18 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
-from dshap.loops.shared_rows import SharedRows, shared_row_bytes
+from dshap.loops.shared_rows import SharedRows
 from dshap.loops.shared_sums import (
-    is_dense,
     is_worth_expanding,
     is_worth_sharing,
     shared_member_sums,
     shared_subset_sums,
-    shared_sum_items,
 )
-from dshap.loops.subset_products import FUSED, Coalitions, SubsetSums, rows_last, sum_items
+from dshap.loops.sizes import MEMBER_ITEMS, SUM_ROWS, is_dense
+from dshap.loops.subset_products import FUSED, Coalitions, SubsetSums, rows_last
 
-SUM_ROWS = 256
-"""Number of rows whose factors are held at once in sums over rows."""
 ROWS = 64
 """Rows that member sums take at once: compilers vectorise loops of this length."""
-LEAST_ENTRIES = 64
-"""The least number of entries of a table that its memory is counted by."""
-
-SHARED_ITEMS = 1 << 12
-"""The most partial sums of the steps that use a term before the next one: 32 KiB."""
 
 
 class Terms(Protocol):
@@ -120,7 +112,7 @@ class MemberSums:
                 return sums, None if self.whole is None else of_all
         table, bounds = self._placed
         out = np.empty((*rows.shape, table.shape[1]))
-        n_steps = max(1, SHARED_ITEMS // (ROWS * table.shape[1] * sum(table.shape[2:])))
+        n_steps = max(1, MEMBER_ITEMS // (ROWS * table.shape[1] * sum(table.shape[2:])))
         for micro in (slice(start, start + held) for start in range(0, len(rows), held)):
             _member_sums(
                 rows_last(self.terms.factors(rows[micro])), bounds, table, n_steps, out[micro]
@@ -142,23 +134,6 @@ class MemberSums:
         placed[:, :, coalitions.codes[:, 0], coalitions.codes[:, 1]] = weighted.T
         return placed, coalitions.bounds
 
-    @staticmethod
-    def items(n_columns: int, m: int, k: int, r: int) -> int:
-        """Numbers held for each of m coalitions while they are made; 0 if they are not dense."""
-        if not is_dense(m, n_columns):
-            return 0
-        entries = max(LEAST_ENTRIES, 1 << n_columns)
-        return 2 * k * r * entries + SHARED_ITEMS + 16 * k * entries
-
-    @staticmethod
-    def row_bytes(n: int, n_columns: int, m: int, k: int, r: int) -> int:
-        r"""Bytes for n rows that share values, in addition to `items`."""
-        return (
-            shared_row_bytes(n, n_columns) + 8 * shared_sum_items(n_columns, k, r)
-            if is_dense(m, n_columns)
-            else 0
-        )
-
 
 def subset_sums(
     terms: Terms, columns: BoolArray, rows: FloatArray, r: int, dtype: Any
@@ -175,14 +150,6 @@ def subset_sums(
     for start in range(0, len(rows), SUM_ROWS):
         sums.add(rows_last(terms.factors(rows[start : start + SUM_ROWS])))
     return sums.total()
-
-
-def subset_sum_bytes(n: int, n_columns: int, m: int, r: int, itemsize: int) -> int:
-    """Bytes that the sums over n rows hold, without their result."""
-    plain = itemsize * (min(n, SUM_ROWS) * r * (n_columns + 3) + sum_items(n_columns, m, r))
-    if itemsize != 8 or not is_dense(m, n_columns):
-        return plain
-    return max(plain, 8 * shared_sum_items(n_columns, 1, r)) + shared_row_bytes(n, n_columns)
 
 
 @njit(nogil=True, cache=True, fastmath=FUSED)

@@ -23,21 +23,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dshap.core.records import FloatArray
-
-LANES = 128
-"""Terms worked on at once: the data of a background row stay within the L2 cache.
-
-A row needs 40·d·LANES bytes, 92·d·LANES for angles.
-"""
-
-BACKGROUND_BLOCK = 32
-"""Number of background rows laid out at once, shared by all explained rows."""
-
+from dshap.loops.game_sizes import FOURIER, REAL, buffer_shape
 
 _FAST = {"reassoc", "contract", "nsz"}
-# numbers of blocks, planes and lines that each loop uses, see `_buffers`
-_REAL = (2, 8, 2)
-_FOURIER = (4, 19, 2)
 
 AnyArray = NDArray[Any]
 
@@ -50,11 +38,6 @@ def legendre_nodes(q: int) -> tuple[FloatArray, FloatArray]:
     """
     s, weights = np.polynomial.legendre.leggauss(q)
     return (s + 1.0) / 2.0, weights / 2.0
-
-
-def exact_nodes(d: int) -> int:
-    """Number of nodes that make the values of d players exact: ⌈d/2⌉, at least 1."""
-    return max(1, -(-d // 2))
 
 
 def product_game_values(
@@ -102,7 +85,7 @@ def product_game_values(
     background = _own(background_factors)
     scale = _scale(b, r, rest, weights)
     of_outputs = _own(coefficients.T)
-    buffers = _buffers(d, b, r, *_REAL)
+    buffers = _buffers(d, b, r, *REAL)
     _product_loop(x, background, scale, of_outputs, t, w, *buffers, out)
     return out
 
@@ -165,7 +148,7 @@ def fourier_game_values(
         of_outputs,
         s,
         w,
-        *_buffers(d, b, r, *_FOURIER),
+        *_buffers(d, b, r, *FOURIER),
         out,
     )
     return out
@@ -181,37 +164,6 @@ def _half_nodes(q: int) -> tuple[FloatArray, FloatArray]:
         s[0] = 0.0
         both[0] = both[0] / 2.0
     return s, both
-
-
-def product_game_bytes(n: int, b: int, r: int, d: int, k: int, *, is_fourier: bool = False) -> int:
-    """Peak bytes of a call beyond its arguments, with the values (n, d, k)."""
-    if is_fourier:
-        blocks, planes, lines = _FOURIER
-    else:
-        blocks, planes, lines = _REAL
-    rows, pairs, lanes = _buffer_shape(d, b, r)
-    buffers = lanes * (pairs * (blocks * rows + planes) + lines)
-    values = n * d * k
-    scales = r * (b + k)
-    numbers = buffers + values + scales
-    if is_fourier:
-        half_angles = 2 * d * r * (n + b) + d * r * max(n, b)
-        complex_numbers = r * (4 * n + 6 * b + 2 * k)
-        numbers += half_angles + complex_numbers
-    return 8 * numbers + 4096
-
-
-def product_game_operations(
-    n: int, b: int, r: int, d: int, q: int, *, is_fourier: bool = False
-) -> float:
-    """Floating-point operations of a call, without those for each row alone."""
-    steps = -(-q // 2)
-    n_pairs = -(-d // 2)
-    if is_fourier:
-        of_pair = 30.0 + 27.0 * steps
-    else:
-        of_pair = 2.0 + 38.0 * steps
-    return n * b * r * n_pairs * of_pair
 
 
 def _own(array: AnyArray, dtype: type = float) -> AnyArray:
@@ -240,21 +192,12 @@ def _buffers(
 
     Planes are (planes, pairs, lanes), lines (lines, lanes).
     """
-    rows, pairs, lanes = _buffer_shape(d, b, r)
+    rows, pairs, lanes = buffer_shape(d, b, r)
     return (
         aligned_ones(blocks, rows, pairs, lanes),
         aligned_ones(planes, pairs, lanes),
         aligned_ones(lines, lanes),
     )
-
-
-def _buffer_shape(d: int, b: int, r: int) -> tuple[int, int, int]:
-    """Numbers of rows, pairs and lanes; lanes are padded to whole cache lines."""
-    rows = min(b, BACKGROUND_BLOCK)
-    n_pairs = -(-d // 2)
-    lanes = min(LANES, r)
-    whole_lines = -(-lanes // 8) * 8
-    return rows, n_pairs, whole_lines
 
 
 def aligned_ones(*shape: int) -> FloatArray:

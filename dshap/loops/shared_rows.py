@@ -183,8 +183,3 @@ def _take(codes, start, n_values, first, place, held, where):
         for code in range(counts[column]):
             place[first[column] + held[column, code]] = -1
     return row, counts
-
-
-def shared_row_bytes(n: int, n_columns: int) -> int:
-    """Bytes to make `SharedRows` of n rows: codes three times, values, and sorting."""
-    return n * (12 * n_columns + 8 * n_columns + 6 * 8)

@@ -24,23 +24,21 @@ from numpy.typing import NDArray
 from dshap.core.records import BoolArray, FloatArray
 from dshap.loops.shared_rows import Block, SharedRows
 from dshap.loops.simd import (
-    LAST_COLUMNS,
-    TERM_BLOCK,
-    WIDTH,
     add_shared_products,
     add_shared_row,
     expand,
 )
-from dshap.loops.subset_products import FUSED, GROUP, aligned_zeros
+from dshap.loops.sizes import (
+    BLOCK_ROWS,
+    BLOCK_VALUES,
+    LAST_COLUMNS,
+    TERM_BLOCK,
+    WIDTH,
+    level_entries,
+    n_term_blocks,
+)
+from dshap.loops.subset_products import FUSED, aligned_zeros
 
-MIN_COLUMNS = LAST_COLUMNS + 2
-"""With fewer columns there is little to share."""
-BLOCK_ROWS = 1024
-BLOCK_VALUES = 1024
-"""Sizes of a block: `BLOCK_ROWS` rows with partial sums, `BLOCK_VALUES` values with factors.
-
-At most 1 MiB and, with 500 terms, 4 MiB.
-"""
 CONTRACTION_COST = 5.0
 EXPANSION_COST = 2.5
 PLACING_COST = 20.0
@@ -52,13 +50,11 @@ FACTOR_COST = 16.0
 computed for every row where rows share none.
 """
 
+entries_of_level = njit(nogil=True, cache=True)(level_entries)
+"""`level_entries`, compiled."""
+
 Factor = Callable[[int, FloatArray], FloatArray]
 """Type of a function (column, values (n,)) -> factors (n, r)."""
-
-
-def is_dense(m: int, n_columns: int) -> bool:
-    """Whether columns are 5 to 12, and m coalitions at least a quarter of their subsets."""
-    return MIN_COLUMNS <= n_columns <= 2 * GROUP and 1 << n_columns <= 4 * m
 
 
 def is_worth_sharing(shared: SharedRows, r: int) -> bool:
@@ -67,14 +63,14 @@ def is_worth_sharing(shared: SharedRows, r: int) -> bool:
     each = [CONTRACTION_COST * (2.0 + depth) for depth in range(c - LAST_COLUMNS)]
     last = n * (c - LAST_COLUMNS + 1) * 2.0**LAST_COLUMNS
     of_a_term = _moved(shared, each) + last + PLACING_COST * 2.0**c
-    return of_a_term * _n_blocks(r) * TERM_BLOCK < n * r * (2.0 ** (c + 1) + FACTOR_COST * c)
+    return of_a_term * n_term_blocks(r) * TERM_BLOCK < n * r * (2.0 ** (c + 1) + FACTOR_COST * c)
 
 
 def is_worth_expanding(shared: SharedRows, m: int, r: int) -> bool:
     """Whether shared subset sums are faster than factors and m products a row and term."""
     n, c = shared.codes.shape
     of_a_term = _moved(shared, [EXPANSION_COST * 2.0] * (c - LAST_COLUMNS)) + n * 2.0**LAST_COLUMNS
-    return of_a_term * _n_blocks(r) * TERM_BLOCK < n * r * (m + FACTOR_COST * c)
+    return of_a_term * n_term_blocks(r) * TERM_BLOCK < n * r * (m + FACTOR_COST * c)
 
 
 def _moved(shared: SharedRows, each: Sequence[float]) -> float:
@@ -137,8 +133,8 @@ def _blocks(
     Also the first changed column of each row (n,).
     """
     n_values = max(BLOCK_VALUES, shared.codes.shape[1])
-    factors = aligned_zeros(_n_blocks(r) * n_values * TERM_BLOCK).reshape(
-        _n_blocks(r), n_values, TERM_BLOCK
+    factors = aligned_zeros(n_term_blocks(r) * n_values * TERM_BLOCK).reshape(
+        n_term_blocks(r), n_values, TERM_BLOCK
     )
     for block in shared.blocks(n_values, BLOCK_ROWS):
         first = 0
@@ -150,20 +146,6 @@ def _blocks(
         yield block, factors, changed
 
 
-def shared_sum_items(n_columns: int, k: int, r: int) -> int:
-    """Numbers that either kind of sums holds beyond its arguments and results."""
-    levels = TERM_BLOCK * sum(
-        level_entries(n_columns, depth) for depth in range(n_columns - LAST_COLUMNS + 1)
-    )
-    sums = BLOCK_ROWS * k * (n_columns + (1 << LAST_COLUMNS)) * (WIDTH + 1)
-    terms = _n_blocks(r) * TERM_BLOCK * ((1 << n_columns) * k + BLOCK_VALUES)
-    return terms + 2 * BLOCK_ROWS * (r + n_columns) + levels + sums
-
-
-def _n_blocks(r: int) -> int:
-    return -(-r // TERM_BLOCK)
-
-
 def _entries(columns: BoolArray) -> NDArray[np.int64]:
     """The subset (m,) of each coalition as a number, the first column the highest bit."""
     return np.asarray(columns @ (1 << np.arange(columns.shape[1])[::-1]))
@@ -171,7 +153,7 @@ def _entries(columns: BoolArray) -> NDArray[np.int64]:
 
 def _empty_table(n_entries: int, k: int, r: int) -> FloatArray:
     """A table (blocks of terms, k, n_entries, TERM_BLOCK) of zeros."""
-    return np.zeros((_n_blocks(r), k, n_entries, TERM_BLOCK))
+    return np.zeros((n_term_blocks(r), k, n_entries, TERM_BLOCK))
 
 
 @njit(nogil=True, cache=True)
@@ -197,15 +179,6 @@ def _pack(given, first, factors):
         for value in range(n):
             for q in range(min(TERM_BLOCK, r - begin)):
                 factors[block, first + value, q] = given[value, begin + q]
-
-
-@njit(nogil=True, cache=True)
-def level_entries(c, depth):
-    """Number of coefficients of a term after `depth` columns.
-
-    One of all columns, those of every subset of the others, and as many for each column done.
-    """
-    return 1 + (depth + 1) * (1 << (c - depth))
 
 
 @njit(nogil=True, cache=True, fastmath=FUSED)
@@ -251,7 +224,7 @@ def contracted_sums(table, whole, factors, where, changed):
     depth = c - LAST_COLUMNS
     begin = np.zeros(depth + 2, dtype=np.int64)
     for column in range(depth + 1):
-        begin[column + 1] = begin[column] + level_entries(c, column)
+        begin[column + 1] = begin[column] + entries_of_level(c, column)
     store = aligned_zeros(begin[depth + 1] * TERM_BLOCK).reshape(begin[depth + 1], TERM_BLOCK)
     kept = (1 << LAST_COLUMNS) + depth
     values = factors.shape[1]

@@ -11,25 +11,17 @@ this file alone delete `__pycache__`: numba's caches compare only the file of th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dshap.loops.subset_products import GROUP
+from dshap.loops.sizes import GROUP, LAST_COLUMNS, TERM_BLOCK, WIDTH
 
-WIDTH = 8
-"""Numbers of a vector, which are summed apart until the end; narrower processors split it."""
-TERM_BLOCK = 64
-"""Terms whose coefficients of the last columns stay in the first-level cache.
-
-They take 24 KiB for eight columns.
-"""
-LAST_COLUMNS = 3
-"""Number of columns whose products are made row by row, in registers."""
 MAX_MEMBERS = 2 * GROUP - LAST_COLUMNS
 """The most other columns."""
 ROW_SUMS = (1 << LAST_COLUMNS) + MAX_MEMBERS
@@ -126,7 +118,10 @@ class _SharedRow(_Step):
 
 
 def _generated(
-    step: type[Any], arrays: tuple[int, ...], offsets: tuple[int, ...], counts: tuple[int, ...]
+    step: Callable[..., Any],
+    arrays: tuple[int, ...],
+    offsets: tuple[int, ...],
+    counts: tuple[int, ...],
 ) -> Any:
     """The code generator of a step, given the argument positions of arrays, offsets and counts."""
 
@@ -273,53 +268,57 @@ TERM_BLOCK.
 """
 
 
-FORM_ROWS = 32
-"""Rows of a block of quadratic forms: four vectors a column."""
-
-
 class _FormColumns(_Step):
-    """Adds some columns of quadratic forms; see `add_form_columns`."""
+    """Adds some columns of quadratic forms of a block of rows; see `add_form_columns`."""
 
-    n_columns: ClassVar[int] = 4
-    """Columns that are summed together: 16 vectors of sums stay in registers."""
+    def __init__(self, n_columns: int, n_rows: int, *given: Any) -> None:
+        super().__init__(*given)
+        self.n_columns = n_columns
+        self.n_rows = n_rows
 
     def write(self, stride: Any, n_terms: Any) -> None:
         sums = self._sums(stride, n_terms)
         _, products, total = range(3)
-        for lane, held in zip(range(0, FORM_ROWS, WIDTH), zip(*sums, strict=True), strict=True):
+        for lane, held in zip(self._lanes, zip(*sums, strict=True), strict=True):
             value = self.load(total, lane)
             for column, each in enumerate(held):
-                factor = self.load(products, column * FORM_ROWS + lane)
+                factor = self.load(products, column * self.n_rows + lane)
                 value = self.plus(value, self.times(self.builder.load(each), factor))
             self.builder.store(value, self.vector_at(total, lane), align=8)
+
+    @property
+    def _lanes(self) -> range:
+        """The first row of each vector."""
+        return range(0, self.n_rows, WIDTH)
 
     def _sums(self, stride: Any, n_terms: Any) -> list[list[Any]]:
         """The places of the sums over the terms, of each column and vector of rows."""
         weights, products = range(2)
-        lanes = range(0, FORM_ROWS, WIDTH)
         zero = ir.Constant(self.vector, [0.0] * WIDTH)
         sums = [
-            [cgutils.alloca_once(self.builder, self.vector) for _ in lanes]
+            [cgutils.alloca_once(self.builder, self.vector) for _ in self._lanes]
             for _ in range(self.n_columns)
         ]
-        begin = list(self.offsets)
         for each in itertools.chain.from_iterable(sums):
             self.builder.store(zero, each)
+        begin = list(self.offsets)
+        of_rows = ir.Constant(stride.type, self.n_rows)
         with cgutils.for_range(self.builder, n_terms) as loop:
-            for array, step in ((weights, stride), (products, ir.Constant(stride.type, FORM_ROWS))):
+            for array, step in ((weights, stride), (products, of_rows)):
                 ahead = self.builder.mul(loop.index, step)
                 self.offsets[array] = self.builder.add(begin[array], ahead)
-            factors = [self.load(products, lane) for lane in lanes]
+            factors = [self.load(products, lane) for lane in self._lanes]
             for column, held in enumerate(sums):
-                weight = self._spread(self.builder.load(self.address(weights, column)))
+                weight = self._spread(weights, column)
                 for each, factor in zip(held, factors, strict=True):
                     added = self.plus(self.builder.load(each), self.times(weight, factor))
                     self.builder.store(added, each)
         self.offsets = begin
         return sums
 
-    def _spread(self, number: Any) -> Any:
-        """A vector that holds the number in each place."""
+    def _spread(self, array: int, offset: int) -> Any:
+        """A vector that holds one number of an array in each place."""
+        number = self.builder.load(self.address(array, offset))
         empty = ir.Constant(self.vector, ir.Undefined)
         index = ir.IntType(32)
         first = self.builder.insert_element(empty, number, ir.Constant(index, 0))
@@ -327,21 +326,14 @@ class _FormColumns(_Step):
         return self.builder.shuffle_vector(first, empty, places)
 
 
-class _FormColumn(_FormColumns):
-    n_columns: ClassVar[int] = 1
-
-
 class _SquareColumns(_FormColumns):
-    """Adds four squares; see `add_squares`."""
+    """Adds some squares; see `add_squares`."""
 
     def write(self, stride: Any, n_terms: Any) -> None:
         sums = self._sums(stride, n_terms)
-        _, _, scales, total = range(4)
-        spread = [
-            self._spread(self.builder.load(self.address(scales, column)))
-            for column in range(self.n_columns)
-        ]
-        for lane, held in zip(range(0, FORM_ROWS, WIDTH), zip(*sums, strict=True), strict=True):
+        _, _, total, scales = range(4)
+        spread = [self._spread(scales, column) for column in range(self.n_columns)]
+        for lane, held in zip(self._lanes, zip(*sums, strict=True), strict=True):
             value = self.load(total, lane)
             for scale, each in zip(spread, held, strict=True):
                 root = self.builder.load(each)
@@ -349,8 +341,8 @@ class _SquareColumns(_FormColumns):
             self.builder.store(value, self.vector_at(total, lane), align=8)
 
 
-def _columns_of_forms(step: type[_FormColumns]) -> Any:
-    """Numba's typing function of a step over some columns."""
+def _add_form_columns(n_columns: int) -> Any:
+    """Numba's typing function of `add_form_columns` with so many columns."""
 
     def typed(
         typing: Any,
@@ -362,20 +354,23 @@ def _columns_of_forms(step: type[_FormColumns]) -> Any:
         n: Any,
         total: Any,
         to: Any,
+        vectors: Any,
     ) -> Any:
-        signature = types.void(weights, at, stride, products, first, n, total, to)
+        signature = types.void(weights, at, stride, products, first, n, total, to, vectors)
+        step = partial(_FormColumns, n_columns, WIDTH * vectors.count)
         return signature, _generated(step, (0, 3, 6), (1, 4, 7), (2, 5))
 
     return typed
 
 
-add_form_columns: Any = intrinsic(_columns_of_forms(_FormColumns))
-"""Call (weights, at, stride, products, first, n, total, to) adds four columns of quadratic forms.
+add_form_columns: Any = intrinsic(_add_form_columns(4))
+"""Call (weights, at, stride, products, first, n, total, to, vectors) adds four columns of forms.
 
-With k_i[q] = products[first + i·FORM_ROWS + q] and A_ij = weights[at + i·stride + j]:
-total[to + q] += Σ_{j < 4} k_j[q] Σ_{i < n} A_ij k_i[q] for q < FORM_ROWS.
+The rows Q are those of `vectors`, a tuple of as many numbers: 4 fill the registers, 1 is for few rows.
+With k_i[q] = products[first + i·Q + q] and A_ij = weights[at + i·stride + j]: total[to + q] +=
+Σ_{j < 4} k_j[q] Σ_{i < n} A_ij k_i[q] for q < Q.
 """
-add_form_column: Any = intrinsic(_columns_of_forms(_FormColumn))
+add_form_column: Any = intrinsic(_add_form_columns(1))
 """The same for one column, j = 0."""
 
 
@@ -387,19 +382,23 @@ def _add_squares(
     products: Any,
     begin: Any,
     n: Any,
-    scales: Any,
-    first: Any,
     total: Any,
     to: Any,
+    scales: Any,
+    first: Any,
+    vectors: Any,
 ) -> Any:
     """Numba's typing function of `add_squares`."""
-    signature = types.void(weights, at, stride, products, begin, n, scales, first, total, to)
-    return signature, _generated(_SquareColumns, (0, 3, 6, 8), (1, 4, 7, 9), (2, 5))
+    signature = types.void(
+        weights, at, stride, products, begin, n, total, to, scales, first, vectors
+    )
+    step = partial(_SquareColumns, 4, WIDTH * vectors.count)
+    return signature, _generated(step, (0, 3, 6, 8), (1, 4, 7, 9), (2, 5))
 
 
 add_squares: Any = intrinsic(_add_squares)
-"""Call (weights, at, stride, products, begin, n, scales, first, total, to) adds four squares.
+"""Call (weights, at, stride, products, begin, n, total, to, scales, first, vectors) adds four squares.
 
-With k_i[q] = products[begin + i·FORM_ROWS + q], A_ij = weights[at + i·stride + j] and s_j =
-scales[first + j]: total[to + q] += Σ_{j < 4} s_j (Σ_{i < n} A_ij k_i[q])² for q < FORM_ROWS.
+With k_i[q] = products[begin + i·Q + q], A_ij = weights[at + i·stride + j] and s_j = scales[first + j]:
+total[to + q] += Σ_{j < 4} s_j (Σ_{i < n} A_ij k_i[q])² for q < Q, the rows of `vectors`.
 """

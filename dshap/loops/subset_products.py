@@ -18,21 +18,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
+from dshap.loops.sizes import GROUP, LANES, STEP, SUM_BLOCK, TERMS, shared_steps
 
-GROUP = 6
-"""The most columns of a group: 64 entries of a lattice."""
-LANES = 16
-"""Number of rows that one step takes."""
-TERMS = 4
-"""Number of terms that are summed before a partial sum is stored."""
-STEP = LANES * TERMS
-"""Numbers of one entry of a lattice, or of one of its two planes if factors are complex."""
-SUM_BLOCK = 256
-"""Number of rows that sums take at once."""
-SHARED_STEPS = 8
-"""The most steps of rows that use the same terms of the table before the next terms."""
-SHARED_ITEMS = 1 << 15
-"""The most partial sums of the steps that share terms: 256 KiB."""
 TILE = (4, 2)
 """Entries of the first group × entries of the second whose sums are held in registers."""
 
@@ -388,7 +375,7 @@ def table_values(
     out: FloatArray,
 ) -> None:
     """out (n, m, k) = base (k,) + Re Σ_r (Π_S factors)_r table (m, k, r), factors (c, r, n)."""
-    n_steps = max(1, min(_shared_steps(*table.shape[:2]), -(-factors.shape[2] // LANES)))
+    n_steps = max(1, min(shared_steps(*table.shape[:2]), -(-factors.shape[2] // LANES)))
     blocked = _blocked(table, 1 if table.dtype == np.float64 else 2)
     _table_values(
         factors,
@@ -399,19 +386,6 @@ def table_values(
         base,
         n_steps,
         out,
-    )
-
-
-def _shared_steps(m: int, k: int) -> int:
-    return max(1, min(SHARED_STEPS, SHARED_ITEMS // max(1, m * k * LANES)))
-
-
-def table_items(n_columns: int, m: int, k: int, r: int) -> int:
-    """Numbers, real or complex, that `table_values` holds beyond its arguments."""
-    return (
-        STEP * _lattice_items(n_columns)
-        + _shared_steps(m, k) * m * k * LANES
-        + 2 * m * k * (r + TERMS)
     )
 
 
@@ -449,14 +423,3 @@ class SubsetSums:
         return np.ascontiguousarray(
             (sums[:, 0] if sums.shape[1] == 1 else sums[:, 0] + 1j * sums[:, 1]).T
         )
-
-
-def sum_items(n_columns: int, m: int, r: int) -> int:
-    """Numbers, real or complex, that `SubsetSums` holds, without its result."""
-    return SUM_BLOCK * _lattice_items(n_columns) + 3 * r * (m + 8)
-
-
-def _lattice_items(n_columns: int) -> int:
-    """Entries of the lattices of a step, plus its factors."""
-    groups = max(2, -(-n_columns // GROUP))
-    return (groups + 1) * (1 << -(-n_columns // groups)) + n_columns

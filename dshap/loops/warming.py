@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dshap.loops.exponents import add_exponents
+from dshap.loops.exponents import add_exponents, fill_exponents
 from dshap.loops.lattice import Lattice
 from dshap.loops.ridge_path import moved_squares, ridge_path
 from dshap.loops.subset_products import Coalitions, SubsetSums, table_values
@@ -17,6 +17,8 @@ def warm_up() -> None:
     """
     one = np.zeros((1, 1))
     add_exponents(one, one, np.zeros(1, dtype=np.int64), np.ones(1), one.copy(), one.copy())
+    cube = np.zeros((1, 1, 1))
+    fill_exponents(cube, cube, np.zeros(1, np.int64), np.ones(1), cube.copy(), cube.copy())
     factors = np.ones((6, 2, 1))
     for columns in (np.ones((1, 6), dtype=bool), np.eye(6, dtype=bool)):  # a grid, then a list
         coalitions = Coalitions.of(columns)

@@ -186,7 +186,7 @@ def _bad_targets(target: FloatArray | None) -> int:
     return int(np.count_nonzero(~np.isfinite(target.reshape(len(target), -1)).all(axis=1)))
 
 
-def _hashed(pieces: Iterable[bytes]) -> str:
+def _hashed(pieces: Iterable[bytes | memoryview]) -> str:
     """The blake2b digest of the pieces, one after the other."""
     hasher = hashlib.blake2b(digest_size=16)
     for piece in pieces:
@@ -194,7 +194,7 @@ def _hashed(pieces: Iterable[bytes]) -> str:
     return hasher.hexdigest()
 
 
-def _pieces(block: RowBlock) -> Iterator[bytes]:
+def _pieces(block: RowBlock) -> Iterator[bytes | memoryview]:
     """The bytes of features, target and keys, column by column in little-endian order.
 
     Features and target begin with their shapes.  All NaN values count as one.
@@ -205,10 +205,19 @@ def _pieces(block: RowBlock) -> Iterator[bytes]:
         target = block.target.reshape(len(block.x), -1)
     for part, array in (("features", block.x), ("target", target)):
         yield f"{part}:{array.shape};".encode()
-        for column in array.T:
-            yield np.where(np.isnan(column), np.nan, column).astype("<f8", copy=False).tobytes()
+        yield from _columns(array)
     for values in block.keys.values():
         yield from _key_bytes(values)
+
+
+def _columns(array: FloatArray) -> Iterator[memoryview]:
+    """The bytes of each column of an array (n, columns); all NaN values are the same bytes."""
+    columns = np.ascontiguousarray(array.T, "<f8")
+    is_nan = np.isnan(columns)
+    if is_nan.any():
+        columns = np.where(is_nan, np.nan, columns)
+    for column in columns:
+        yield column.data
 
 
 def _key_bytes(values: NDArray[Any]) -> tuple[bytes, ...]:

@@ -46,7 +46,27 @@ def _values(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(kind) and pa.types.is_string_view(kind.value_type):
         # of polars; Arrow casts the text of a dictionary, and takes none of views
         column = column.cast(pa.dictionary(kind.index_type, pa.large_string()))
-    return column.cast(_plain(column.type))
+    return _cast(column, _plain(column.type))
+
+
+def _cast(column: pa.Array, kind: pa.DataType, *, safe: bool = True) -> pa.Array:
+    """The column in another type; a cast that changes nothing imports pyarrow.compute."""
+    if column.type == kind:
+        return column
+    return column.cast(kind, safe=safe)
+
+
+def _floats(column: pa.Array) -> FloatArray:
+    """A column of numbers as float64 (n,), with null as NaN.
+
+    It is a view of Arrow's buffer: `to_numpy` imports pandas.
+    """
+    plain = _cast(column, pa.float64(), safe=False)
+    if not len(plain):
+        return np.empty(0)
+    if plain.null_count:
+        plain = plain.fill_null(np.nan)
+    return np.frombuffer(plain.buffers()[1], np.float64, len(plain), 8 * plain.offset)
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -141,7 +161,7 @@ def number_array(column: pa.Array, name: str) -> FloatArray:
         for extreme in pc.min_max(plain).as_py().values():
             if extreme is not None and abs(extreme) > LARGEST_WHOLE:
                 raise InputError(rounded_refusal(f"column {name!r}", extreme))
-    return np.asarray(plain.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    return _floats(plain)
 
 
 def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNKNOWN) -> FloatArray:

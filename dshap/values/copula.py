@@ -108,15 +108,16 @@ class Copula(Gaussian):
 
     def _values(self, scores: FloatArray, wanted: BoolArray) -> FloatArray:
         out = np.empty(scores.shape)
-        for j in np.flatnonzero(wanted):
+        for j in np.flatnonzero(wanted.any(axis=0)):
+            some = wanted[:, j]
             value, _, end = self._margins[j]
-            out[..., j] = value[np.searchsorted(end, scores[..., j])]
+            out[some, ..., j] = value[np.searchsorted(end, scores[some, ..., j])]
         return out
 
     def cost(self, m: int, n: int = 1) -> Cost:
         """The cost of `Gaussian`, plus that of the scores."""
         cost = super().cost(m, n)
-        drawn = min(self.model.buffer_rows, n * self.n_samples)
+        drawn = self._drawn_rows(m, n)
         return replace(
             cost,
             task_bytes=cost.task_bytes + 8 * 3 * drawn * self.n_columns,

@@ -143,7 +143,7 @@ class EmbeddedValue(TableValue):
 
     def _lattice_bytes(self, n: int, n_terms: int, itemsize: int) -> int:
         """Bytes of the factors of n rows, three temporaries of one, and the lattices."""
-        return itemsize * n * n_terms * (self.n_columns + 3) + loops.Lattice.nbytes(
+        return itemsize * n * n_terms * (self.n_columns + 3) + loops.lattice_bytes(
             self.n_columns, n_terms, n, itemsize
         )
 

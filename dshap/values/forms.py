@@ -288,21 +288,27 @@ def forms_of(state: State) -> Iterator[loops.Forms]:
     size = state["size"]
     width = state["width"]
     squares = state["squares"]
-    ends = np.cumsum(size * width)
     landmarks = np.split(state["landmarks"], np.cumsum(size)[:-1])
     scales = np.split(state["scales"], np.cumsum(squares)[:-1])
-    first = 0
-    held = 0
-    for name in sorted(name for name in state.arrays if name.startswith("weights")):
-        weights = state[name]
-        held += len(weights)
-        part = slice(first, int(np.searchsorted(ends, held)) + 1)
+    for coalitions, weights in weight_parts(state, size * width):
         yield loops.Forms(
             weights,
-            np.concatenate(landmarks[part]),
-            size[part],
-            width[part],
-            np.concatenate(scales[part]),
-            squares[part],
+            np.concatenate(landmarks[coalitions]),
+            size[coalitions],
+            width[coalitions],
+            np.concatenate(scales[coalitions]),
+            squares[coalitions],
         )
-        first = part.stop
+
+
+def weight_parts(state: State, sizes: NDArray[np.intp]) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield the coalitions of each array of weights of a state, which may be joined, and the array.
+
+    `sizes` (m,) are the numbers of weights of each coalition.
+    """
+    arrays = [array for name, array in sorted(state.arrays.items()) if name.startswith("weights")]
+    stops = np.searchsorted(np.cumsum(sizes), np.cumsum([array.size for array in arrays])) + 1
+    start = 0
+    for stop, array in zip(stops.tolist(), arrays, strict=True):
+        yield slice(start, stop), array.ravel()
+        start = stop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,33 @@ from dshap.core.types import Link
 from dshap.predictors.frames import Frame
 from dshap.values.base import PredictedValue
 from dshap.values.normal import SUM_ROWS, NormalTable, Shifted, conditional, normal_sums
+
+
+class DrawnRows(NamedTuple):
+    """The draws of the absent columns of some rows and coalitions."""
+
+    rows: FloatArray
+    """(n, columns)"""
+    present: BoolArray
+    """(m, columns): present columns, which are those of the rows."""
+    centre: FloatArray
+    """(m, n, columns): scores of the rows, and conditional means of those that are absent."""
+    noise: FloatArray
+    """(m, draws, columns): deviations from the centre, 0 in present columns."""
+
+    @classmethod
+    def of(cls, state: State, some: slice, rows: FloatArray, scores: FloatArray) -> DrawnRows:
+        """The draws of some coalitions of a state, by the scores (n, columns) of the rows."""
+        mean = state["mean"]
+        present = state["columns"][some]
+        expected = mean + np.matmul(scores - mean, state["regression"][some].swapaxes(1, 2))
+        centre = np.where(present[:, None], scores, expected)
+        noise = np.matmul(state["draws"], state["factor"][some].swapaxes(1, 2))
+        return cls(rows, present, centre, noise)
+
+    def scores(self, rows: slice, draws: slice) -> FloatArray:
+        """Scores (m, rows, draws, columns)."""
+        return np.asarray(self.centre[:, rows, None] + self.noise[:, None, draws])
 
 
 class Gaussian(Shifted, PredictedValue):
@@ -157,7 +184,10 @@ class Gaussian(Shifted, PredictedValue):
         return rows
 
     def _values(self, scores: FloatArray, wanted: BoolArray) -> FloatArray:
-        """Columns (…, columns) with these scores; those not wanted may hold anything."""
+        """Columns (m, …, columns) with these scores, which may be overwritten.
+
+        Columns of a coalition that are not wanted, `wanted` (m, columns), may hold anything.
+        """
         return scores
 
     def moments(
@@ -226,7 +256,7 @@ class Gaussian(Shifted, PredictedValue):
         no_column = np.zeros(self.n_columns, dtype=bool)
         _, factor = self._conditional(table, no_column)
         scores = table.mean + draws @ factor.T
-        rows = self._values(scores, ~no_column)
+        rows = self._values(scores[None], ~no_column[None])[0]
         values = self.model(rows)  # (n_samples, k)
         is_bad = ~np.isfinite(values).all(axis=1)
         if is_bad.any():
@@ -286,51 +316,42 @@ class Gaussian(Shifted, PredictedValue):
 
         (n, 1 + g, m, k), in predict calls of at most `buffer_rows` rows.
         """
-        mean = state["mean"]
-        columns = state["columns"]
         scores = self._scores(rows)
-        offset = scores - mean
+        n_coalitions = len(state["columns"])
         n_sums = 1 if indicator is None else 1 + len(indicator)
-        values = np.empty((len(rows), n_sums, len(columns), self.n_outputs))
-        for j, present in enumerate(columns):
-            expected = mean + offset @ state["regression"][j].T
-            # (n, columns)
-            centre = np.where(present, scores, expected)
-            # (n_samples, columns), 0 in present columns
-            noise = state["draws"] @ state["factor"][j].T
-            self._add_draws(values[:, :, j], centre, noise, rows, present, indicator)
+        values = np.zeros((len(rows), n_sums, n_coalitions, self.n_outputs))
+        for first in range(0, n_coalitions, self._together(len(rows))):
+            some = slice(first, first + self._together(len(rows)))
+            drawn = DrawnRows.of(state, some, rows, scores)
+            self._add_draws(values[:, :, some], drawn, indicator)
         return values
 
-    def _add_draws(
-        self,
-        out: FloatArray,
-        centre: FloatArray,
-        noise: FloatArray,
-        rows: FloatArray,
-        present: BoolArray,
-        indicator: FloatArray | None,
-    ) -> None:
-        """Fill `out` (n, 1 + g, k) with sums of f over draws with scores centre + noise.
+    def _together(self, n: int) -> int:
+        """Number of coalitions whose draws for n rows go into one call of the model."""
+        return max(1, self.model.buffer_rows // max(1, n * self.n_samples))
 
-        Present columns are those of the rows.
-        """
-        n = len(centre)
-        n_draws = len(noise)
+    def _drawn_rows(self, m: int, n: int) -> int:
+        """Number of rows of one call of the model for m coalitions and n rows."""
+        drawn = n * self.n_samples * min(m, self._together(n))
+        return min(self.model.buffer_rows, drawn)
+
+    def _add_draws(self, out: FloatArray, drawn: DrawnRows, indicator: FloatArray | None) -> None:
+        """Add sums of f over the draws of some coalitions to `out` (n, 1 + g, m, k)."""
+        m, n_draws, c = drawn.noise.shape
         draw_step = min(n_draws, self.model.buffer_rows)
-        row_step = max(1, self.model.buffer_rows // draw_step)
-        out[:] = 0.0
-        for first in range(0, n, row_step):
+        row_step = max(1, self.model.buffer_rows // (draw_step * m))
+        for first in range(0, len(out), row_step):
             some = slice(first, first + row_step)
-            centres = centre[some, None]  # (rows, 1, columns)
             for start in range(0, n_draws, draw_step):
-                scores = centres + noise[start : start + draw_step]
-                drawn = self._values(scores, ~present)  # (rows, draws, columns)
-                drawn[..., present] = rows[some, None, present]
-                values = self.model.call(drawn.reshape(-1, self.n_columns))
-                of_rows = values.reshape(len(centres), -1, self.n_outputs)
-                out[some, 0] += of_rows.sum(axis=1)
+                draws = slice(start, start + draw_step)
+                x = self._values(drawn.scores(some, draws), ~drawn.present)
+                np.copyto(x, drawn.rows[some, None], where=drawn.present[:, None, None])
+                # (m, rows, draws, k)
+                values = self.model.call(x.reshape(-1, c)).reshape(*x.shape[:3], -1)
+                out[some, 0] += values.sum(axis=2).swapaxes(0, 1)
                 if indicator is not None:
-                    out[some, 1:] += np.matmul(indicator[:, start : start + draw_step], of_rows)
+                    of_groups = np.matmul(indicator[:, draws], values)
+                    out[some, 1:] += of_groups.transpose(1, 2, 0, 3)
 
     def cost(self, m: int, n: int = 1) -> Cost:
         """Bytes and predictions; the model's own memory is unknown, so twice the buffer counts.
@@ -346,10 +367,10 @@ class Gaussian(Shifted, PredictedValue):
         moments = 8 * (c * c + c + 1)
         drawn = 8 * draws * (3 * (c + k) + c)
         matrices = 8 * 12 * c * c
-        buffer = min(self.model.buffer_rows, n * draws)
-        of_calls = 3 * buffer * (c + k)
-        of_rows = n * (4 * c + (m + 3) * k)
-        of_draws = 2 * draws * c
+        together = min(m, self._together(n))
+        of_calls = 3 * self._drawn_rows(m, n) * (c + k)
+        of_rows = n * (4 * c * together + (m + 3) * k)
+        of_draws = (1 + together) * draws * c
         return Cost(
             state_bytes=state,
             prepare_bytes=moments + state + matrices + drawn + 3 * m * c,

@@ -103,7 +103,7 @@ class KernelInterventional(KernelValue):
             moment_bytes=moments,
             moment_task_bytes=loops.subset_sum_bytes(n, c, m, r, item) + moments,
             moment_operations=item / 4.0 * n * r * (m + 8 * c),
-            row_bytes=loops.MemberSums.row_bytes(n, c, m, k, r) if item == 8 else 0,
+            row_bytes=loops.member_row_bytes(n, c, m, k, r) if item == 8 else 0,
         )
 
     def fingerprint(self) -> dict[str, Any]:

@@ -243,7 +243,7 @@ class Marginal(PredictedValue):
 
     def cost(self, m: int, n: int = 1) -> Cost:
         """Bytes of mixed rows and of model calls; the model's operations are unknown."""
-        state = loops.Masks.bytes_of(m, self.n_columns)
+        state = loops.mask_bytes(m, self.n_columns)
         if self.background is None:
             b = STREAMED_ROWS
         else:

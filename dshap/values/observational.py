@@ -27,7 +27,7 @@ from dshap.kernels.ridge import (
 from dshap.predictors.expansion import BothKinds, expansion_model
 from dshap.values.base import KernelValue
 from dshap.values.embedded import ENOUGH, SUM_ROWS, EmbeddedValue
-from dshap.values.forms import CHECK_ROWS, FOLD_FROM, FormMaker, arrays_of, forms_of
+from dshap.values.forms import CHECK_ROWS, FOLD_FROM, FormMaker, arrays_of, forms_of, weight_parts
 from dshap.values.subset_table import SubsetTable
 
 POINTS = 4
@@ -37,6 +37,8 @@ Twice as many choose penalties that are no better.
 """
 TOGETHER = 8
 """Number of coalitions whose points are evaluated at once."""
+FEW_ROWS = 8
+"""The most rows whose values are computed by one loop over all coalitions."""
 
 
 class KernelObservational(EmbeddedValue, KernelValue):
@@ -223,7 +225,11 @@ class KernelObservational(EmbeddedValue, KernelValue):
         at = loops.Lattice(columns, basis.size, n, basis.dtype)
         if self._is_shared:
             return at, at.also(away)
-        return at, loops.Lattice(away, model.size, n, model.coefficients.dtype)
+        if away is columns:
+            coalitions = at.coalitions
+        else:
+            coalitions = None
+        return at, loops.Lattice(away, model.size, n, model.coefficients.dtype, coalitions)
 
     def _fill(self, at: loops.Lattice, away: loops.Lattice, rows: FloatArray) -> None:
         at.fill(loops.rows_last(self._bound_basis.factors(rows)))
@@ -350,6 +356,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """values (n, m, k)."""
         if self._is_form:
             return self._form_values(state, rows)
+        if len(rows) <= FEW_ROWS and self._is_bilinear:
+            return self._of_few(state, rows)
         columns = state["columns"]
         coefficients = self.expansion.coefficients
         k = coefficients.shape[1]
@@ -384,6 +392,24 @@ class KernelObservational(EmbeddedValue, KernelValue):
         factors = loops.rows_last(self._bound_basis.factors(rows))
         out[:, :, 0] += loops.form_sums(columns, forms_of(state), factors)
         return out
+
+    @property
+    def _is_bilinear(self) -> bool:
+        """Whether v_S(x) is a bilinear form of real products, and nothing is added to it."""
+        is_real = self.embedding.dtype == self.expansion.coefficients.dtype == np.float64
+        return is_real and not self._sums_means
+
+    def _of_few(self, state: State, rows: FloatArray) -> FloatArray:
+        """values (n, m, k) of few rows, all coalitions in one call."""
+        columns = state["columns"]
+        at, inside = self._lattices(columns, columns, len(rows))
+        self._fill(at, inside, rows)
+        coefficients = self.expansion.coefficients
+        parts = [
+            loops.few_products(at, inside, *part, coefficients)
+            for part in parts_of_weights(state, self._r)
+        ]
+        return np.concatenate(parts, axis=1) + self.expansion.intercept
 
     @property
     def _parts(self) -> int:
@@ -516,6 +542,17 @@ def _of_products(subset: SubsetFeatures, white: NDArray[Any]) -> NDArray[Any]:
     if subset.n_features == len(subset.kept):
         return subset.coefficients(white)
     return white
+
+
+def parts_of_weights(
+    state: State, r: int
+) -> Iterator[tuple[int, NDArray[np.intp], NDArray[np.int64], FloatArray]]:
+    """Yield (first coalition, kept (Σq,), ranks (m,), weights (Σqr,)) of each joined state."""
+    ranks = state["rank"]
+    for coalitions, weights in weight_parts(state, ranks * r):
+        first = int(ranks[: coalitions.start].sum())
+        of_part = ranks[coalitions]
+        yield coalitions.start, state["kept"][first : first + of_part.sum()], of_part, weights
 
 
 def coalition_weights(

@@ -290,7 +290,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             moment_bytes=moments,
             moment_task_bytes=block + features + moments + 8 * n * (k + 1),
             moment_operations=n * (m * (p**2 + 4.0 * q) + 16.0 * c * q),
-            row_bytes=loops.MemberSums.row_bytes(n, c, m, k, q) if item == 8 else 0,
+            row_bytes=loops.member_row_bytes(n, c, m, k, q) if item == 8 else 0,
         )
 
     def fingerprint(self) -> dict[str, Any]:

@@ -79,7 +79,5 @@ class SubsetTable:
     @staticmethod
     def task_bytes(n: int, m: int, k: int, r: int, n_columns: int, itemsize: int = 8) -> int:
         """Bytes of the values, the loops, and factors of n rows with three temporaries of one."""
-        held = max(
-            loops.table_items(n_columns, m, k, r), loops.MemberSums.items(n_columns, m, k, r)
-        )
+        held = max(loops.table_items(n_columns, m, k, r), loops.member_items(n_columns, m, k, r))
         return itemsize * (n * r * (n_columns + 3) + held) + 8 * n * m * k

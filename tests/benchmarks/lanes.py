@@ -30,8 +30,8 @@ from dshap.core.records import FloatArray
 from dshap.core.threads import one_blas_thread
 from dshap.kernels import RBF, Nystrom
 from dshap.loops import shared_sums
-from dshap.loops.shared_sums import contract_column, finished_sums, level_entries
-from dshap.loops.simd import LAST_COLUMNS, TERM_BLOCK, WIDTH
+from dshap.loops.shared_sums import contract_column, entries_of_level, finished_sums
+from dshap.loops.sizes import LAST_COLUMNS, TERM_BLOCK, WIDTH
 from dshap.loops.subset_products import FUSED, aligned_zeros
 from dshap.models import KernelRidge
 from dshap.tables import SyntheticTable
@@ -90,7 +90,7 @@ def plain_contracted_sums(table, whole, factors, where, changed):
     depth = c - LAST_COLUMNS
     begin = np.zeros(depth + 2, dtype=np.int64)
     for column in range(depth + 1):
-        begin[column + 1] = begin[column] + level_entries(c, column)
+        begin[column + 1] = begin[column] + entries_of_level(c, column)
     store = aligned_zeros(begin[depth + 1] * TERM_BLOCK).reshape(begin[depth + 1], TERM_BLOCK)
     sums, none = np.zeros((k, n, (1 << LAST_COLUMNS) + depth, WIDTH)), np.zeros((1, TERM_BLOCK))
     for block in range(blocks):

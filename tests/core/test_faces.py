@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dshap
@@ -99,6 +101,19 @@ def test_a_job_is_shown_without_heavy_packages(tmp_path):
         '[[explain]]\nname = "e"\nvalue = "kernel_interventional"\n'
     )
     assert loaded_by(tmp_path, "job", "job.toml") <= {"pyarrow"}
+
+
+@pytest.mark.parametrize("value", ["kernel_interventional", "kernel_observational"])
+def test_a_plan_compiles_nothing_and_makes_no_data_frame(tmp_path, value):
+    """Rows of numbers are read by Arrow alone, and bytes of loops are counted without them."""
+    columns = {name: np.random.default_rng(0).normal(size=50) for name in "abcy"}
+    pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
+    (tmp_path / "job.toml").write_text(
+        '[job]\nname = "j"\nstore = "s"\n[source]\nkind = "parquet"\npath = "rows.parquet"\n'
+        'target = "y"\n[model]\nkind = "kernel_ridge"\nlandmarks = 10\n'
+        f'[[explain]]\nname = "e"\nvalue = "{value}"\n'
+    )
+    assert loaded_by(tmp_path, "plan", "job.toml") == {"pyarrow"}
 
 
 def test_the_first_explanation_without_a_client_loads_no_cluster_package(tmp_path):

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dshap.loops.form_sums import Forms, form_sums
-from dshap.loops.simd import FORM_ROWS
+from dshap.loops.form_sums import MANY, Forms, form_sums
+from dshap.loops.simd import WIDTH
 from tests.loops import twins
 
 TERMS = 30
+ROWS = WIDTH * len(MANY)
 
 
 def draws(rng, m):
@@ -38,7 +39,7 @@ def joined(matrices, terms, scales=None):
 
 
 @pytest.mark.parametrize("c", [1, 4, 5, 9, 14])
-@pytest.mark.parametrize("n", [0, 1, FORM_ROWS - 1, FORM_ROWS, 2 * FORM_ROWS + 3])
+@pytest.mark.parametrize("n", [0, 1, WIDTH, WIDTH + 1, ROWS, 2 * ROWS + 3])
 def test_form_sums(rng, c, n):
     columns = rng.random((11, c)) < 0.5
     matrices, terms = draws(rng, 11)
@@ -74,7 +75,7 @@ def test_forms_with_squares_among_others(rng):
         [none, scales[0], none, none, none, *scales[1:]],
     )
     columns = rng.random((7, 5)) < 0.5
-    factors = rng.normal(size=(5, TERMS, FORM_ROWS + 6))
+    factors = rng.normal(size=(5, TERMS, ROWS + 6))
     found = form_sums(columns, [part], factors)
     for j, matrix, own in zip((0, 2, 3, 4), matrices, terms, strict=True):
         plain = twins.plain_form_values(factors, columns[j], own, matrix)
@@ -87,8 +88,8 @@ def test_forms_with_squares_among_others(rng):
 def test_a_row_has_the_same_bits_whichever_rows_come_with_it(rng):
     columns = rng.random((6, 5)) < 0.5
     parts = [joined(*draws(rng, 6))]
-    factors = rng.normal(size=(5, TERMS, 3 * FORM_ROWS))
+    factors = rng.normal(size=(5, TERMS, 3 * ROWS))
     found = form_sums(columns, parts, factors)
-    for start, stop in ((7, 8), (20, 60), (31, 96)):
+    for start, stop in ((7, 8), (8, 16), (20, 60), (31, 96)):
         some = form_sums(columns, parts, np.ascontiguousarray(factors[:, :, start:stop]))
         assert_array_equal(some, found[start:stop])

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 import dshap
 from dshap.core.errors import InputError
 from dshap.loops import masking as module
-from dshap.loops.masking import Calls, Masks, mixed_values
+from dshap.loops.masking import Masks, mixed_values
+from dshap.loops.sizes import Calls
 from dshap.values import Marginal
 from tests.loops.twins import plain_mixed_values
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dshap import designs
 from dshap.core.blocks import N_ENDS
 from dshap.loops.member_sums import ROWS, MemberSums, member_weights
-from dshap.loops.shared_sums import MIN_COLUMNS
+from dshap.loops.sizes import MIN_COLUMNS
 from dshap.values import SubsetTable
 from tests.loops.twins import plain_member_sums
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dshap.loops.game_sizes import exact_nodes
 from dshap.loops.pair_games import even_nodes, pair_game_sums
-from dshap.loops.product_games import exact_nodes, product_game_values
+from dshap.loops.product_games import product_game_values
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 8, 13])

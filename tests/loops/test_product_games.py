@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dshap.attributors import nodes
 from dshap.kernels import RBF, Categorical, Laplacian, Matern, Product
 from dshap.kernels.product import ProductKernel
+from dshap.loops import game_sizes as sizes
 from dshap.loops import product_games as games
 from tests.loops.twins import plain_game_values, worst_node_error
 from tests.values.oracles import shapley
@@ -113,7 +114,7 @@ def unit(game, rng):
 def test_exact_nodes_equal_brute_force(rng, kind, d):
     game = MAKERS[kind](rng, d)
     x, background, members = table(rng, 2, d), table(rng, 4, d), np.eye(d, dtype=bool)
-    phi = game.values(x, background, members, games.exact_nodes(d))
+    phi = game.values(x, background, members, sizes.exact_nodes(d))
     truth = np.stack([brute_force(game.predict, row, background, members) for row in x])
     assert phi.shape == (2, d, 2)
     assert np.max(np.abs(phi - truth) / unit(game, rng)) < 1e-10
@@ -126,7 +127,7 @@ def test_groups_and_columns_of_no_player(rng, kind):
     members[[0, 0, 1, 2, 2, 2], [0, 3, 1, 5, 6, 8]] = True
     game = MAKERS[kind](rng, 9)
     x, background = table(rng, 2, 9), table(rng, 5, 9)
-    phi = game.values(x, background, members, games.exact_nodes(3))
+    phi = game.values(x, background, members, sizes.exact_nodes(3))
     truth = np.stack([brute_force(game.predict, row, background, members) for row in x])
     assert np.max(np.abs(phi - truth) / unit(game, rng)) < 1e-10
 
@@ -183,7 +184,7 @@ def test_exact_nodes_are_efficient(rng, kind, d):
     """Σφ = f(x) − mean f(background): too many players for brute force."""
     game = MAKERS[kind](rng, d, r=30)
     x, background = table(rng, 4, d), table(rng, 35, d)
-    phi = game.values(x, background, np.eye(d, dtype=bool), games.exact_nodes(d))
+    phi = game.values(x, background, np.eye(d, dtype=bool), sizes.exact_nodes(d))
     gap = phi.sum(axis=1) - (game.predict(x) - game.predict(background).mean(axis=0))
     assert np.max(np.abs(gap) / unit(game, rng)) < 1e-10
 
@@ -259,11 +260,11 @@ def node_errors(game, x, d):
     """q -> largest error of q nodes in standard deviations of the predictions, for 1 ≤ q <
     exact."""
     rows, background, members = x[:8], x[500:530], np.eye(d, dtype=bool)
-    exact = game.values(rows, background, members, games.exact_nodes(d))
+    exact = game.values(rows, background, members, sizes.exact_nodes(d))
     spread = game.predict(x).std()
     return {
         q: np.abs(game.values(rows, background, members, q) - exact).max() / spread
-        for q in range(1, games.exact_nodes(d))
+        for q in range(1, sizes.exact_nodes(d))
     }
 
 
@@ -288,7 +289,7 @@ def test_turning_phases_need_more_nodes(rng, d, few, enough):
     angles, others = rng.uniform(0, 2 * np.pi, (d, 6, 300)), rng.uniform(0, 2 * np.pi, (d, 20, 300))
     coefficients = rng.normal(size=(300, 1)) + 0j
     spread = np.sqrt((np.abs(coefficients) ** 2).sum() / 2)
-    exact = games.fourier_game_values(angles, others, coefficients, games.exact_nodes(d))
+    exact = games.fourier_game_values(angles, others, coefficients, sizes.exact_nodes(d))
     error = {
         q: np.abs(games.fourier_game_values(angles, others, coefficients, q) - exact).max() / spread
         for q in (few, enough)
@@ -312,7 +313,7 @@ def test_nodes_integrate_polynomials():
         assert_allclose(
             [w @ t**power for power in range(2 * q)], 1 / np.arange(1, 2 * q + 1), rtol=1e-13
         )
-    assert [games.exact_nodes(d) for d in (0, 1, 2, 3, 12, 13)] == [1, 1, 1, 2, 6, 7]
+    assert [sizes.exact_nodes(d) for d in (0, 1, 2, 3, 12, 13)] == [1, 1, 1, 2, 6, 7]
 
 
 @pytest.mark.parametrize("tolerance", [1e-2, 1e-6, 1e-9])
@@ -372,9 +373,9 @@ def test_node_count_falls_back_to_exact(rng):
 def test_reference_nodes_are_nearly_exact_whatever_the_factors(d):
     """In [0, 1]; from one node on, and never more than the exact number."""
     few = nodes.reference_nodes(d, 1)
-    assert few <= games.exact_nodes(d)
+    assert few <= sizes.exact_nodes(d)
     assert worst_node_error(d, few) < 3e-5
-    assert nodes.reference_nodes(d, 400) == games.exact_nodes(d)
+    assert nodes.reference_nodes(d, 400) == sizes.exact_nodes(d)
     assert nodes.reference_nodes(100, 20) == 40
 
 
@@ -384,7 +385,7 @@ def test_worst_node_error_holds_and_is_attained(rng):
         a, c = rng.integers(0, 2, (d, 200, 1)).astype(float), rng.random((d, 50, 1))
         one = np.ones((1, 1))
         gap = games.product_game_values(a, c, one, q) - games.product_game_values(
-            a, c, one, games.exact_nodes(d)
+            a, c, one, sizes.exact_nodes(d)
         )
         assert np.abs(gap).max() <= worst
         # one of the corners: Π = t^p (1 − t)^s of the others, and a_i − c_i = 1
@@ -393,7 +394,7 @@ def test_worst_node_error_holds_and_is_attained(rng):
             for s in range(d - p):
                 a, c = np.ones((d, 1, 1)), np.ones((d, 1, 1))
                 c[: p + 1], a[p + 1 : p + 1 + s] = 0.0, 0.0
-                exact = games.product_game_values(a, c, one, games.exact_nodes(d))
+                exact = games.product_game_values(a, c, one, sizes.exact_nodes(d))
                 corner.append(abs(games.product_game_values(a, c, one, q) - exact)[0, 0, 0])
         assert_allclose(max(corner), worst, rtol=1e-9)
     assert worst_node_error(8, 4) < 1e-15  # exact
@@ -417,7 +418,7 @@ def test_projected_bytes_are_kept(rng, is_fourier, n, b, r, d, k):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     peak = min(peaks)
-    projected = games.product_game_bytes(n, b, r, d, k, is_fourier=is_fourier)
+    projected = sizes.product_game_bytes(n, b, r, d, k, is_fourier=is_fourier)
     others = 256 << 10  # Python objects, those of other threads of the test run too
     assert peak - others <= projected <= 1.5 * peak
 
@@ -425,11 +426,11 @@ def test_projected_bytes_are_kept(rng, is_fourier, n, b, r, d, k):
 def test_operations():
     # one pair of players, one pair of nodes: 38 operations for two nodes and two differences, see
     # the loop
-    assert games.product_game_operations(3, 5, 7, 2, 2) == 3 * 5 * 7 * 40
-    assert games.product_game_operations(3, 5, 7, 1, 1) == games.product_game_operations(
+    assert sizes.product_game_operations(3, 5, 7, 2, 2) == 3 * 5 * 7 * 40
+    assert sizes.product_game_operations(3, 5, 7, 1, 1) == sizes.product_game_operations(
         3, 5, 7, 2, 2
     )
-    assert games.product_game_operations(1, 1, 1, 4, 9, is_fourier=True) == 2 * (30 + 27 * 5)
+    assert sizes.product_game_operations(1, 1, 1, 4, 9, is_fourier=True) == 2 * (30 + 27 * 5)
 
 
 def test_one_compilation_serves_all():

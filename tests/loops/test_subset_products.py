@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dshap.loops import subset_products as loops
-from dshap.loops.subset_products import LANES
+from dshap.loops.sizes import LANES
 from tests.loops import twins
 
 KINDS = {"real": np.float64, "complex": np.complex128}

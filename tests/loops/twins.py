@@ -3,7 +3,7 @@ the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,23 @@ def plain_member_sums(
         for own, part in zip(columns, table, strict=True)
     ]
     return np.einsum("m,mc,mnk->nck", weights, columns, np.stack(values))
+
+
+def plain_products_by_weights(
+    left: FloatArray,
+    right: FloatArray,
+    columns: BoolArray,
+    kept: Sequence[NDArray[np.intp]],
+    weights: Sequence[FloatArray],
+    coefficients: FloatArray,
+) -> FloatArray:
+    """Σ_i l_i Σ_r W_ir k_r a_r -> (n, m, k)."""
+    out = []
+    for present, of_left, matrix in zip(columns, kept, weights, strict=True):
+        inside = plain_subset_products(left, present)[of_left]
+        away = plain_subset_products(right, present)
+        out.append(np.einsum("in,ir,rn,rk->nk", inside, matrix, away, coefficients))
+    return np.stack(out, axis=1)
 
 
 def plain_mixed_values(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 from dshap.core.blocks import N_ENDS, CoalitionBlock, DesignInfo
@@ -68,7 +69,7 @@ class KrigingDesign(BaseDesign):
         check_fields(self, "variation", "n_players", "seed")
         object.__setattr__(self, "budgets", checked_budgets(self.n_players, self.budgets))
         pairs = self.pair_list
-        if pairs.is_open and self._posterior.decay is not None:
+        if pairs.is_open and self._as_given().decay is not None:
             object.__setattr__(self, "shells", pairs.least_shells)
         elif pairs.is_open and len(pairs.choices) == 1:
             object.__setattr__(self, "findings", self._with_least_shells)
@@ -79,7 +80,7 @@ class KrigingDesign(BaseDesign):
         later_shells = self.findings.later_shells
         return PairList(self.n_players, self.budgets, self.seed, self.shells, later_shells)
 
-    @property
+    @cached_property
     def info(self) -> DesignInfo:
         """Counts, error columns and bytes of the design, known before any value."""
         posterior = self._posterior
@@ -254,9 +255,12 @@ class KrigingDesign(BaseDesign):
         """Estimated seconds to fit one game's own process; 0 unless a pilot may choose it."""
         return self._posterior.game_seconds
 
-    @property
+    @cached_property
     def _posterior(self) -> Posterior:
         """The games given the values of the list, with what is given and what a pilot found."""
+        return self._as_given()
+
+    def _as_given(self) -> Posterior:
         given = Posterior(
             self.pair_list,
             self.n_replicates,
