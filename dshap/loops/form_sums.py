@@ -19,7 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
-from dshap.loops.lattice import PRODUCT_GROUP, fill_wide, kept_products
+from dshap.loops.lattice import fill_wide, kept_products
 from dshap.loops.simd import WIDTH, add_form_column, add_form_columns, add_squares
 from dshap.loops.subset_products import Coalitions, aligned_zeros
 
