@@ -31,14 +31,16 @@ from tests.house import circles, importers_of_designs, measured, members
 # came to learn from as many rows as are enough, and forms were folded to few landmarks.
 # Nodes were raised by a two-hundredth, and classes by three, when pairs of orders got background rows of their own: a
 # method, its attributor, and weights of the drawn rows.
+# Nodes were raised by a two-hundredth, and classes by three, when few rows got loops over all coalitions at once, and
+# bytes of loops were counted apart from them.
 BOUNDS = {
-    "syntax nodes": 413_500,
+    "syntax nodes": 415_500,
     "syntax nodes in a hundred statements": 717,
     "assignments of several things at once": 4,
     "ternaries": 386,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 824,
+    "classes": 827,
     "protocols": 51,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,
