@@ -31,6 +31,8 @@ ELSEWHERE = {
     "engine/clusters/yaml_text.py": "engine/clusters/test_kubernetes.py",
     "history/fits.py": "steps/test_shared_cubes.py",
     "loops/codes.py": "loops/test_subset_products.py",
+    "loops/game_sizes.py": "loops/test_product_games.py",
+    "loops/sizes.py": "loops/test_subset_products.py",
     "loops/warming.py": "loops/test_subset_products.py",
     "report/store_progress.py": "report/test_going_on.py",
     "run/homes.py": "run/test_in_memory.py",

@@ -81,7 +81,7 @@ class RealPart:
 
 @dataclass(frozen=True, eq=False)
 class KnownBackground:
-    """A background with what follows from it alone, for each part of the expansion."""
+    """A background with the results that no row to explain changes."""
 
     rows: FloatArray
     """(b, columns)"""
@@ -154,7 +154,7 @@ class Quadrature(ClosedForm):
         return tuple(map(RealPart.of, self._expansion.parts))
 
     def _known(self, background: FloatArray) -> KnownBackground:
-        """What follows from the background of a state; it is computed once for many calls."""
+        """The background of a state with its factors, computed once for many calls."""
         known = self.made.get("background")
         if known is None or known.rows is not background:
             members = self.value.players.members

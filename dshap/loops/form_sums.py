@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 
 from dshap.core.records import BoolArray, FloatArray
 from dshap.loops.lattice import fill_wide, kept_products
-from dshap.loops.simd import WIDTH, add_form_column, add_form_columns, add_squares
+from dshap.loops.simd import add_form_column, add_form_columns, add_squares
+from dshap.loops.sizes import PRODUCT_GROUP, WIDTH
 from dshap.loops.subset_products import Coalitions, aligned_zeros
 
 MANY = (0, 0, 0, 0)
 """A number for each vector of a block of rows; the loop is compiled for their number."""
 FEW = (0,)
-"""The same for at most eight rows."""
+"""The vector of a block of at most eight rows."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -371,7 +371,7 @@ With k_i[q] = products[first + i·Q + q] and A_ij = weights[at + i·stride + j]:
 Σ_{j < 4} k_j[q] Σ_{i < n} A_ij k_i[q] for q < Q.
 """
 add_form_column: Any = intrinsic(_add_form_columns(1))
-"""The same for one column, j = 0."""
+"""Call it as `add_form_columns`, for one column, j = 0."""
 
 
 def _add_squares(

@@ -74,7 +74,7 @@ class Limits:
     rms: float
     """The root mean square over rows."""
     largest: float
-    """That of a single row."""
+    """The error of a single row."""
 
     def times(self, share: float) -> Limits:
         return Limits(share * self.rms, share * self.largest)

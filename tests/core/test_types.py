@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from dshap.core.blocks import relative_errors
+from dshap.core.blocks import Groups, relative_errors
 from dshap.core.records import CHAIN, Moments, Record, State, n_partial_sums, tree_sum
 from dshap.core.rows import spans
 
@@ -110,3 +110,19 @@ def test_extremes_of_moments_are_kept_not_added():
             "largest": 5,
             "count": 3,
         }
+
+
+def test_groups_that_take_the_same_coalitions_are_summed_together(rng):
+    """Groups 0 and 1 take the first two coalitions, group 2 another, group 4 the same as 2."""
+    coalition = np.array([0, 1, 0, 1, 2, 2])
+    groups = Groups(coalition, np.array([0, 0, 1, 1, 2, 4], np.int16), rng.normal(size=(6, 3)))
+    values = rng.normal(size=(4, 3, 2))
+    together = groups.together()
+    assert [(part.groups.start, part.groups.stop) for part in together] == [(0, 2), (2, 3), (4, 5)]
+    found = np.zeros((5, 4, 3, 2))
+    for part in together:
+        part.add(values, found)
+    alone = np.zeros_like(found)
+    for g, chosen, score in groups.parts():
+        alone[g] += np.matmul(score.T, values[:, chosen])
+    np.testing.assert_array_equal(found, alone)

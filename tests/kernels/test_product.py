@@ -116,3 +116,14 @@ def test_a_kernel_says_which_columns_are_categorical():
     ]
     assert Categorical().categorical_columns(2).all()
     assert not RBF().categorical_columns(2).any()
+
+
+def test_factors_of_few_rows_have_the_bits_of_many(rng):
+    """All columns by one call of the loop, or column by column with repeated values once."""
+    factors = [RBF(0.7), Laplacian(2.0), Matern(1.5, 1.3), Matern(2.5, 0.4), Categorical(0.2)]
+    kernel = Product(factors).bind(5)
+    landmarks, rows = rng.normal(size=(50, 5)), rng.normal(size=(90, 5))
+    landmarks[:, 4], rows[:, 4] = rng.integers(0, 3, 50), rng.integers(0, 3, 90)
+    many = kernel.factors(landmarks, rows)
+    few = kernel.factors(landmarks, rows[:2])
+    np.testing.assert_array_equal(few, many[:, :, :2])

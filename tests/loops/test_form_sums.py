@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dshap.loops.form_sums import MANY, Forms, form_sums
-from dshap.loops.simd import WIDTH
+from dshap.loops.sizes import WIDTH
 from tests.loops import twins
 
 TERMS = 30

@@ -286,6 +286,19 @@ def test_the_buffer_changes_nothing_and_is_not_exceeded(data, buffer_rows):
     assert max(sizes) <= buffer_rows
 
 
+def test_one_call_of_the_model_for_all_coalitions_of_few_rows(data):
+    sizes = []
+
+    def watched(x):
+        sizes.append(len(x))
+        return rough(x)
+
+    value, state = prepared(Gaussian(watched, data, n_samples=20), data)
+    sizes.clear()
+    value.evaluate(state, data[:2])
+    assert sizes == [2 * 20 * len(state["columns"])]
+
+
 def test_collinear_columns_are_refused_with_their_names_and_a_remedy(data):
     """c = a − 2b: of the coalitions that hold all three, the correlation matrix has no inverse."""
     table = np.column_stack([data[:, :2], data[:, 0] - 2 * data[:, 1], data[:, 3]])

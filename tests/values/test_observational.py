@@ -484,6 +484,24 @@ def test_the_quadratic_form_of_one_output_is_its_column_of_two(rng, options):
     assert_allclose(single, both[..., ::2], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("n_outputs", [1, 2])
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_few_rows_have_the_values_of_many(rng, n_outputs, is_shared):
+    """All coalitions in one loop, or one after the other; states of two tiles are joined."""
+    data, rows = rng.normal(size=(300, 4)), rng.normal(size=(9, 4))
+    model = KernelExpansion(
+        RBF(1.5).bind(4), data[:40], rng.normal(size=(40, n_outputs)), rng.normal(size=n_outputs)
+    )
+    landmarks = model.landmarks if is_shared else data[50:80]
+    value = KernelObservational(model, data, Nystrom(landmarks=landmarks), 1e-2)
+    masks = proper_masks(4)
+    tiles = masks[:5], masks[5:]
+    state = value.join([value.prepare(each, value.moments(each, data)) for each in tiles])
+    many = value.evaluate(state, rows)
+    for n in (1, 3, 8):
+        assert_allclose(value.evaluate(state, rows[:n]), many[:n], rtol=0, atol=1e-11)
+
+
 def several_outputs(rng):
     return KernelExpansion(
         RBF(1.5).bind(4), rng.normal(size=(20, 4)), rng.normal(size=(20, 2)), rng.normal(size=2)
