@@ -23,6 +23,7 @@ from dshap.models import KernelModel
 from dshap.predictors.times import times_of
 from dshap.run.explanation import Explanation
 from dshap.run.fitting import fit_models
+from dshap.run.given_models import value_of
 from dshap.run.in_memory import ExplanationInMemory, ExplanationOfWorkers
 from dshap.run.measuring import Measurable, measure, measured_quality, open_held_out
 from dshap.run.preparation import prepare_value
@@ -32,9 +33,9 @@ from dshap.run.session import Session, open_session
 from dshap.storage.running import is_running
 from dshap.tables import check_targets, open_rows, said_left_out, take_census
 from dshap.tables.background import background_of
+from dshap.tables.frame_index import with_index
 from dshap.tables.reader import LaidOut
 from dshap.values import Background
-from dshap.values.trees import as_value
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -92,8 +93,15 @@ def explain(
     Parameters
     ----------
     value : a value function of `dshap.values`; one that `prepare` prepared: then nothing is fitted
-        any more; an attributor, rows in and attributions out (`dshap.Attributor`); or a fitted tree
-        ensemble of XGBoost, LightGBM or scikit-learn, short for `dshap.values.Trees(ensemble)`
+        any more; an attributor, rows in and attributions out (`dshap.Attributor`); or a model:
+
+        - a fitted tree ensemble of XGBoost, LightGBM, CatBoost or scikit-learn, short for
+          `dshap.values.Trees(ensemble)`;
+        - a model of `dshap.models`, short for `dshap.values.KernelInterventional(model, rows)`;
+        - any other fitted model (a scikit-learn pipeline, an MLflow pyfunc), or a function such as
+          `model.predict_proba`: `dshap.values.Marginal` of its `predict_proba`, else of its `predict`,
+          with 100 of the rows as the background: chosen by `choose_background` if all columns are
+          numbers, else spread over the table.  A line of progress says so.
     rows : the instances: a path of Parquet files (file, folder, glob or a list of them), numpy
         array, pandas DataFrame, pyarrow table or record batch, polars frame, DuckDB relation
         (Arrow's C stream protocol), Dask array or dataframe, xarray Dataset or DataArray,
@@ -117,8 +125,10 @@ def explain(
     client : distributed.Client or the address of a scheduler (`tls://…`), optional
         None: the current Dask client if there is one, else this process.  The scheduler must be
         able to reach `store` and `rows` by path on every worker.
-    key : str or list of str
-        Column(s) of the rows that name them; for arrays a mapping name -> values.
+    key : str, list of str, mapping or pandas.Index, optional
+        Column(s) of the rows that name them; for arrays a mapping name -> values; for a data frame
+        also an index.  The index of a data frame is the key without being asked for if it has a name,
+        no value twice, and integers, texts or times.
     tol : float, optional
         Tolerance: coalitions are drawn in rounds for a row, in each output, until the attributions
         of all players at once are known to 2.09 tol of their range with 95 %: the row's largest
@@ -135,8 +145,8 @@ def explain(
         `mse_v`.
     compute : False creates the store with its plan, every row pending, and computes nothing
     classes : list of str or int, optional
-        The classes of a fitted tree ensemble to explain, in the order of the outputs.  None
-        explains all of them, and of two classes the second.  For a model that does not name its
+        The classes of a model to explain, in the order of the outputs.  None explains all of them,
+        and of a tree ensemble of two classes the second.  For a tree ensemble that does not name its
         classes, such as a booster of XGBoost, the names of all.
     progress : show rate and time left, on standard error or in one line of a notebook; None: on a
         terminal and in a notebook
@@ -185,6 +195,8 @@ def explain(
     >>> model = RandomForestClassifier(n_estimators=3).fit(X, labels)
     >>> dshap.explain(model, X, classes=["gold", "silver"]).output.values.tolist()
     ['gold', 'silver']
+    >>> dshap.explain(model.predict_proba, X, classes=["gold"]).sizes["instance"]
+    90
     """
     (compute,) = checked(compute=compute)
     options |= {"max_coalitions": max_coalitions, "tol": tol}
@@ -193,12 +205,13 @@ def explain(
         value = value.value
     else:
         prepared = None
-    game = as_value(value, classes)
     # without a store the columns stand in the Dataset; a cube of texts has their tokens
-    keeps_columns = store is None and not is_of_texts(game)
+    keeps_columns = store is None and not is_of_texts(value)
     if keeps_columns:
         keeps_columns = RULES["keep_rows"]("keep_rows", options.pop("keep_rows", True))
     with open_session(store, client, progress, options) as (path, session):
+        game = value_of(value, rows, classes, session)
+        rows, key = with_index(rows, key, session.progress.say)
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
         try:

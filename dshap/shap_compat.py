@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from dshap.api import explain
-from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
-from dshap.core.types import Design, Explained, Link, replaced
+from dshap.core.types import Design, Explained, Link
 from dshap.models import KernelModel
 from dshap.predictors.named import columns_by_name
 from dshap.report.shap_values import by_output, explanation_of, require_shap
+from dshap.run.given_models import kernel_model_of, of_classes
 from dshap.tables.sources import kind_of
 from dshap.trees.tree_kinds import is_ensemble
 from dshap.values import KernelInterventional, Marginal
@@ -122,12 +122,10 @@ class Explainer:
                 )
             if scale is not None:
                 raise InputError(f"{type(model).__name__} states its own scale: leave scale out")
-            chosen: Any = model
-            if classes is not None:
-                chosen = _of_classes(model, classes)
+            chosen = kernel_model_of(model, classes)
             self.value = KernelInterventional(chosen, background, **options)
         else:
-            self.value = Marginal(
+            value = Marginal(
                 _predict_of(model),
                 background,
                 feature_names=feature_names,
@@ -135,8 +133,7 @@ class Explainer:
                 scale=scale,
                 **options,
             )
-            if classes is not None:
-                self.value = _of_some_classes(self.value, classes)
+            self.value = of_classes(value, classes)
 
     def __call__(
         self,
@@ -206,24 +203,6 @@ class Explainer:
         return by_output(
             explain(self.value, X, max_coalitions=max_evals, **options)["attribution"].values
         )
-
-
-def _of_classes(model: Any, classes: Sequence[str | int]) -> Any:
-    """The decision function of some classes of a kernel model."""
-    if not has_member(model, "of_classes"):
-        raise InputError(f"{type(model).__name__} has no classes: leave classes out")
-    return model.of_classes(classes)
-
-
-def _of_some_classes(value: Marginal, classes: Sequence[str | int]) -> Marginal:
-    """The value function of a predict function, of some of its outputs."""
-    names = value.model.output_names
-    if value.link.outputs(names) != names:
-        raise InputError(
-            f"link {value.link.describe()!r} explains one class: leave classes out, or give the "
-            "link a class, like LogOdds('name')"
-        )
-    return replaced(value, model=value.model.of_classes(classes))
 
 
 def _refuse_given(is_given: bool, name: str, why: str) -> None:

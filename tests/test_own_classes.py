@@ -188,7 +188,5 @@ def test_what_lacks_a_member_is_refused_by_its_name():
         InputError, match=r"NoFinish is no design, it lacks finish: docs/extending\.md"
     ):
         dshap.explain(Marginal(predict, X), X[:5], design=NoFinish())
-    with pytest.raises(
-        InputError, match="explain was given function as the value function: wrap a model"
-    ):
-        dshap.explain(predict, X[:5])
+    with pytest.raises(InputError, match="explain was given 'predict': give a fitted model"):
+        dshap.explain("predict", X[:5])

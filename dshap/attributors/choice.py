@@ -26,6 +26,7 @@ from dshap.core.blocks import N_ENDS
 from dshap.core.capabilities import (
     OfTexts,
     Pilot,
+    is_nearly,
     is_of_texts,
     lacking,
     learns_from_data,
@@ -318,6 +319,13 @@ ASKED: Mapping[type, str] = {ValueFunction: "value function", GivenAttributor: "
 """Protocol of the first argument of `explain` -> its name in messages."""
 
 
+def is_explained(value: Any) -> bool:
+    """Whether this is a value function or an attributor, or an object with nearly all of their members."""
+    if isinstance(value, type) or form_of(value) is not None:
+        return True
+    return any(is_nearly(value, kind) for kind in ASKED)
+
+
 def check_kinds(value: Any, design: Any) -> None:
     """Raise InputError unless the arguments are a value function or attributor, and a design."""
     has_form = form_of(value) is not None
@@ -326,8 +334,8 @@ def check_kinds(value: Any, design: Any) -> None:
         refuse_lacking(value, kind, ASKED[kind])
     if isinstance(value, type) or not (has_form or isinstance(value, kind)):
         raise InputError(
-            f"explain was given {type(value).__name__} as the value function: wrap a model like "
-            "dshap.values.Marginal(model.predict, background)"
+            f"explain was given {shown(value)}: give a fitted model, its predict function, or a value "
+            "function like dshap.values.Marginal(model.predict, background)"
         )
     refuse_lacking(value.model, Predictor, "predictor")
     if isinstance(design, OfChains):

@@ -399,17 +399,26 @@ def game_seconds(design: Design) -> float:
 
 def lacking(given: object, protocol: type) -> list[str]:
     """Members of a protocol, inherited ones too, that an object lacks."""
+    return [name for name in _members(protocol) if not hasattr(given, name)]
+
+
+def _members(protocol: type) -> list[str]:
+    """The members of a protocol, inherited ones too."""
     kinds = [kind for kind in reversed(protocol.__mro__) if getattr(kind, "_is_protocol", False)]
-    members = dict.fromkeys(
-        name for kind in kinds for name in vars(kind) if not name.startswith("_")
-    )
-    return [name for name in members if not hasattr(given, name)]
+    names = (name for kind in kinds for name in vars(kind) if not name.startswith("_"))
+    return list(dict.fromkeys(names))
+
+
+def is_nearly(given: object, protocol: type) -> bool:
+    """Whether an object has some members of a protocol, and lacks few."""
+    n_missing = len(lacking(given, protocol))
+    return n_missing <= MOSTLY_THERE and n_missing < len(_members(protocol))
 
 
 def refuse_lacking(given: object, kind: type, called: str) -> None:
     """Raise an `InputError` naming the members that an object of almost this kind lacks."""
     missing = lacking(given, kind)
-    if 0 < len(missing) <= MOSTLY_THERE:
+    if missing and is_nearly(given, kind):
         raise InputError(
             f"{type(given).__name__} is no {called}, it lacks {', '.join(missing)}: "
             "docs/extending.md shows how to "

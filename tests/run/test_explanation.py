@@ -1241,8 +1241,8 @@ def test_a_bad_option_that_only_the_work_shows_leaves_no_store(frame, tmp_path):
 
 
 def test_things_that_are_no_value_function_or_design(frame):
-    with pytest.raises(InputError, match=r"given function as the value function: wrap a model"):
-        dshap.explain(f, frame)
+    with pytest.raises(InputError, match="explain was given 'f': give a fitted model"):
+        dshap.explain("f", frame)
     with pytest.raises(InputError, match="design is 8"):
         dshap.explain(marginal(frame), frame, key="id", design=8)
 
