@@ -10,9 +10,10 @@ SCANNED: Mapping[str, tuple[str, ...]] = {
     "delta": ("table_uri", "get_add_actions"),
     "arrow dataset": ("scanner", "get_fragments"),
     "polars query": ("collect_schema", "sink_parquet"),
+    "hugging face dataset": ("with_format", "select_columns"),
 }
 """Kind of tables that lie elsewhere and are read where they are asked for -> members of all of it:
-`deltalake.DeltaTable`, `pyarrow.dataset.Dataset`, `polars.LazyFrame`."""
+`deltalake.DeltaTable`, `pyarrow.dataset.Dataset`, `polars.LazyFrame`, `datasets.Dataset`."""
 
 
 def is_scanned(given: Any) -> bool:

@@ -85,9 +85,9 @@ def kernel_model_of(model: Any, classes: Sequence[Any] | None) -> Any:
 
 
 def _of_predict(
-    method: Callable[[Any], Callable[[Any], Any]],
+    method: Callable[[Any], Callable[[Any], Any]], arrays: bool | None = None
 ) -> Callable[[Any, Any, Sequence[Any] | None, Session], Any]:
-    """A maker of the `Marginal` of a model, by the function that predicts."""
+    """A maker of the `Marginal` of a model, by the function that predicts and what it takes."""
 
     def value(given: Any, rows: Any, classes: Sequence[Any] | None, session: Session) -> Any:
         predict = method(given)
@@ -96,7 +96,7 @@ def _of_predict(
         session.progress.say(
             f"absent columns take {how}: dshap.values.Marginal({called}, background) takes others"
         )
-        return of_classes(Marginal(predict, background), classes)
+        return of_classes(Marginal(predict, background, arrays=arrays), classes)
 
     return value
 
@@ -160,6 +160,11 @@ class Kind:
     """The value function, by what was given, the rows, classes and the session."""
 
 
+def _is_pyfunc(given: Any) -> bool:
+    """Whether this is a model of MLflow, whose signature is about data frames."""
+    return type(given).__module__.startswith("mlflow.")
+
+
 def _has(name: str) -> Callable[[Any], bool]:
     return lambda given: not isinstance(given, type) and callable(getattr(given, name, None))
 
@@ -168,6 +173,7 @@ KINDS = (
     Kind(is_explained, _own),
     Kind(is_ensemble, _own),
     Kind(lambda given: isinstance(given, KernelModel), _of_kernels),
+    Kind(_is_pyfunc, _of_predict(lambda given: given.predict, arrays=False)),
     Kind(_has("predict_proba"), _of_predict(lambda given: given.predict_proba)),
     Kind(_has("predict"), _of_predict(lambda given: given.predict)),
     Kind(_has("__call__"), _of_predict(lambda given: given)),

@@ -331,6 +331,20 @@ def open_polars_query(asked: Asked) -> Asked:
     return replace(asked, rows=folder)
 
 
+def open_hugging_face(asked: Asked) -> Asked:
+    """Write the rows of a `datasets.Dataset` as Parquet parts, batch by batch."""
+    folder = _folder_of_run(asked)
+    wanted = _wanted_of(asked, asked.rows.column_names)
+    rows = asked.rows.with_format("arrow")
+    schema = rows.features.arrow_schema
+    columns = StreamColumns(schema.remove_metadata(), wanted, kind="parquet")
+    with PartWriter(folder, columns.schema) as writer:
+        for table in rows.select_columns(columns.schema.names).iter(BATCH_ROWS):
+            for batch in table.to_batches():
+                writer.write(columns.convert(batch))
+    return replace(asked, rows=folder)
+
+
 def _wanted_of(asked: Asked, held: Sequence[str]) -> list[str] | None:
     """The columns that are read of a table with these columns; None where all may be.
 

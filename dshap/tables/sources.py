@@ -96,6 +96,9 @@ KINDS: Mapping[str, Kind] = {
     "dask frame": Kind(conversion.open_dask_frame, members=("__dask_graph__", "columns")),
     "arrow dataset": Kind(conversion.open_arrow_dataset, members=SCANNED["arrow dataset"]),
     "polars query": Kind(conversion.open_polars_query, members=SCANNED["polars query"]),
+    "hugging face dataset": Kind(
+        conversion.open_hugging_face, members=SCANNED["hugging face dataset"]
+    ),
     "arrow stream": Kind(conversion.open_arrow, members=("__arrow_c_stream__",)),
     "arrow array": Kind(conversion.open_arrow, members=("__arrow_c_array__",)),
 }

@@ -20,7 +20,7 @@ from dshap.predictors.times import time_kind, times_of, zone_of
 from dshap.tables.arrays import frame_of_arrow
 from dshap.tables.categories import found_categories
 from dshap.tables.columns import arrow_array, as_names, is_number, is_text
-from dshap.tables.conversion import Asked, open_arrow_dataset, open_polars_query
+from dshap.tables.conversion import Asked, open_arrow_dataset, open_hugging_face, open_polars_query
 from dshap.tables.delta import DeltaFiles
 from dshap.tables.opener import checked_key, open_rows
 from dshap.tables.parquet import AS_PARQUET, ParquetFiles
@@ -132,13 +132,15 @@ def _said_of(side: str, call: Any, *given: Any) -> Any:
 def _at_hand(rows: Any, site: Site) -> Any:
     """Rows of a CSV file, or with Arrow's protocol, as a data frame; others as they are.
 
-    A dataset of pyarrow and a query of polars are written to Parquet files.
+    A dataset of pyarrow or of Hugging Face and a query of polars are written to Parquet files.
     """
     match kind_of(rows):
         case "arrow dataset":
             return open_arrow_dataset(Asked(rows, site)).rows
         case "polars query":
             return open_polars_query(Asked(rows, site)).rows
+        case "hugging face dataset":
+            return open_hugging_face(Asked(rows, site)).rows
         case "parquet" if str(rows).endswith(ENDS):
             with CsvFiles(str(rows), delimiter=_delimiter(str(rows))).open() as stream:
                 batches = [batch for piece in stream.pieces for batch in _batches_of(piece)]

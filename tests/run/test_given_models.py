@@ -93,7 +93,9 @@ def test_classes_of_a_classifier(classifier, numbers):
 def test_a_kernel_model_takes_all_rows(numbers):
     x = numbers.to_numpy()
     kernel = dshap.kernels.RBF(2.0)
-    model = dshap.models.KernelRidge(kernel, dshap.kernels.Nystrom(30), penalty=1e-3).fit(x, x[:, 0])
+    model = dshap.models.KernelRidge(kernel, dshap.kernels.Nystrom(30), penalty=1e-3).fit(
+        x, x[:, 0]
+    )
     cube = dshap.explain(model, x)
     same = dshap.explain(dshap.values.KernelInterventional(model, x), x)
     np.testing.assert_array_equal(cube.attribution.values, same.attribution.values)
@@ -111,7 +113,9 @@ def test_missing_values_that_are_passed_on(numbers):
 def test_a_line_names_the_background(pipeline, classifier, numbers, frame, kind, capsys):
     if kind == "texts":
         dshap.explain(pipeline, frame, progress=True, max_coalitions=16)
-        said = "100 of the 250 rows that are explained: dshap.values.Marginal(Pipeline.predict_proba"
+        said = (
+            "100 of the 250 rows that are explained: dshap.values.Marginal(Pipeline.predict_proba"
+        )
     else:
         dshap.explain(classifier, numbers, progress=True)
         said = "100 of the 250 rows that are explained, chosen by dshap.choose_background"

@@ -165,3 +165,44 @@ def test_what_is_refused(parquet):
     broken = pl.scan_parquet(f"{parquet}/*.parquet").with_columns(x=pl.col("absent") + 1)
     with pytest.raises(InputError, match=r"the LazyFrame cannot be collected .*absent"):
         dshap.explain(value, broken)
+
+
+class OfHuggingFace:
+    """The members of `datasets.Dataset` that are read."""
+
+    def __init__(self, table):
+        self.table = table
+        self.features = self
+        self.arrow_schema = table.schema.with_metadata({"huggingface": "{}"})
+        self.column_names = table.column_names
+
+    def with_format(self, kind):
+        assert kind == "arrow"
+        return self
+
+    def select_columns(self, names):
+        return OfHuggingFace(self.table.select(names))
+
+    def iter(self, size):
+        for start in range(0, len(self.table), 100):
+            yield self.table.slice(start, 100)
+
+
+def test_a_dataset_of_hugging_face():
+    table = rows(0, 300)
+    frame = table.to_pandas()
+    value = dshap.values.Marginal(model, frame[["x", "y"]].iloc[:20])
+    cube = dshap.explain(value, OfHuggingFace(table), key="id")
+    same = dshap.explain(value, frame, key="id")
+    np.testing.assert_array_equal(cube.attribution.values, same.attribution.values)
+    with pytest.raises(InputError, match="unknown column 'nope'"):
+        dshap.explain(value, OfHuggingFace(table), key="nope")
+
+
+def test_a_dataset_of_the_library():
+    datasets = pytest.importorskip("datasets")
+    frame = rows(0, 300).to_pandas()
+    value = dshap.values.Marginal(model, frame[["x", "y"]].iloc[:20])
+    given = datasets.Dataset.from_pandas(frame).select(range(250))
+    cube = dshap.explain(value, given, key="id")
+    assert cube.id.values.tolist() == frame["id"][:250].tolist()

@@ -91,7 +91,8 @@ def test_a_key_that_is_given_counts(frame):
 
 
 @pytest.mark.parametrize(
-    ("index", "name"), [(pd.Index(CUSTOMERS), "index"), (pd.Index(CUSTOMERS, name="kunde"), "kunde")]
+    ("index", "name"),
+    [(pd.Index(CUSTOMERS), "index"), (pd.Index(CUSTOMERS, name="kunde"), "kunde")],
 )
 def test_an_index_that_is_given_is_the_key(frame, index, name):
     cube = explained(frame, key=index)
