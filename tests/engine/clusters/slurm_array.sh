@@ -6,8 +6,11 @@ dshap=$1
 job=$2
 store=$3
 
-n_receipts() {
-    find "$store" -path '*/receipts/*.json' | wc -l
+n_blocks() {  # with receipts of their own, or packed into one
+    {
+        find "$store" -path '*/receipts/*.json' -printf '0-0.json\n'
+        find "$store" -path '*/packs/blocks-*.json'
+    } | awk -F '[-.]' '{ n += $(NF - 1) - $(NF - 2) + 1 } END { print n + 0 }'
 }
 
 n_jobs() {
@@ -21,7 +24,7 @@ submit() {
 "$dshap" run "$job" --only learn -q
 tasks=$(submit)
 for _ in $(seq 2400); do
-    [ "$(n_receipts)" -ge 3 ] && break
+    [ "$(n_blocks)" -ge 3 ] && break
     sleep 0.05
 done
 scancel "${tasks}_1" "${tasks}_3"
@@ -29,7 +32,7 @@ for _ in $(seq 2400); do
     [ "$(n_jobs)" = 0 ] && break
     sleep 0.05
 done
-echo "after two were cancelled: $(n_receipts)"
+echo "after two were cancelled: $(n_blocks)"
 status=0
 "$dshap" run "$job" --only finish -q || status=$?
 echo "finish: $status"
@@ -38,5 +41,5 @@ for _ in $(seq 2400); do
     [ "$(n_jobs)" = 0 ] && break
     sleep 0.05
 done
-echo "after the same line: $(n_receipts)"
+echo "after the same line: $(n_blocks)"
 "$dshap" run "$job" --only finish -q
