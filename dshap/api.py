@@ -23,7 +23,7 @@ from dshap.models import KernelModel
 from dshap.predictors.times import times_of
 from dshap.run.explanation import Explanation
 from dshap.run.fitting import fit_models
-from dshap.run.given_models import value_of
+from dshap.run.given_models import value_of_given
 from dshap.run.in_memory import ExplanationInMemory, ExplanationOfWorkers
 from dshap.run.measuring import Measurable, measure, measured_quality, open_held_out
 from dshap.run.preparation import prepare_value
@@ -210,7 +210,7 @@ def explain(
     if keeps_columns:
         keeps_columns = RULES["keep_rows"]("keep_rows", options.pop("keep_rows", True))
     with open_session(store, client, progress, options) as (path, session):
-        game = value_of(value, rows, classes, session)
+        game = value_of_given(value, rows, classes, session)
         rows, key = with_index(rows, key, session.progress.say)
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")

@@ -15,7 +15,7 @@ from dshap.core.types import Design, Explained, Link
 from dshap.models import KernelModel
 from dshap.predictors.named import columns_by_name
 from dshap.report.shap_values import by_output, explanation_of, require_shap
-from dshap.run.given_models import kernel_model_of, of_classes
+from dshap.run.given_models import kernel_model_of, marginal_of_classes
 from dshap.tables.sources import kind_of
 from dshap.trees.tree_kinds import is_ensemble
 from dshap.values import KernelInterventional, Marginal
@@ -133,7 +133,7 @@ class Explainer:
                 scale=scale,
                 **options,
             )
-            self.value = of_classes(value, classes)
+            self.value = marginal_of_classes(value, classes)
 
     def __call__(
         self,

@@ -33,14 +33,16 @@ from tests.house import circles, importers_of_designs, measured, members
 # method, its attributor, and weights of the drawn rows.
 # Nodes were raised by a hundredth, and classes by nine, when the error of folds became a note, judging rows a stage of
 # the plan, few rows got loops over all coalitions at once, pairs were shared by tasks, and forms became squares.
+# Nodes were raised by a five-hundredth, ternaries by two and classes by one, and members that are asked for by five,
+# when `explain` came to take models as they are: libraries are known by what their objects have.
 BOUNDS = {
-    "syntax nodes": 418_500,
+    "syntax nodes": 419_300,
     "syntax nodes in a hundred statements": 717,
     "assignments of several things at once": 4,
-    "ternaries": 387,
+    "ternaries": 389,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 833,
+    "classes": 834,
     "protocols": 51,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,
@@ -50,7 +52,7 @@ BOUNDS = {
     "frames from explain to a compiled loop": 8,
     "frames from explain to predict": 10,
     "statements of the longest function outside loops/": 38,
-    "isinstance, hasattr, getattr": 324,
+    "isinstance, hasattr, getattr": 329,
     "modules in circles": 0,
     "modules in circles with typing imports": 0,
     "modules that import designs outside attributors and the face": 0,

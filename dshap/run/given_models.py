@@ -32,7 +32,7 @@ N_BACKGROUND = 100
 """The rows of the background of a model that was given as it is."""
 
 
-def value_of(given: Any, rows: Any, classes: Sequence[Any] | None, session: Session) -> Any:
+def value_of_given(given: Any, rows: Any, classes: Sequence[Any] | None, session: Session) -> Any:
     """The value function of what `explain` was given; an object of no known kind is unchanged.
 
     Parameters
@@ -96,12 +96,12 @@ def _of_predict(
         session.progress.say(
             f"absent columns take {how}: dshap.values.Marginal({called}, background) takes others"
         )
-        return of_classes(Marginal(predict, background, arrays=arrays), classes)
+        return marginal_of_classes(Marginal(predict, background, arrays=arrays), classes)
 
     return value
 
 
-def of_classes(value: Marginal, classes: Sequence[Any] | None) -> Marginal:
+def marginal_of_classes(value: Marginal, classes: Sequence[Any] | None) -> Marginal:
     """The value function of some classes of a predict function; None: of all outputs.
 
     Raises
@@ -152,7 +152,7 @@ def _needs_whole_rows(frame: Any, missing: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Kind:
+class GivenKind:
     """A kind of what `explain` is given."""
 
     is_kind: Callable[[Any], bool]
@@ -170,12 +170,12 @@ def _has(name: str) -> Callable[[Any], bool]:
 
 
 KINDS = (
-    Kind(is_explained, _own),
-    Kind(is_ensemble, _own),
-    Kind(lambda given: isinstance(given, KernelModel), _of_kernels),
-    Kind(_is_pyfunc, _of_predict(lambda given: given.predict, arrays=False)),
-    Kind(_has("predict_proba"), _of_predict(lambda given: given.predict_proba)),
-    Kind(_has("predict"), _of_predict(lambda given: given.predict)),
-    Kind(_has("__call__"), _of_predict(lambda given: given)),
+    GivenKind(is_explained, _own),
+    GivenKind(is_ensemble, _own),
+    GivenKind(lambda given: isinstance(given, KernelModel), _of_kernels),
+    GivenKind(_is_pyfunc, _of_predict(lambda given: given.predict, arrays=False)),
+    GivenKind(_has("predict_proba"), _of_predict(lambda given: given.predict_proba)),
+    GivenKind(_has("predict"), _of_predict(lambda given: given.predict)),
+    GivenKind(_has("__call__"), _of_predict(lambda given: given)),
 )
 """The first kind that fits counts."""

@@ -11,7 +11,7 @@ from dshap.core.errors import InputError
 UNNAMED = "index"
 """The name of a key that is an index without one, as pandas calls it."""
 KINDS = frozenset({"integer", "string", "datetime64", "datetime"})
-"""What pandas finds in an index that can be a key."""
+"""The kinds of values that pandas finds in an index that can be a key."""
 
 
 def with_index(rows: Any, key: Any, say: Callable[[str], None]) -> tuple[Any, Any]:

@@ -113,5 +113,5 @@ def test_an_index_that_does_not_fit_is_refused(frame, rows, index, said):
 
 
 def test_an_index_that_is_given_and_repeats_is_refused(frame, tmp_path):
-    with pytest.raises(InputError, match="repeat|more than once|twice"):
+    with pytest.raises(InputError, match=r"repeat|more than once|twice"):
         explained(frame, key=pd.Index([1, 1, 2, 3, 4, 5], name="id"), store=tmp_path / "c.zarr")
