@@ -390,6 +390,13 @@ SET = click.option(
     help="A value in the place of the job file's, like source.path=other.parquet or explain.NAME.landmarks=64; "
     "may be given several times.",
 )
+TARGET = click.option(
+    "--target",
+    metavar="NAME",
+    default="",
+    help="The values of [targets.NAME] in the place of the job file's others, like dev or prod; --set comes "
+    "after them.",
+)
 STORE = click.argument("store", metavar="STORE")
 
 
@@ -424,6 +431,7 @@ AS_OF = click.option(
 
 @command
 @JOB
+@TARGET
 @SET
 @CLUSTER
 @AS_OF
@@ -435,6 +443,7 @@ AS_OF = click.option(
 )
 def plan(
     job_file: str,
+    target: str,
     settings: tuple[str, ...],
     cluster: str | None,
     as_of: date | None,
@@ -445,7 +454,7 @@ def plan(
     """Show the stages, tasks and bytes of a job; nothing is started or left behind."""
     from dshap.jobs import load_job, plan_from_source
 
-    job = load_job(job_file, settings, cluster)
+    job = load_job(job_file, settings, cluster, target)
     planned = plan_from_source(job, as_of, _say(quiet), shards)
     memory = planned.memory_lines(job.memory_limit, job.n_threads)
     lines = [*str(planned).splitlines(), *memory]
@@ -455,11 +464,13 @@ def plan(
 
 @partial(command, name="check")
 @JOB
+@TARGET
 @SET
 @CLUSTER
 @AS_OF
 def check_of_job(
     job_file: str,
+    target: str,
     settings: tuple[str, ...],
     cluster: str | None,
     as_of: date | None,
@@ -474,7 +485,7 @@ def check_of_job(
     """
     from dshap.jobs import check_job, load_job
 
-    found = check_job(load_job(job_file, settings, cluster), as_of, _say(quiet))
+    found = check_job(load_job(job_file, settings, cluster, target), as_of, _say(quiet))
     if as_json or not quiet:
         _print(str(found).splitlines(), found.to_dict(), as_json)
     found.refuse_faults()
@@ -482,6 +493,7 @@ def check_of_job(
 
 @command
 @JOB
+@TARGET
 @SET
 @CLUSTER
 @click.option(
@@ -490,6 +502,7 @@ def check_of_job(
 @on_one_thread
 def job(
     job_file: str,
+    target: str,
     settings: tuple[str, ...],
     cluster: str | None,
     defaults: bool,
@@ -500,10 +513,11 @@ def job(
     from dataclasses import asdict
 
     from dshap.jobfile.listing import as_toml, keys_of
+    from dshap.jobfile.reading import target_settings
     from dshap.jobs import load_job
 
-    job = load_job(job_file, settings, cluster)
-    keys = list(keys_of(job, settings))
+    job = load_job(job_file, settings, cluster, target)
+    keys = list(keys_of(job, settings, target_settings(job_file, target)))
     shown = [asdict(key) for key in keys if defaults or key.origin != "default"]
     lines = as_toml(keys, with_defaults=defaults).splitlines()
     _print(lines, {"keys": shown}, as_json)
@@ -519,6 +533,7 @@ def schema(as_json: bool, quiet: bool) -> None:
 
 @command
 @JOB
+@TARGET
 @SET
 @CLUSTER
 @click.option(
@@ -583,6 +598,7 @@ def schema(as_json: bool, quiet: bool) -> None:
 )
 def run(
     job_file: str,
+    target: str,
     settings: tuple[str, ...],
     cluster: str | None,
     reread: bool,
@@ -612,13 +628,24 @@ def run(
     if performance is not None:
         page = report_path(as_path("--performance-report", performance, "file"))
     scope = scope_of(only, shard, job_file, os.environ)
-    job = load_job(job_file, settings, cluster)
+    job = load_job(job_file, settings, cluster, target)
     if job.report.picture:
         require_matplotlib()
     if job.report.page:
         require_jinja()
     given = Command(
-        job_file, settings, as_of, reread, wait_s, scope, cluster, page, accept, backfill, True
+        job_file,
+        settings,
+        as_of,
+        reread,
+        wait_s,
+        scope,
+        cluster,
+        page,
+        accept,
+        backfill,
+        own_processes=True,
+        target=target,
     )
     if not quiet:
         LOGS[log].open(about_start(job, scope))

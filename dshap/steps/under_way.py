@@ -43,6 +43,8 @@ class Command:
     own_processes: bool = False
     """Whether it may start processes on the cores that it has, as the command line may: a script
     that starts processes is imported by them."""
+    target: str = ""
+    """The target of the job file, whose values it was started with; empty for none."""
 
     @property
     def day(self) -> date:
@@ -60,6 +62,7 @@ class Command:
             "reread": self.reread,
             "wait": self.wait_s,
             "cluster": self.cluster,
+            "target": self.target or None,
             "accept": self.accept or None,
             "backfill": self.backfill,
             **self.scope.arguments,
