@@ -18,7 +18,7 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -359,11 +359,11 @@ def _progress(quiet: bool, log: str = "text") -> Progress:
     return LOGS[log].progress()
 
 
-def _say(quiet: bool) -> Callable[..., None]:
-    """The function that shows a line of a command that is no run."""
+def _say(quiet: bool, log: str = "text") -> Callable[..., None]:
+    """The function that shows a line of a command that is no run, or of one before it begins."""
     from dshap.engine import Events
 
-    return Events(_progress(quiet)).say
+    return Events(_progress(quiet, log)).say
 
 
 def _print(lines: list[str], content: Any, as_json: bool) -> None:
@@ -577,6 +577,14 @@ def schema(as_json: bool, quiet: bool) -> None:
     "and the sinks that it blocked are loaded.",
 )
 @click.option(
+    "--sample",
+    "n_sample",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Explain N rows, spread over the table, as a job of their own in STORE.sample: with a page, without "
+    "sinks; the store of the job is left alone.",
+)
+@click.option(
     "--skip-code",
     metavar="N",
     type=int,
@@ -608,6 +616,7 @@ def run(
     only: str | None,
     backfill: bool,
     accept: str,
+    n_sample: int | None,
     skip_code: int,
     performance: str | None,
     log: str,
@@ -618,7 +627,15 @@ def run(
     from dshap.core.options import RULES
     from dshap.core.rules import as_path
     from dshap.engine.performance import report_path
-    from dshap.jobs import Command, about_start, error_of, load_job, run_recorded, scope_of
+    from dshap.jobs import (
+        Command,
+        about_start,
+        error_of,
+        load_job,
+        run_recorded,
+        sample_of_job,
+        scope_of,
+    )
     from dshap.report import require_jinja, require_matplotlib
 
     _check_skip_code(skip_code)
@@ -629,6 +646,15 @@ def run(
         page = report_path(as_path("--performance-report", performance, "file"))
     scope = scope_of(only, shard, job_file, os.environ)
     job = load_job(job_file, settings, cluster, target)
+    about: dict[str, Any] = {}
+    if n_sample is not None:
+        _refuse_with_sample(only=only, shard=shard, backfill=backfill, accept=accept)
+        require_jinja()
+        say = _say(quiet, log)
+        sample = sample_of_job(job, n_sample, as_of, say)
+        say(str(sample))
+        job = sample.job
+        about = {"sample": sample.to_dict()}
     if job.report.picture:
         require_matplotlib()
     if job.report.page:
@@ -646,21 +672,40 @@ def run(
         backfill,
         own_processes=True,
         target=target,
+        n_sample=n_sample,
     )
     if not quiet:
         LOGS[log].open(about_start(job, scope))
     ended = run_recorded(job, _progress(quiet, log), given)
-    _show_run(job, ended, LOGS[log], as_json, quiet)
+    _show_run(job, ended, LOGS[log], as_json, quiet, about)
     if error := error_of(ended.facts):
         raise error
     if skip_code and not ended.facts.has_work:
         raise click.exceptions.Exit(skip_code)
 
 
-def _show_run(job: Job, ended: RecordedRun, log: _Log, as_json: bool, quiet: bool) -> None:
+def _refuse_with_sample(**options: Any) -> None:
+    """Raise an InputError where an option of a whole run is given beside --sample."""
+    given = [f"--{name}" for name, value in options.items() if value]
+    if given:
+        raise InputError(
+            f"--sample with {' and '.join(given)}: a sample is a whole run of its own, in a store of its "
+            "own: leave one of both out"
+        )
+
+
+def _show_run(
+    job: Job,
+    ended: RecordedRun,
+    log: _Log,
+    as_json: bool,
+    quiet: bool,
+    more: Mapping[str, Any],
+) -> None:
     """Show the results of a run, and its closing lines; warn of what went not well.
 
-    The values of a row are shown to who looks on, or asks with -v; a scheduler keeps its logs.
+    `more` are further facts for JSON.  The values of a row are shown to who looks on, or asks with -v;
+    a scheduler keeps its logs.
     """
     from dshap.jobs import JobSummary, closing_lines, job_summary, run_content
 
@@ -674,7 +719,7 @@ def _show_run(job: Job, ended: RecordedRun, log: _Log, as_json: bool, quiet: boo
         lines = list(shown.lines)
         if closing := closing_lines(ended.facts, ended.result.store):
             lines += ["", *closing]
-        _print(lines, {**shown.content, "run": about}, as_json)
+        _print(lines, {**shown.content, "run": about, **more}, as_json)
     if not quiet:
         log.close(about)
         for check in ended.facts.checks:

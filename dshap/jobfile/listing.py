@@ -39,9 +39,7 @@ class Key:
     origin: Origin
 
 
-def keys_of(
-    job: Job, settings: Sequence[str] = (), target: Sequence[str] = ()
-) -> Iterator[Key]:
+def keys_of(job: Job, settings: Sequence[str] = (), target: Sequence[str] = ()) -> Iterator[Key]:
     """Yield every key of a job, those that it leaves out too, in the order of its tables.
 
     `settings` are the texts of --set that the job was read with, and `target` the places that its

@@ -112,7 +112,7 @@ def _changes_of(targets: Mapping[str, Any], name: str) -> Iterator[_Change]:
     """The changes of one target."""
     if not targets:
         raise InputError(
-            f'--target {name}: the job file has no target: write a table [{TARGETS}.{name}] with '
+            f"--target {name}: the job file has no target: write a table [{TARGETS}.{name}] with "
             'keys like "job.store" = "build/dev"'
         )
     if name not in targets:

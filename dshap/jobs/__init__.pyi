@@ -15,6 +15,7 @@ from dshap.jobs.runs_in_words import (
     run_content,
     runs_summary,
 )
+from dshap.jobs.sampling import Sample, sample_of_job
 from dshap.jobs.schedules import Schedule
 from dshap.jobs.store_runs import RecordedRun, run_job, run_recorded
 from dshap.jobs.summary import JobSummary, job_summary
@@ -33,6 +34,7 @@ __all__ = [
     "JobSummary",
     "RecordedRun",
     "RunFacts",
+    "Sample",
     "Schedule",
     "Scope",
     "about_run",
@@ -55,6 +57,7 @@ __all__ = [
     "run_job",
     "run_recorded",
     "runs_summary",
+    "sample_of_job",
     "scope_of",
     "verify_job_store",
 ]

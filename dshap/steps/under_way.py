@@ -45,6 +45,8 @@ class Command:
     that starts processes is imported by them."""
     target: str = ""
     """The target of the job file, whose values it was started with; empty for none."""
+    n_sample: int | None = None
+    """The number of rows that were asked for, of a sample; None for a run of the job itself."""
 
     @property
     def day(self) -> date:
@@ -63,6 +65,7 @@ class Command:
             "wait": self.wait_s,
             "cluster": self.cluster,
             "target": self.target or None,
+            "sample": self.n_sample,
             "accept": self.accept or None,
             "backfill": self.backfill,
             **self.scope.arguments,

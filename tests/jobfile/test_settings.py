@@ -96,7 +96,10 @@ def test_paths_of_a_target_are_those_of_the_file_and_set_wins(tmp_path, monkeypa
             r"\[targets.deV\] .*: unknown sink 'mart.reason'; did you mean 'mart.reasons'",
         ),
         ({"deV": {"explain.background": 3}}, "name one: explain.NAME.background=…"),
-        ({"deV": {"job.seeed": 3}}, "with --target deV: .job. unknown key 'seeed'; did you mean 'seed'"),
+        (
+            {"deV": {"job.seeed": 3}},
+            "with --target deV: .job. unknown key 'seeed'; did you mean 'seed'",
+        ),
         ({"deV": {"job.seed": "x"}}, r'\[job\] seed = "x": give a whole number'),
         ({"deV": 3}, r"\[targets\] deV = 3: write a table"),
         (3, r"targets = 3: write a table \[targets.NAME\]"),
