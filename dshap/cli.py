@@ -441,6 +441,14 @@ AS_OF = click.option(
     type=click.IntRange(1, MOST_SHARDS),
     help="Show too what each of N shards does: `dshap run --shard I/N`.",
 )
+@click.option(
+    "--probe",
+    "n_probe",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Measure the model on N rows, such as 100: the hours that its predictions take, and what a smaller "
+    "design or background saves.",
+)
 def plan(
     job_file: str,
     target: str,
@@ -448,6 +456,7 @@ def plan(
     cluster: str | None,
     as_of: date | None,
     shards: int | None,
+    n_probe: int | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -455,7 +464,7 @@ def plan(
     from dshap.jobs import load_job, plan_from_source
 
     job = load_job(job_file, settings, cluster, target)
-    planned = plan_from_source(job, as_of, _say(quiet), shards)
+    planned = plan_from_source(job, as_of, _say(quiet), shards, n_probe or 0)
     memory = planned.memory_lines(job.memory_limit, job.n_threads)
     lines = [*str(planned).splitlines(), *memory]
     _print(lines, planned.to_dict(), as_json)
