@@ -471,6 +471,116 @@ def plan(
     planned.check(job.memory_limit, job.n_threads)
 
 
+class _Questions:
+    """Asks on a terminal for what is not given, and takes the proposals elsewhere.
+
+    Parameters
+    ----------
+    asks : whether there is a terminal to ask on
+    """
+
+    def __init__(self, asks: bool) -> None:
+        self.asks = asks
+
+    def answer(self, option: str, given: str | None, question: str, proposal: str = "") -> str:
+        """The answer that was given; else the one to the question, whose default is the proposal.
+
+        Raises
+        ------
+        InputError
+            There is neither an answer, a terminal, nor a proposal.
+        """
+        if given is not None:
+            return given
+        if self.asks:
+            return str(click.prompt(question, default=proposal or None, err=True)).strip()
+        if proposal:
+            return proposal
+        raise InputError(f"init: give {option}: {question}")
+
+    def agrees(self, question: str) -> bool:
+        """Whether the answer to a question is yes; no where nobody can be asked."""
+        return self.asks and click.confirm(question, default=False, err=True)
+
+
+@command
+@click.argument("job_file", metavar="[JOB.toml]", default="job.toml")
+@click.option(
+    "--source",
+    metavar="PLACE",
+    help="The rows: duckdb:///shop.duckdb, sqlite:///shop.sqlite, postgresql://user@host/database, or the path "
+    "of a database file, or of Parquet or CSV files.",
+)
+@click.option("--table", metavar="NAME", help="The table or view of a database.")
+@click.option("--query", metavar="SQL", default="", help="A query, in the place of a table.")
+@click.option(
+    "--model",
+    metavar="PLACE",
+    help="The model: a file of XGBoost, LightGBM, ONNX or skops, a pickle, or package.module:name.",
+)
+@click.option(
+    "--allow-pickle", is_flag=True, help="Read a model that is a pickle, which runs code in it."
+)
+@click.option(
+    "--key", "keys", metavar="COLUMN", multiple=True, help="A key column; given for each."
+)
+@click.option(
+    "--features",
+    metavar="COLUMN,COLUMN",
+    help="The columns of a model that does not name its own, in the order of its fit.",
+)
+@click.option(
+    "--sink",
+    metavar="PLACE",
+    help="The table of the database that results are loaded into, or a folder; none for no sink.",
+)
+@click.option(
+    "--name", metavar="NAME", help="The name of the job; that of the table where left out."
+)
+@click.option("--yes", is_flag=True, help="Take every proposal, without a question.")
+@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+def init(
+    job_file: str,
+    source: str | None,
+    table: str | None,
+    query: str,
+    model: str | None,
+    allow_pickle: bool,
+    keys: tuple[str, ...],
+    features: str | None,
+    sink: str | None,
+    name: str | None,
+    yes: bool,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write a first job file: a table and a model are asked for, the rest is proposed.
+
+    On a terminal it asks for what no option gives.  The file has a comment on every choice, and is
+    ready for `dshap check`.
+    """
+    from dshap.core.rules import as_path
+    from dshap.jobs.first_job import first_job, refuse_file
+
+    path = as_path("JOB.toml", job_file, "file")
+    refuse_file(path, replaces=force)
+    questions = _Questions(not yes and sys.stdin.isatty() and sys.stderr.isatty())
+    given = {
+        "--source": source,
+        "--table": table,
+        "--model": model,
+        "--key": ",".join(keys) or None,
+        "--features": features,
+        "--sink": sink,
+        "--name": name,
+    }
+    made = first_job(path, given, query, questions, allow_pickle=allow_pickle)
+    made.write(path, replaces=force)
+    if as_json or not quiet:
+        _print(made.lines(job_file), made.to_dict(path), as_json)
+
+
 @partial(command, name="check")
 @JOB
 @TARGET

@@ -4,6 +4,9 @@ from dshap.jobfile.reading import parse_job
 from dshap.jobfile.reading import read_job_file as load_job
 from dshap.jobfile.schema import Job
 from dshap.jobs.cluster_check import check_cluster
+from dshap.jobs.first_job import FirstJob
+from dshap.jobs.first_model import FirstModel
+from dshap.jobs.first_source import FirstSource
 from dshap.jobs.job_check import check_job
 from dshap.jobs.manifests import manifests_of
 from dshap.jobs.planning import plan_from_source
@@ -28,6 +31,9 @@ from dshap.steps.under_way import Command
 __all__ = [
     "Command",
     "ExplanationResult",
+    "FirstJob",
+    "FirstModel",
+    "FirstSource",
     "Job",
     "JobPlan",
     "JobResult",
