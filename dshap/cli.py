@@ -471,6 +471,11 @@ def plan(
     planned.check(job.memory_limit, job.n_threads)
 
 
+def _is_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 class _Questions:
     """Asks on a terminal for what is not given, and takes the proposals elsewhere.
 
@@ -565,7 +570,7 @@ def init(
 
     path = as_path("JOB.toml", job_file, "file")
     refuse_file(path, replaces=force)
-    questions = _Questions(not yes and sys.stdin.isatty() and sys.stderr.isatty())
+    questions = _Questions(not yes and _is_terminal())
     given = {
         "--source": source,
         "--table": table,

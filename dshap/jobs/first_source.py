@@ -193,7 +193,8 @@ def address_written(uri: str, folder: Path) -> str:
     if scheme in IN_FILES:
         return f"{scheme}:///{as_written(file_of(uri), folder)}"
     if secrets_of(_without_variables(uri)):
-        return re.sub(r"(://[^:@/]*):[^@]*@", r"\1@", re.sub(r"[?&](ssl)?password=[^&]*", "", uri))
+        without_query = re.sub(r"([?&])(?:ssl)?password=[^&]*&?", r"\1", uri).rstrip("?&")
+        return re.sub(r"(://[^:@/]*):.*@", r"\1@", without_query)
     return uri
 
 
