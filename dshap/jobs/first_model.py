@@ -15,6 +15,7 @@ from dshap.core.user_code import make_importable
 from dshap.jobfile.kinds import CODE
 from dshap.jobfile.schema import MODELS
 from dshap.jobs.first_source import as_written
+from dshap.models.adapters.mlflow_models import ADDRESS
 from dshap.models.adapters.model_files import (
     LoadedModel,
     feature_names_of,
@@ -40,7 +41,7 @@ TAKES_NAN = ("xgboost", "lightgbm")
 """Kinds whose trees send missing values one way or the other."""
 KNOWN = (
     "give a file of XGBoost (.json, .ubj), LightGBM (its text), ONNX (.onnx) or skops (.skops), a pickle "
-    "(.pkl, .joblib), or package.module:name of a predict function"
+    "(.pkl, .joblib), models:/NAME@ALIAS of MLflow, or package.module:name of a predict function"
 )
 PICKLE_NOTE = (
     "is a pickle, which runs code when it is read: where you trust who made it, give --allow-pickle"
@@ -76,6 +77,8 @@ class FirstModel:
         InputError
             There is no such file, it is of no known kind, or a pickle that may not be read.
         """
+        if re.fullmatch(ADDRESS, text):
+            return cls("mlflow", text)
         path = os.path.abspath(os.path.expanduser(text))
         if not os.path.isfile(path):
             if re.fullmatch(CODE, text):
@@ -104,6 +107,8 @@ class FirstModel:
 
     def written(self, folder: Path) -> dict[str, Any]:
         """The keys of [model] for a job file in a folder."""
+        if self.kind == "mlflow":
+            return self._keys(self.place)
         return self._keys(as_written(self.place, folder))
 
     def _keys(self, place: str) -> dict[str, Any]:

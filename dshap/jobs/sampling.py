@@ -207,7 +207,9 @@ def _job_of_sample(
         "explain": [
             _fitting(each, n_rows, f"[[explain]] {each.name}", say) for each in job.explain
         ],
-        "report": _changed(job.report, page=_page(folder), picture=None, instance=None),
+        "report": _changed(
+            job.report, page=_page(folder), picture=None, instance=None, mlflow=False
+        ),
         "incremental": IncrementalTable(),
         "prepare": PrepareTable(),
         "check": _checks_of_rows(job.check),

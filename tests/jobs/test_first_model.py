@@ -81,6 +81,6 @@ def test_a_pickle_is_not_read_unasked(folder):
 def test_no_model(folder, text, said):
     with pytest.raises(InputError, match=said):
         FirstModel.of(text, folder)
-    with pytest.raises(InputError, match="cannot be read as onnx|needs onnxruntime"):
+    with pytest.raises(InputError, match=r"cannot be read as onnx|needs onnxruntime"):
         (folder / "m.onnx").write_text("x")
         _ = FirstModel.of("m.onnx", folder).loaded
