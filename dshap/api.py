@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from dshap.cube.columns import category_orders, column_variables
 from dshap.cube.methods import offer, summary_line
 from dshap.models import KernelModel
 from dshap.predictors.times import times_of
-from dshap.run.description import described_by_call, names_in, refuse_misnamed
+from dshap.run.description import described, described_by_call
 from dshap.run.explanation import Explanation
 from dshap.run.fitting import fit_models
 from dshap.run.given_models import value_of_given
@@ -238,9 +237,7 @@ def explain(
             names = () if is_of_texts(game) else game.players.names
             outputs = game.link.outputs(game.model.output_names)
             return empty_cube(names, outputs, scale_of(game))
-        named = names_in(explanation.layout.run["fingerprint"])
-        refuse_misnamed(description, named, explanation.work.rows)
-        explanation = replace(explanation, description=description)
+        explanation = described(explanation, description)
         if store is None:
             _check_in_memory(explanation, keeps_columns)
         if quality is None:
@@ -251,7 +248,6 @@ def explain(
             explanation.run(session).raise_on_failed()
         else:
             explanation.create()
-        explanation.describe()
         if compute and held_out is not None:
             measure(explanation, held_out, session)
         beside: dict[str, xr.Variable] = {}
