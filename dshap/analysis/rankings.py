@@ -58,8 +58,10 @@ class Ranking:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether a mean |attribution| has an interval that is wider than 0."""
-        return any(self.half_width(feature) > 0 for feature in self.magnitude)
+        """Whether a mean |attribution| has an interval that is wider than 0, or not known."""
+        if self.has_too_few_rows:
+            return False
+        return any(self.half_width(feature) != 0 for feature in self.magnitude)
 
     def half_width(self, feature: str) -> float:
         """Half the width of the 95 % interval of mean |attribution|; NaN where it is not known.

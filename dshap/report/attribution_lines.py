@@ -78,7 +78,7 @@ def _too_few(ranking: Ranking) -> str:
 def _magnitude(ranking: Ranking, feature: str, decimals: int) -> str:
     """Mean |attribution| with half the width of its interval."""
     value = ranking.magnitude.get(feature)
-    if ranking.has_too_few_rows:
+    if not ranking.has_intervals:
         return number(value, decimals)
     return _with_error(value, ranking.half_width(feature), decimals)
 
@@ -86,19 +86,16 @@ def _magnitude(ranking: Ranking, feature: str, decimals: int) -> str:
 def _mean(ranking: Ranking, feature: str, decimals: int) -> str:
     """The mean attribution with half the width of its interval."""
     value = ranking.mean.get(feature)
-    if ranking.has_too_few_rows:
+    if not ranking.has_intervals:
         return number(value, decimals, sign=True)
     return _with_error(value, ranking.mean_half_width(feature), decimals, sign=True)
 
 
 def _with_error(value: float | None, half: float, decimals: int, sign: bool = False) -> str:
     """Format a value: 12.34 ± 0.05 in the digits of its error, "± —" where that is not known."""
-    if half > 0:
-        return with_error_text(value, half, sign)
-    text = number(value, decimals, sign=sign)
     if value is not None and math.isnan(half):
-        return f"{text} ± —"
-    return text
+        return f"{number(value, decimals, sign=sign)} ± —"
+    return with_error_text(value, half, sign)
 
 
 def breakdown_lines(row: Breakdown, units: str = "", texts: ColumnTexts = NO_TEXTS) -> list[str]:
