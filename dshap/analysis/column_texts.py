@@ -107,6 +107,10 @@ class ColumnTexts:
             self._years[column] = _are_years(self.sample(column), has_year_name(column))
         return self._years[column]
 
+    def has_text(self, column: str, value: Any) -> bool:
+        """Whether the dictionary has a text for this value of a column."""
+        return _key_of(value) in self.entry(column).values
+
     def value_text(self, column: str, value: Any, with_unit: bool = False) -> str:
         """A value of a column as people read it: "81%", "1976", "spring", "missing".
 

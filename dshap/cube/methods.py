@@ -49,7 +49,10 @@ class CubeMethods:
         heads = [f"mean |attribution|{_of_output(cube, name)}" for name in names]
         labels = ColumnDictionary.of_attributes(cube.attrs)
         rows = [
-            [label(labels.label_of(name), 32), *(f"{each:.4g}" for each in means.sel(feature=name).values)]
+            [
+                label(labels.label_of(name), 32),
+                *(f"{each:.4g}" for each in means.sel(feature=name).values),
+            ]
             for name in _ranked(means)
         ]
         notes = [*_left_out(cube), f"cube.dshap has {', '.join(offered())}"]

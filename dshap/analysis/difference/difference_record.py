@@ -282,7 +282,8 @@ def ranking_words(output: OutputDifference) -> str:
     moves = output.moves[:SHOWN_MOVES]
     if moves:
         told = ", ".join(
-            f"{output.label_of(each.feature)} from {each.place_old} to {each.place_new}" for each in moves
+            f"{output.label_of(each.feature)} from {each.place_old} to {each.place_new}"
+            for each in moves
         )
         said = f"the ranking has changed, {told}"
     else:
