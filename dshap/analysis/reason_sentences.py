@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshap.analysis.column_texts import ColumnTexts, is_missing, texts_of
 from dshap.analysis.column_values import columns_of
@@ -20,9 +21,11 @@ from dshap.core.records import FloatArray
 from dshap.core.scales import LOG_ODDS, MARGIN, PROBABILITY, SCORE
 from dshap.core.wordings import SENTENCES, Wording
 from dshap.cube.arrays import RUN
-from dshap.cube.blocks import classes_in, joined_columns
+from dshap.cube.blocks import CubeArrays, classes_in, joined_columns
 from dshap.cube.datasets import as_cube, names_along, row_position
-from dshap.cube.described import wording_in
+from dshap.cube.described import wording_in, wording_of_note
+from dshap.cube.metadata import known_facts
+from dshap.cube.notes import read_notes
 
 CLASS_SCALES = frozenset((PROBABILITY, LOG_ODDS, SCORE, MARGIN))
 """The scales of outputs that are classes: a sentence states the decision, not the number."""
@@ -162,23 +165,37 @@ class SentenceWriter:
         self, row: RowNumbers, place: int, phi: float, decimals: int
     ) -> dict[str, str]:
         feature = self.features[place]
-        entry = self.texts.entry(feature)
-        label = self.texts.label_of(feature)
-        name = label
-        inside = label
-        if entry.label:  # a name of a table is no word of the language
-            name = self.wording.inside(label)
-            inside = self.wording.with_article(name)
+        words = self._words_of(feature)
         return {
-            "label": label,
-            "name": name,
-            "feature": inside,
-            "a": self.wording.indefinite(name),
-            "value": self._value(row, feature, name),
+            **words,
+            "value": self._value(row, feature, words["name"]),
             "attribution": self.wording.number(number(phi, decimals, sign=True)),
-            "unit": self.texts.unit_of(feature),
-            "description": entry.description,
         }
+
+    @cached_property
+    def _known_words(self) -> dict[str, Mapping[str, str]]:
+        """Feature -> its words, of those that were named before."""
+        return {}
+
+    def _words_of(self, feature: str) -> Mapping[str, str]:
+        """The words for a feature that are the same in every row."""
+        if feature not in self._known_words:
+            entry = self.texts.entry(feature)
+            label = self.texts.label_of(feature)
+            name = label
+            inside = label
+            if entry.label:  # a name of a table is no word of the language
+                name = self.wording.inside(label)
+                inside = self.wording.with_article(name)
+            self._known_words[feature] = {
+                "label": label,
+                "name": name,
+                "feature": inside,
+                "a": self.wording.indefinite(name),
+                "unit": self.texts.unit_of(feature),
+                "description": entry.description,
+            }
+        return self._known_words[feature]
 
     def _value(self, row: RowNumbers, feature: str, name: str) -> str:
         """The value of a feature as text; of a group, the values of its columns."""
@@ -356,6 +373,55 @@ def writer_of(cube: Any, wording: Wording, rows: Any = None) -> SentenceWriter:
     )
 
 
+def writer_of_store(arrays: CubeArrays) -> SentenceWriter:
+    """The writer of sentences about the rows of a stored cube, in the wording that it keeps."""
+    facts = known_facts(arrays.path / "attribution").attributes
+    return SentenceWriter(
+        texts_of(arrays.path),
+        wording_of_note(read_notes(arrays.path).get(SENTENCES)),
+        arrays.features,
+        arrays.scale,
+        str(facts.get("units", "1")),
+        arrays.player_columns,
+    )
+
+
+def sentences_of_rows(
+    writer: SentenceWriter,
+    phi: FloatArray,
+    predictions: FloatArray,
+    bases: FloatArray,
+    columns: Mapping[str, NDArray[Any]],
+    outputs: Sequence[str],
+    classes: Sequence[str | None] | None = None,
+) -> NDArray[Any]:
+    """The sentences (n, k) about rows, one for each output; None where a row has no attributions.
+
+    Parameters
+    ----------
+    writer : the writer of the cube
+    phi : (n, d, k) attributions
+    predictions, bases : (n, k)
+    columns : column -> its values (n,), of those that are known
+    outputs : (k,) names of the outputs
+    classes : (n,), optional
+        The class that each row is explained for, which is then the only output
+    """
+    n_rows, _, n_outputs = phi.shape
+    found = np.full((n_rows, n_outputs), None, object)
+    for i in range(n_rows):
+        values = {name: each[i] for name, each in columns.items()}
+        chosen = predicted_outputs(writer, predictions[i], classes is not None)
+        for j in range(n_outputs):
+            numbers = (phi[i, :, j], float(predictions[i, j]), float(bases[i, j]))
+            name = outputs[j]
+            if classes is not None:
+                name = str(classes[i])
+            row = RowNumbers(*numbers, values, chosen[j])
+            found[i, j] = writer.sentence(row, name) or None
+    return found
+
+
 def predicted_outputs(
     writer: SentenceWriter, predictions: FloatArray, is_chosen: bool
 ) -> list[bool | None]:
@@ -367,8 +433,8 @@ def predicted_outputs(
         return [None] * len(predictions)
     if is_chosen:
         return [True] * len(predictions)
-    if len(predictions) == 1:
-        return [None]
+    if len(predictions) == 1 or np.isnan(predictions).any():
+        return [None] * len(predictions)
     largest = int(np.argmax(predictions))
     return [j == largest for j in range(len(predictions))]
 

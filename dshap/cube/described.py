@@ -49,8 +49,16 @@ NOT_DESCRIBED = Description()
 def wording_in(attributes: Mapping[str, Any]) -> Wording:
     """The wording of sentences in the attributes of a cube; English where there is none."""
     try:
-        return Wording.of(json.loads(attributes[SENTENCES]))
-    except (InputError, KeyError, TypeError, ValueError):
+        return wording_of_note(json.loads(attributes[SENTENCES]))
+    except (KeyError, TypeError, ValueError):
+        return Wording()
+
+
+def wording_of_note(note: Any) -> Wording:
+    """The wording in the note of a cube; English where there is none that this version reads."""
+    try:
+        return Wording.of(note)
+    except InputError:
         return Wording()
 
 

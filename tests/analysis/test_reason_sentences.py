@@ -8,10 +8,16 @@ import pytest
 
 import dshap
 from dshap.analysis.column_texts import ColumnTexts
-from dshap.analysis.reason_sentences import RowNumbers, SentenceWriter
+from dshap.analysis.reason_sentences import (
+    RowNumbers,
+    SentenceWriter,
+    sentences_of_rows,
+    writer_of_store,
+)
 from dshap.core.column_dictionary import ColumnDictionary
 from dshap.core.errors import InputError
 from dshap.core.wordings import Wording
+from dshap.cube.blocks import CubeArrays
 
 DICTIONARY = {
     "ratio": {"label": "Debt-to-income ratio"},
@@ -235,3 +241,33 @@ def test_templates_and_a_row_without_attributions(tmp_path):
     pending = dshap.explain(value, FRAME, store=tmp_path / "c", compute=False)
     with pytest.raises(InputError, match="row 0 has no attribution"):
         pending.dshap.sentences(0)
+
+
+def test_sentences_of_many_rows_are_those_of_each(tmp_path):
+    store = tmp_path / "c"
+    cube = explained(three, store=store, keep_rows=True, columns={"output0": {"label": "Basic"}})
+    arrays = CubeArrays(store)
+    phi = cube["attribution"].values.copy()
+    phi[1] = np.nan
+    found = sentences_of_rows(
+        writer_of_store(arrays),
+        phi,
+        cube["prediction"].values,
+        np.broadcast_to(cube["base_value"].values, (4, 3)),
+        {name: FRAME[name].to_numpy() for name in FRAME},
+        arrays.outputs,
+    )
+    assert found.shape == (4, 3)
+    assert found[1].tolist() == [None] * 3
+    for i in (0, 2, 3):
+        for j, output in enumerate(arrays.outputs):
+            assert [found[i, j]] == cube.dshap.sentences(i, output=output)
+
+
+def test_a_row_explained_for_its_class():
+    writer = SentenceWriter(ColumnTexts(), Wording.of({}), ["a"], "probability")
+    found = sentences_of_rows(
+        writer, np.full((2, 1, 1), 0.2), np.full((2, 1), 0.4), np.full((2, 1), 0.2), {},
+        ["predicted class"], ["gold", "silver"],
+    )  # fmt: skip
+    assert [each.split()[0] for each in found[:, 0]] == ["Gold", "Silver"]

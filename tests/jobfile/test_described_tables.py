@@ -62,7 +62,10 @@ def test_a_file_beside_the_job_file(tmp_path, monkeypatch, table):
             {"columns": "none.toml"},
             r"\[columns\] .*none.toml: No such file or directory; give the path",
         ),
-        ({"sentences": {"language": "fr"}}, r"\[sentences\] unknown language 'fr'. Allowed: de, en"),
+        (
+            {"sentences": {"language": "fr"}},
+            r"\[sentences\] unknown language 'fr'. Allowed: de, en",
+        ),
         (
             {"sentences": {"reason": "{lable}"}},
             r"\[sentences\] reason: unknown field 'lable'; did you mean 'label'\?",
