@@ -39,6 +39,8 @@ from dshap.jobfile.described_tables import (
     CardTable,
     ColumnsTable,
     GivenColumns,
+    GivenSentences,
+    SentencesTable,
     described_by_tables,
 )
 from dshap.jobfile.fields import (
@@ -313,6 +315,7 @@ class Job(Table):
     sink: list[Annotated[Any, BeforeValidator(SINKS)]] = Field(default=[])
     columns: GivenColumns = ColumnsTable()
     card: Annotated[Any, BeforeValidator(CardTable.model_validate)] = CardTable()
+    sentences: GivenSentences = SentencesTable()
 
     def _repr_html_(self) -> str:
         """The keys that the job sets, as a table; secrets are masked."""
@@ -467,7 +470,7 @@ class Job(Table):
     @property
     def description(self) -> Description:
         """The description of the columns and the model, which cubes keep."""
-        return described_by_tables(self.columns, self.card)
+        return described_by_tables(self.columns, self.card, self.sentences)
 
     def options(self) -> RunOptions:
         """The options of a run, shared by all explanations."""
@@ -543,6 +546,7 @@ TABLES: Mapping[str, Kinds] = {
     "sink": SINKS,
     "columns": one_kind(ColumnsTable),
     "card": one_kind(CardTable),
+    "sentences": one_kind(SentencesTable),
 }
 """Table of a job file -> its kinds."""
 SEVERAL = {"explain": "explanation", "check": "check", "sink": "sink"}
