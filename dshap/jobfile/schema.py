@@ -60,6 +60,7 @@ from dshap.jobfile.model_tables import (
     GivenModel,
     ImportedModel,
     LightGBMTable,
+    MlflowTable,
     OnnxTable,
     PickleTable,
     SkopsTable,
@@ -128,6 +129,7 @@ MODELS = Kinds(
         "onnx": OnnxTable,
         "skops": SkopsTable,
         "pickle": PickleTable,
+        "mlflow": MlflowTable,
     },
     FittedModel,
     MODEL_PARTS,
@@ -289,12 +291,20 @@ class Report(Table):
     """The path of a PNG of the rankings."""
     page: PagePath | None = None
     """The path of an HTML page, as `dshap report` writes it."""
+    mlflow: bool = False
+    """Whether the page is logged to MLflow too, in a run of the experiment of the job's name."""
     instance: InstanceKey | None = None
     """The key of the row that is broken down, or its position without keys; the first row where
     left out."""
     segments: Names = ()
     """Columns by whose values mean |attribution| is shown, each with at most 200; "age:5" puts
     numbers in 5 bins of about equally many rows."""
+
+    @model_validator(mode="after")
+    def _check_mlflow(self) -> Report:
+        if self.mlflow and self.page is None:
+            raise ValueError("mlflow = true logs the page: give page, the path of the page, too")
+        return self
 
 
 class Job(Table):

@@ -12,6 +12,7 @@ from dshap import report
 from dshap.analysis.column_texts import NO_TEXTS, texts_of_first
 from dshap.analysis.rankings import Ranking
 from dshap.jobfile.schema import Job
+from dshap.jobs.page_to_mlflow import log_page
 from dshap.jobs.runs_in_words import about_run
 from dshap.run.quality import note_text
 from dshap.steps.results import JobResult
@@ -206,6 +207,8 @@ def _page(job: Job, result: JobResult) -> Path | None:
             about=about_run(result.store),
             force=True,
         )
+        if job.report.mlflow:
+            log_page(job, path, result)
     return path
 
 
