@@ -55,10 +55,19 @@ def stored_what_if(cube: Place) -> dict[str, Any] | None:
     return dict(content)
 
 
-def why_no_what_if(method: Method) -> str:
-    """The reason why a method is not computed on a page, as far as a plan knows it; else empty."""
+def has_what_if(cube: Place) -> bool:
+    """Whether a cube has a record of this version."""
+    content = stored_what_if(cube)
+    return content is not None and content.get("format") == FORMAT
+
+
+def why_no_what_if(method: Method, n_data: int) -> str:
+    """The reason why a method is not computed on a page, as far as a plan knows it; else empty.
+
+    `n_data` is the number of rows that it learns from.
+    """
     try:
-        kind_of_method(method)
+        kind_of_method(method, n_data)
     except NoWhatIf as reason:
         return str(reason)
     return ""
@@ -67,7 +76,7 @@ def why_no_what_if(method: Method) -> str:
 def _content_of(explanation: Explanation, session: Session) -> dict[str, Any]:
     try:
         method = explanation.work.method
-        kind = kind_of_method(method)
+        kind = kind_of_method(method, explanation.plan.data_rows)
         learned = _learned_parts(explanation, session)
         arrays = _packed_all(kind.arrays_of(learned))
     except NoWhatIf as reason:
@@ -111,4 +120,3 @@ def _packed_one(content: Any) -> Any:
     if isinstance(content, Sequence) and not isinstance(content, np.ndarray):
         return [_packed_one(each) for each in content]
     return packed(content)
-

@@ -31,46 +31,40 @@ MAX_SUBSET_COLUMNS = 10
 """The most players whose coalitions are a table."""
 
 
-def refuse(method: Method) -> None:
+def refuse(method: Method, n_data: int) -> None:
     """Raise a `NoWhatIf` where a method of kernel values is not computed on a page."""
     value = method.value
     expansion = value.expansion
-    if not all(isinstance(getattr(part, "kernel", None), ProductKernel) for part in _parts(value)):
-        raise NoWhatIf("the model is a sum of random Fourier features, and kernels are computed")
-    if np.iscomplexobj(expansion.coefficients):
-        raise NoWhatIf("the model is a sum of random Fourier features, and kernels are computed")
+    if not all(isinstance(part.kernel, ProductKernel) for part in expansion.parts) or (
+        np.iscomplexobj(expansion.coefficients)
+    ):
+        raise NoWhatIf(
+            "the model has random Fourier features, and kernels with landmarks are computed"
+        )
     refuse_more(expansion.size, MAX_LANDMARKS, "landmarks")
+    is_small = n_data <= MAX_BACKGROUND
     if isinstance(method, Closed):
         refuse_more(expansion.n_columns, MAX_COLUMNS, "columns")
-        remedy = f": give the value function n_background = {MAX_BACKGROUND}"
-        refuse_more(value.n_background, MAX_BACKGROUND, "background rows", remedy)
+        if not is_small:
+            remedy = f": give the value function n_background = {MAX_BACKGROUND}"
+            refuse_more(value.n_background, MAX_BACKGROUND, "background rows", remedy)
         return
     if not is_listed_whole(method):
         raise NoWhatIf(
             f"{method.info.n_coalitions:,} coalitions were sampled, and a page computes exact "
             'values: explain with design = "quadrature"'
         )
-    if not _takes_rows(method.value.data):
+    if is_small:
+        refuse_more(expansion.n_columns, MAX_COLUMNS, "columns")
+    else:
         refuse_more(method.info.n_players, MAX_SUBSET_COLUMNS, "players of a table of subsets")
-
-
-def _parts(value: Any) -> Sequence[Any]:
-    return value.expansion.parts
-
-
-def _takes_rows(data: Any) -> bool:
-    """Whether the background has few enough rows for quadrature; True where its size is not known."""
-    try:
-        return len(data) <= MAX_BACKGROUND
-    except TypeError:
-        return True
 
 
 def arrays_of(learned: LearnedParts) -> dict[str, Any]:
     """The terms of the model, with the background rows, or the table of subsets."""
     value = learned.value
     arrays: dict[str, Any] = {
-        "parts": [_terms(part) for part in _parts(value)],
+        "parts": [_terms(part) for part in value.expansion.parts],
         "intercept": value.expansion.intercept,
         "base": learned.base,
     }
@@ -78,10 +72,9 @@ def arrays_of(learned: LearnedParts) -> dict[str, Any]:
     if background is not None:
         what = f"{value.expansion.size:,} landmarks and {len(background):,} background rows"
         return checked_size({**arrays, "background": background}, what)
-    d = len(value.players)
-    refuse_more(d, MAX_SUBSET_COLUMNS, "players of a table of subsets")
+    refuse_more(len(value.players), MAX_SUBSET_COLUMNS, "players of a table of subsets")
     means = _mean_factors(learned.states, value)
-    what = f"means of {value.expansion.size:,} landmarks for {1 << d:,} coalitions"
+    what = f"means of {value.expansion.size:,} landmarks for {len(means):,} coalitions"
     return checked_size({**arrays, "means": means}, what)
 
 

@@ -30,8 +30,9 @@ class WhatIfKind:
 
     name: str
     """Its name in the record, by which the script finds its function."""
-    refuse: Callable[[Method], None]
-    """Raises a `NoWhatIf` for methods that are not computed, before anything is learned."""
+    refuse: Callable[[Method, int], None]
+    """Raises a `NoWhatIf` for methods that are not computed, before anything is learned; the number
+    is that of the rows that are learned from."""
     arrays_of: Callable[[LearnedParts], dict[str, Any]]
     """The arrays of a finished explanation; a `NoWhatIf` where they are too large."""
     facts_of: Callable[[Any], dict[str, Any]] = _no_facts
@@ -54,8 +55,8 @@ KINDS: Mapping[type, WhatIfKind] = {
 """Type of value function -> its kind; subclasses inherit it."""
 
 
-def kind_of_method(method: Method) -> WhatIfKind:
-    """The kind of a method, which may still be too large.
+def kind_of_method(method: Method, n_data: int) -> WhatIfKind:
+    """The kind of a method that learns from `n_data` rows; its arrays may still be too large.
 
     Raises
     ------
@@ -66,12 +67,12 @@ def kind_of_method(method: Method) -> WhatIfKind:
     kind = next((KINDS[each] for each in type(value).__mro__ if each in KINDS), None)
     if kind is None:
         raise NoWhatIf(
-            f"the value function is {type(value).__name__}, and LinearGaussian, "
-            "KernelInterventional and Trees are computed on a page"
+            f"the value function is {type(value).__name__}, and only LinearGaussian, "
+            "KernelInterventional and Trees can be computed on a page"
         )
     if not value.link.is_identity:
         raise NoWhatIf(
             "the link of the value function is not computed on a page, and one without a link is"
         )
-    kind.refuse(method)
+    kind.refuse(method, n_data)
     return kind

@@ -8,7 +8,7 @@ from dshap.attributors.method import Method
 from dshap.report.what_if.model_record import LearnedParts, checked_size
 
 
-def refuse(method: Method) -> None:
+def refuse(method: Method, n_data: int) -> None:
     """Every linear model is computed, as far as its matrix finds room."""
 
 

@@ -54,6 +54,8 @@ class PageColumn:
 
 def what_if_of_rows(table: RowTable, rows: Sequence[str]) -> WhatIfPart:
     """Make the part of a page that holds these rows, as JSON texts that begin with their keys."""
+    if not rows:
+        return WhatIfPart()
     n_keys = len(table.key_names)
     parts = table.parts
     read = [json.loads(row) for row in rows]
@@ -167,7 +169,9 @@ def _contained(
     """Sentences about what the page contains of the models."""
     names = " and ".join(map(label, models))
     kinds = {one["kind"] for one in models.values()}
-    said = f"This page contains the model of {names}, so that a row can be changed and recomputed here"
+    said = (
+        f"This page contains the model of {names}, so that a row can be changed and recomputed here"
+    )
     if "kernel" in kinds:
         said += ", and with it rows of the table that the model was fitted on or compares with"
     yield f"{said}; nothing is sent anywhere."
@@ -218,9 +222,7 @@ def _read(arrays: CubeArrays, name: str, places: NDArray[np.int64]) -> NDArray[A
     return found
 
 
-def _page_column(
-    name: str, values: NDArray[Any], categories: Sequence[Any] | None
-) -> PageColumn:
+def _page_column(name: str, values: NDArray[Any], categories: Sequence[Any] | None) -> PageColumn:
     if categories is not None:
         return PageColumn(name, "category", _codes(values, categories), tuple(map(str, categories)))
     if values.dtype.kind == "b":

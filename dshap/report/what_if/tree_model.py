@@ -21,7 +21,7 @@ MAX_TREE_NODES = 5_000
 """The most nodes of all trees, leaves counted."""
 
 
-def refuse(method: Method) -> None:
+def refuse(method: Method, n_data: int) -> None:
     """Raise a `NoWhatIf` for values with a background, and for too many nodes."""
     value = method.value
     if value.how == INTERVENTIONAL:
