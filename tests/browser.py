@@ -152,6 +152,7 @@ def browser() -> Iterator[Page]:
         options = [
             "--headless=new",
             "--disable-gpu",
+            "--hide-scrollbars",
             "--no-first-run",
             "--disable-dev-shm-usage",
             "--remote-debugging-port=0",

@@ -11,6 +11,7 @@
   });
   const places = new Map(data.keys.map((key, place) => [JSON.stringify(key), place]));
   const MOST = 12;
+  const DIGITS = 7;
   const QUIET_MS = 500;
   let opened = null;
   let own = [];
@@ -120,7 +121,7 @@
     const change = each.prediction - before.prediction;
     const names = [models.length > 1 ? each.model.explanation : "", opened.output === null && each.model.outputs.length > 1 ? each.output : ""];
     const name = names.filter(Boolean).join(", ");
-    const said = (name ? name + ": " : "") + "prediction " + fixed(each.prediction, digits);
+    const said = (name ? name + ": prediction " : "Prediction ") + fixed(each.prediction, digits);
     if (fixed(change, digits) === fixed(0, digits)) return said + ", as in the row.";
     return said + ", " + fixed(change, digits, true) + " against " + fixed(before.prediction, digits) + " in the row.";
   }
@@ -152,7 +153,20 @@
       );
       chart.append(line);
     }
+    chart.append(axisOf(each, decimals([each.base, each.prediction]), scale));
     return element("figure", { class: "waterfall" }, element("figcaption", {}, sentence), chart, tableOf(each, before, order, digits));
+  }
+
+  /* The base value and the prediction below the bars, at their marks. */
+  function axisOf(each, digits, scale) {
+    const svg = drawn("svg", { class: "axis", width: "100%", height: "34", "aria-hidden": "true" });
+    const isLeft = each.base < each.prediction;
+    for (const [name, value, y, left] of [["base value ", each.base, 14, isLeft], ["prediction ", each.prediction, 30, !isLeft]]) {
+      const text = drawn("text", { x: scale(value) + "%", y, "text-anchor": left ? "start" : "end" });
+      text.textContent = name + fixed(value, digits);
+      svg.append(text);
+    }
+    return element("div", { class: "line" }, element("span"), svg, element("span"));
   }
 
   function tableOf(each, before, order, digits) {
@@ -197,7 +211,7 @@
     const id = "what-if-" + place;
     const makers = { category: chosenFrom, boolean: yesOrNo, number: slid };
     const made = makers[column.kind](place, column, name, id);
-    return { ...made, row: element("div", { class: "what-if-column" }, element("label", { for: id }, name), ...made.parts) };
+    return { ...made, row: element("div", { class: "what-if-column " + column.kind }, element("label", { for: id }, name), ...made.parts) };
   }
 
   function chosenFrom(place, column, name, id) {
@@ -231,25 +245,28 @@
     const { low, high, step } = column;
     const range = element("input", { id, type: "range", min: low, max: high, step });
     const exact = element("input", { type: "number", step: "any", "aria-label": name + ", as a number" });
-    const gap = missingBox(place, name, () => Number(exact.value), [range, exact]);
-    range.addEventListener("input", () => {
-      exact.value = range.value;
-      range.setAttribute("aria-valuetext", plain(Number(range.value)));
-      changed(place, Number(range.value));
-    });
+    const show = (value) => {
+      range.value = value;
+      range.setAttribute("aria-valuetext", plain(value));
+    };
+    const moved = () => {
+      const value = Number(range.value);
+      show(value);
+      exact.value = value;
+      return value;
+    };
+    const gap = missingBox(place, name, moved, [range, exact]);
+    range.addEventListener("input", () => changed(place, moved()));
     exact.addEventListener("input", () => {
       if (!exact.value || !Number.isFinite(Number(exact.value))) return;
-      range.value = exact.value;
-      range.setAttribute("aria-valuetext", plain(Number(exact.value)));
+      show(Number(exact.value));
       changed(place, Number(exact.value));
     });
     return {
       parts: [range, exact, gap.label],
       take(value) {
-        const shown = Number.isNaN(value) ? low : value;
-        range.value = shown;
-        range.setAttribute("aria-valuetext", plain(shown));
-        exact.value = shown;
+        show(Number.isNaN(value) ? low : value);
+        exact.value = Number.isNaN(value) ? "" : Number(value.toPrecision(DIGITS));
         gap.take(value);
       },
     };
