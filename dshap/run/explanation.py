@@ -46,6 +46,7 @@ from dshap.cube import (
     unpack_cube,
 )
 from dshap.cube.creation import clear_orphans, creation_at
+from dshap.cube.described import NOT_DESCRIBED, Description, describe_cube
 from dshap.engine import Failure, Plan
 from dshap.engine.block_time import Deadline
 from dshap.engine.explain import BlockWriter, evaluate, failures_in, remove_parts
@@ -90,6 +91,8 @@ class Explanation:
     probes: Probes | None = None
     """The predictions that the store keeps to know the model again; None where it has them."""
     failures: tuple[Failure, ...] = ()
+    description: Description = NOT_DESCRIBED
+    """What people wrote about the columns and the model, which is kept beside the cube."""
 
     @property
     def plan(self) -> Plan:
@@ -318,6 +321,7 @@ class Explanation:
     def _begun(self, session: Session) -> Iterator[None]:
         """Create the store, or mend what is there; learn in this block."""
         is_new = self.create()
+        self.describe()
         unpack_cube(self.path)
         for name in self.work.states.store.mend():
             session.progress.say(f"state {name} is damaged: it is computed again")
@@ -380,6 +384,7 @@ class Explanation:
         self.work.cube.write_note(name, content)
         mark_finished(self.path)
 
+<<<<<<< HEAD
     def attributor(self, session: Session) -> Attributor:
         """The attributor of an explanation that has ended; nothing is learned."""
         return opened_attributor(session, self.work, self.path)
@@ -393,6 +398,11 @@ class Explanation:
             states.remove(name)
         states.put(name, record)
         mark_finished(self.path)
+=======
+    def describe(self) -> None:
+        """Keep the description beside the cube: it may change when all rows are explained."""
+        describe_cube(self.path, self.description)
+>>>>>>> main
 
     def raise_on_failed(self, kept: str = "", again: str = "the same again") -> None:
         """Raise a `FailedBlocksError` where rows failed, naming the first of them.
