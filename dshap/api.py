@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +21,8 @@ from dshap.cube.columns import category_orders, column_variables
 from dshap.cube.methods import offer, summary_line
 from dshap.models import KernelModel
 from dshap.predictors.times import times_of
-<<<<<<< HEAD
 from dshap.report.what_if.keeping import keep_what_if
-=======
-from dshap.run.description import described_by_call, names_in, refuse_misnamed
->>>>>>> main
+from dshap.run.description import described, described_by_call
 from dshap.run.explanation import Explanation
 from dshap.run.fitting import fit_models
 from dshap.run.given_models import value_of_given
@@ -88,12 +84,9 @@ def explain(
     compute: bool = True,
     classes: Sequence[str | int] | None = None,
     quality: Any = None,
-<<<<<<< HEAD
     what_if: bool = False,
-=======
     columns: Mapping[str, Mapping[str, Any]] | None = None,
     card: Mapping[str, Any] | None = None,
->>>>>>> main
     progress: bool | None = None,
     **options: Any,
 ) -> xr.Dataset:
@@ -155,12 +148,10 @@ def explain(
     quality : rows that nothing was learned from, optional
         MSE_v on these rows goes into the cube's attribute `mse_v`, by coalition size too; see
         `mse_v`.
-<<<<<<< HEAD
     what_if : keep the model in the store too, for the what-if of `dshap.report.page`: small linear
         models, kernels and path-dependent tree ensembles.  The store then contains the model and,
         of kernels, rows of the table.  A line of progress gives the reason where there is no
         what-if.  The same call on a finished store adds it.
-=======
     columns : mapping, optional
         The dictionary of columns, for pictures, pages, tables and messages: column, or group of
         columns, key or output -> a mapping with `label`, `unit`, `format` (of Python, such as
@@ -171,7 +162,6 @@ def explain(
     card : mapping, optional
         The card of the model: `purpose`, `owner`, `audience`, `limitations` and others of
         `dshap.core.model_card.CARD_FIELDS`, as texts.  It is stored as the dictionary is.
->>>>>>> main
     compute : False creates the store with its plan, every row pending, and computes nothing
     classes : list of str or int, optional
         The classes of a model to explain, in the order of the outputs.  None explains all of them,
@@ -227,14 +217,10 @@ def explain(
     >>> dshap.explain(model.predict_proba, X, classes=["gold"]).sizes["instance"]
     90
     """
-<<<<<<< HEAD
     compute, what_if = checked(compute=compute, what_if=what_if)
     if what_if and store is None:
         raise InputError("what_if keeps the model in a store: give store=")
-=======
-    (compute,) = checked(compute=compute)
     description = described_by_call(columns, card, rows)
->>>>>>> main
     options |= {"max_coalitions": max_coalitions, "tol": tol}
     if isinstance(value, Prepared):
         prepared = value
@@ -259,9 +245,7 @@ def explain(
             names = () if is_of_texts(game) else game.players.names
             outputs = game.link.outputs(game.model.output_names)
             return empty_cube(names, outputs, scale_of(game))
-        named = names_in(explanation.layout.run["fingerprint"])
-        refuse_misnamed(description, named, explanation.work.rows)
-        explanation = replace(explanation, description=description)
+        explanation = described(explanation, description)
         if store is None:
             _check_in_memory(explanation, keeps_columns)
         if quality is None:
@@ -272,7 +256,6 @@ def explain(
             explanation.run(session).raise_on_failed()
         else:
             explanation.create()
-        explanation.describe()
         if compute and held_out is not None:
             measure(explanation, held_out, session)
         if compute and what_if and isinstance(explanation, Explanation):

@@ -384,7 +384,6 @@ class Explanation:
         self.work.cube.write_note(name, content)
         mark_finished(self.path)
 
-<<<<<<< HEAD
     def attributor(self, session: Session) -> Attributor:
         """The attributor of an explanation that has ended; nothing is learned."""
         return opened_attributor(session, self.work, self.path)
@@ -398,11 +397,10 @@ class Explanation:
             states.remove(name)
         states.put(name, record)
         mark_finished(self.path)
-=======
+
     def describe(self) -> None:
         """Keep the description beside the cube: it may change when all rows are explained."""
         describe_cube(self.path, self.description)
->>>>>>> main
 
     def raise_on_failed(self, kept: str = "", again: str = "the same again") -> None:
         """Raise a `FailedBlocksError` where rows failed, naming the first of them.

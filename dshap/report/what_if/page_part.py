@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.analysis.column_texts import ColumnTexts, texts_of
 from dshap.core.errors import InputError
 from dshap.core.printing import label
 from dshap.core.records import FloatArray
@@ -23,6 +25,14 @@ from dshap.report.what_if.packing import packed, packed_bytes
 
 TAIL = 0.005
 """The share of rows beyond each end of a slider, where the tails of a column are long."""
+FORMAT = re.compile(r"(,?)(?:\.(\d\d?))?([f%])")
+"""The formats of Python's that the script writes numbers in."""
+DECIMALS = 6
+"""The decimals of a format that names none, as Python has it."""
+LONGEST_ABOUT = 300
+"""The most characters of a description."""
+MOST_NAMED = 50
+"""The most values of a column of numbers that are chosen from by their names."""
 LONG = 3.0
 """A tail is long where the range is so many times that of the other rows."""
 STEPS = 200
@@ -50,6 +60,8 @@ class PageColumn:
     """(n,): numbers, 0 and 1, or positions among the texts; NaN where missing."""
     texts: tuple[str, ...] = ()
     """The categories, as they are shown."""
+    numbers: tuple[float, ...] = ()
+    """The number that the model gets for each text; empty where it gets the text's position."""
 
 
 def what_if_of_rows(table: RowTable, rows: Sequence[str]) -> WhatIfPart:
@@ -140,8 +152,10 @@ def _with_models(
     categories = {
         name: tuple(kept) for one in models.values() for name, kept in one["categories"].items()
     }
+    words = texts_of(arrays.path)
     found = [
-        _page_column(name, _read(arrays, name, places), categories.get(name)) for name in columns
+        _page_column(name, _read(arrays, name, places), categories.get(name), words)
+        for name in columns
     ]
     content_of_models = [
         _model_content(cubes[name], name, one, columns, features, part_of)
@@ -150,8 +164,8 @@ def _with_models(
     used = packed_bytes(content_of_models)
     chosen = _rows_within(MAX_BYTES - used, found, len(keys), first_rows)
     content = {
-        "features": [label(name) for name in features],
-        "columns": [_control(each, _player_of(each.name, models)) for each in found],
+        "features": [words.label_of(name) for name in features],
+        "columns": [_control(each, _player_of(each.name, models), words) for each in found],
         "models": content_of_models,
         "order": _order(cubes, models, columns),
         "keys": [list(keys[row]) for row in chosen],
@@ -222,12 +236,23 @@ def _read(arrays: CubeArrays, name: str, places: NDArray[np.int64]) -> NDArray[A
     return found
 
 
-def _page_column(name: str, values: NDArray[Any], categories: Sequence[Any] | None) -> PageColumn:
+def _page_column(
+    name: str, values: NDArray[Any], categories: Sequence[Any] | None, words: ColumnTexts
+) -> PageColumn:
+    """A column of the page: categories, flags, numbers that all have names, or plain numbers."""
     if categories is not None:
-        return PageColumn(name, "category", _codes(values, categories), tuple(map(str, categories)))
+        texts = tuple(words.value_text(name, each) for each in categories)
+        return PageColumn(name, "category", _codes(values, categories), texts)
     if values.dtype.kind == "b":
         return PageColumn(name, "boolean", values.astype(np.float64))
-    return PageColumn(name, "number", np.asarray(values, np.float64))
+    numbers = np.asarray(values, np.float64)
+    named = words.entry(name).values
+    different = np.unique(numbers[~np.isnan(numbers)])
+    if named and len(different) <= MOST_NAMED:
+        texts = tuple(words.value_text(name, each) for each in different.tolist())
+        codes = _codes(numbers, different.tolist())
+        return PageColumn(name, "category", codes, texts, tuple(different.tolist()))
+    return PageColumn(name, "number", numbers)
 
 
 def _codes(values: NDArray[Any], categories: Sequence[Any]) -> FloatArray:
@@ -293,13 +318,24 @@ def _player_of(column: str, models: Mapping[str, Mapping[str, Any]]) -> str:
     return ""
 
 
-def _control(column: PageColumn, player: str) -> dict[str, Any]:
+def _control(column: PageColumn, player: str, words: ColumnTexts) -> dict[str, Any]:
     """The control of a column: its label, kind, and the ends and step of its slider."""
-    found: dict[str, Any] = {"name": label(column.name), "kind": column.kind}
+    found: dict[str, Any] = {"name": words.axis_of(column.name), "kind": column.kind}
     if player:
-        found["player"] = label(player)
+        found["player"] = words.label_of(player)
+    if about := words.description_of(column.name):
+        found["about"] = label(about, LONGEST_ABOUT)
+    if form := FORMAT.fullmatch(words.entry(column.name).format):
+        comma, decimals, kind = form.groups()
+        found["format"] = {
+            "isGrouped": bool(comma),
+            "decimals": DECIMALS if decimals is None else int(decimals),
+            "isPercent": kind == "%",
+        }
+    if column.numbers:
+        found["numbers"] = list(column.numbers)
     if column.kind == "category":
-        return {**found, "texts": [label(each) for each in column.texts]}
+        return {**found, "texts": list(column.texts)}
     known = column.values[np.isfinite(column.values)]
     if column.kind == "boolean" or not len(known):
         return {**found, "low": 0.0, "high": 1.0, "step": 1.0}

@@ -11,7 +11,7 @@
   });
   const places = new Map(data.keys.map((key, place) => [JSON.stringify(key), place]));
   const MOST = 12;
-  const DIGITS = 7;
+  const DIGITS = 6;
   const QUIET_MS = 500;
   let opened = null;
   let own = [];
@@ -56,13 +56,29 @@
     if (Number.isNaN(value)) return "missing";
     if (column.kind === "category") return column.texts[value];
     if (column.kind === "boolean") return value ? "yes" : "no";
-    return plain(value);
+    return written(column, value);
+  }
+
+  /* A number in the format of its column. */
+  function written({ format }, value) {
+    if (!format) return plain(value);
+    const { decimals, isGrouped, isPercent } = format;
+    const options = { minimumFractionDigits: decimals, maximumFractionDigits: decimals, useGrouping: isGrouped };
+    const text = (isPercent ? 100 * value : value).toLocaleString("en", options) + (isPercent ? "%" : "");
+    return text.replace("-", "\u2212");
+  }
+
+  /* What a model gets for the value of a column. */
+  function numberOf(place) {
+    const { numbers } = data.columns[place];
+    const value = values[place];
+    return numbers && !Number.isNaN(value) ? numbers[value] : value;
   }
 
   /* The numbers of every output of every model: [{model, output, prediction, base, phi}]. */
   function computed() {
     return models.flatMap((model) => {
-      const numbers = model.explain(Float64Array.from(model.column, (place) => values[place]));
+      const numbers = model.explain(Float64Array.from(model.column, numberOf));
       return model.parts.map((part, output) => ({
         model,
         part,
@@ -211,7 +227,12 @@
     const id = "what-if-" + place;
     const makers = { category: chosenFrom, boolean: yesOrNo, number: slid };
     const made = makers[column.kind](place, column, name, id);
-    return { ...made, row: element("div", { class: "what-if-column " + column.kind }, element("label", { for: id }, name), ...made.parts) };
+    const row = element("div", { class: "what-if-column of-" + column.kind }, element("label", { for: id }, name), ...made.parts);
+    if (column.about) {
+      made.parts[0].setAttribute("aria-describedby", id + "-about");
+      row.append(element("small", { id: id + "-about", class: "soft" }, column.about));
+    }
+    return { ...made, row };
   }
 
   function chosenFrom(place, column, name, id) {
@@ -247,7 +268,7 @@
     const exact = element("input", { type: "number", step: "any", "aria-label": name + ", as a number" });
     const show = (value) => {
       range.value = value;
-      range.setAttribute("aria-valuetext", plain(value));
+      range.setAttribute("aria-valuetext", written(column, value));
     };
     const moved = () => {
       const value = Number(range.value);
