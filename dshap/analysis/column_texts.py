@@ -67,7 +67,7 @@ class ColumnTexts:
         return {}
 
     def entry(self, column: str) -> ColumnEntry:
-        """What people wrote about a column; empty fields where they wrote nothing."""
+        """The entry of a column; one of empty fields where people wrote nothing."""
         return self.dictionary.entry(column)
 
     def label_of(self, column: str, longest: int = LONGEST_LABEL) -> str:
@@ -256,9 +256,11 @@ def _are_years(values: NDArray[Any] | None, is_named: bool) -> bool:
     numbers = numbers[~np.isnan(numbers)]
     if not len(numbers) or not np.array_equal(numbers, np.floor(numbers)):
         return False
-    lowest, highest = NAMED_YEARS if is_named else PLAIN_YEARS
-    is_within = lowest <= numbers.min() and numbers.max() <= highest
-    return bool(is_within and (is_named or numbers.min() < numbers.max()))
+    smallest = numbers.min()
+    largest = numbers.max()
+    if is_named:
+        return bool(NAMED_YEARS[0] <= smallest and largest <= NAMED_YEARS[1])
+    return bool(PLAIN_YEARS[0] <= smallest < largest <= PLAIN_YEARS[1])
 
 
 def is_missing(value: Any) -> bool:

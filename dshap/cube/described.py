@@ -1,4 +1,4 @@
-"""What people wrote about a cube, kept as notes: the dictionary of its columns, and its card.
+"""The description of a cube by people, kept as notes: the dictionary of its columns, and a card.
 
 No number of a cube depends on these notes, so that they may change when all rows are explained.
 """
@@ -20,7 +20,7 @@ from dshap.storage.sealed_files import ReceiptFolder
 
 @dataclass(frozen=True)
 class Description:
-    """What people wrote about a cube; what is None stays as the cube has it."""
+    """The dictionary and the card of a cube; one that is None stays as the cube has it."""
 
     columns: ColumnDictionary | None = None
     card: Mapping[str, str] | None = None

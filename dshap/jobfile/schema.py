@@ -39,7 +39,7 @@ from dshap.jobfile.described_tables import (
     CardTable,
     ColumnsTable,
     GivenColumns,
-    description_of,
+    described_by_tables,
 )
 from dshap.jobfile.fields import (
     Count,
@@ -475,8 +475,8 @@ class Job(Table):
 
     @property
     def description(self) -> Description:
-        """What people wrote about the columns and the model, which cubes keep."""
-        return description_of(self.columns, self.card)
+        """The description of the columns and the model, which cubes keep."""
+        return described_by_tables(self.columns, self.card)
 
     def options(self) -> RunOptions:
         """The options of a run, shared by all explanations."""

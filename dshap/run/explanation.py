@@ -92,7 +92,7 @@ class Explanation:
     """The predictions that the store keeps to know the model again; None where it has them."""
     failures: tuple[Failure, ...] = ()
     description: Description = NOT_DESCRIBED
-    """What people wrote about the columns and the model, which is kept beside the cube."""
+    """The description of the columns and the model, which is kept beside the cube."""
 
     @property
     def plan(self) -> Plan:
@@ -153,8 +153,10 @@ class Explanation:
         if read_run(self.path) is not None or holds_run(self.path, self.layout.run["digest"]):
             if not has_copy(self.path):
                 renew_cube(self.path, self.layout, plan)
+            self.describe()
             return False
         create_cube(self.path, self.layout, plan)
+        self.describe()
         return True
 
     @property
@@ -187,6 +189,7 @@ class Explanation:
     def run(self, session: Session) -> Explanation:
         """Do what is left to do; gives this explanation with the blocks that failed."""
         if self.is_complete:
+            self.describe()
             return self
         with self._begun(session):
             attributor, facts = learned(session, self.work)
@@ -321,7 +324,6 @@ class Explanation:
     def _begun(self, session: Session) -> Iterator[None]:
         """Create the store, or mend what is there; learn in this block."""
         is_new = self.create()
-        self.describe()
         unpack_cube(self.path)
         for name in self.work.states.store.mend():
             session.progress.say(f"state {name} is damaged: it is computed again")
