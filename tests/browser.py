@@ -171,7 +171,7 @@ def browser() -> Iterator[Page]:
             url = _address(Path(folder) / "DevToolsActivePort", loop)
             socket = loop.run_until_complete(_connected(websocket, url))
             yield Page(loop, socket)
-            socket.close()
+            loop.run_until_complete(_closed(socket))
         finally:
             process.terminate()
             process.wait(30)
@@ -180,6 +180,10 @@ def browser() -> Iterator[Page]:
 
 async def _connected(websocket: Any, url: str) -> Any:
     return await websocket.websocket_connect(url, max_message_size=1 << 30)
+
+
+async def _closed(socket: Any) -> None:
+    socket.close()
 
 
 def _address(file: Path, loop: asyncio.AbstractEventLoop) -> str:
