@@ -277,7 +277,7 @@ window.dshapGames = (function () {
 
     function codesOf(x) {
       return Array.from(columns, (column, c) => {
-        const value = read(x[column], kinds[c], facts);
+        const value = read(x[column] >= facts.known[column] ? NaN : x[column], kinds[c], facts);
         const at = smaller(thresholds, starts[c], starts[c + 1], value);
         if (kinds[c] < CATEGORY) return Number.isNaN(value) ? MISSING : at;
         const size = starts[c + 1] - starts[c];

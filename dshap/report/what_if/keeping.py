@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from dshap.core.records import Record, State
 from dshap.cube.reference_copy import states_of
 from dshap.report.what_if.kinds import kind_of_method
 from dshap.report.what_if.model_record import LearnedParts, NoWhatIf, player_of_columns
-from dshap.report.what_if.packing import packed
 from dshap.run.explanation import Explanation
 from dshap.run.session import Session
 
@@ -78,7 +76,7 @@ def _content_of(explanation: Explanation, session: Session) -> dict[str, Any]:
         method = explanation.work.method
         kind = kind_of_method(method, explanation.plan.data_rows)
         learned = _learned_parts(explanation, session)
-        arrays = _packed_all(kind.arrays_of(learned))
+        arrays = kind.arrays_of(learned)
     except NoWhatIf as reason:
         return {"format": FORMAT, "why_not": str(reason)}
     value = learned.value
@@ -107,16 +105,3 @@ def _learned_parts(explanation: Explanation, session: Session) -> LearnedParts:
     game = attributor.game
     states = tuple(game.store.get(name, State) for name in game.names)
     return LearnedParts(game.value, game.base_value(), states, data)
-
-
-def _packed_all(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrays as base64 text; lists of parts stay lists."""
-    return {name: _packed_one(each) for name, each in arrays.items()}
-
-
-def _packed_one(content: Any) -> Any:
-    if isinstance(content, Mapping):
-        return _packed_all(content)
-    if isinstance(content, Sequence) and not isinstance(content, np.ndarray):
-        return [_packed_one(each) for each in content]
-    return packed(content)

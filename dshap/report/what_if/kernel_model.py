@@ -18,8 +18,8 @@ from dshap.kernels.product import FAMILIES, ProductKernel
 from dshap.report.what_if.model_record import (
     LearnedParts,
     NoWhatIf,
-    checked_size,
     is_listed_whole,
+    packed_within,
     refuse_more,
 )
 
@@ -71,11 +71,11 @@ def arrays_of(learned: LearnedParts) -> dict[str, Any]:
     background = _background(learned)
     if background is not None:
         what = f"{value.expansion.size:,} landmarks and {len(background):,} background rows"
-        return checked_size({**arrays, "background": background}, what)
+        return packed_within({**arrays, "background": background}, what)
     refuse_more(len(value.players), MAX_SUBSET_COLUMNS, "players of a table of subsets")
     means = _mean_factors(learned.states, value)
     what = f"means of {value.expansion.size:,} landmarks for {len(means):,} coalitions"
-    return checked_size({**arrays, "means": means}, what)
+    return packed_within({**arrays, "means": means}, what)
 
 
 def _terms(part: Any) -> dict[str, FloatArray]:

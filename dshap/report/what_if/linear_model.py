@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dshap.attributors.method import Method
-from dshap.report.what_if.model_record import LearnedParts, checked_size
+from dshap.report.what_if.model_record import LearnedParts, packed_within
 
 
 def refuse(method: Method, n_data: int) -> None:
@@ -17,6 +17,6 @@ def arrays_of(learned: LearnedParts) -> dict[str, Any]:
     (state,) = learned.states
     n_players, n_columns, n_outputs = state["matrix"].shape
     what = f"matrices of {n_players:,} players, {n_columns:,} columns and {n_outputs} outputs"
-    return checked_size(
+    return packed_within(
         {"matrix": state["matrix"], "mean": state["mean"], "base": state["base"]}, what
     )

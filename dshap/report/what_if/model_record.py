@@ -11,7 +11,7 @@ import numpy as np
 from dshap.attributors.method import Method
 from dshap.core.records import FloatArray, State
 from dshap.core.types import Explained, RowReader
-from dshap.report.what_if.packing import packed_bytes
+from dshap.report.what_if.packing import packed, packed_bytes
 
 MAX_BYTES = 300_000
 """The most characters of base64 text on a page: models and rows together."""
@@ -37,21 +37,31 @@ class LearnedParts:
     """The background rows; None where they are not at hand any more."""
 
 
-def checked_size(arrays: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Give the arrays of a model back.
+def packed_within(arrays: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """The arrays of a model as base64 text; lists of parts stay lists.
 
     Raises
     ------
     NoWhatIf
         They take more than `MAX_MODEL_BYTES`; `what` names the model's sizes.
     """
-    n_bytes = packed_bytes(arrays)
+    found: dict[str, Any] = _packed_all(arrays)
+    n_bytes = packed_bytes(found)
     if n_bytes > MAX_MODEL_BYTES:
         raise NoWhatIf(
             f"{what} take {n_bytes // 1000:,} kB on the page, and {MAX_MODEL_BYTES // 1000} kB are "
             "the most"
         )
-    return dict(arrays)
+    return found
+
+
+def _packed_all(content: Any) -> Any:
+    """Arrays in mappings and lists as what `packed` gives."""
+    if isinstance(content, Mapping):
+        return {name: _packed_all(each) for name, each in content.items()}
+    if isinstance(content, list):
+        return [_packed_all(each) for each in content]
+    return packed(content)
 
 
 def refuse_more(count: int, limit: int, what: str, remedy: str = "") -> None:

@@ -20,7 +20,7 @@ from dshap.cube.blocks import CubeArrays
 from dshap.cube.reader import key_texts
 from dshap.report.pages.row_tables import RowTable, json_text
 from dshap.report.what_if.keeping import stored_what_if
-from dshap.report.what_if.model_record import MAX_BYTES
+from dshap.report.what_if.model_record import MAX_BYTES, MAX_MODEL_BYTES
 from dshap.report.what_if.packing import packed, packed_bytes
 
 TAIL = 0.005
@@ -116,6 +116,12 @@ def what_if_part(
         for name, content in stored.items()
         if content is not None and "why_not" not in content
     }
+    for name in _beyond_room(models):
+        reasons.append(
+            f"{label(name)}: there is no what-if: the models take more than "
+            f"{MAX_MODEL_BYTES // 1000} kB together."
+        )
+        del models[name]
     if not models:
         return WhatIfPart("", tuple(reasons))
     first = cubes[next(iter(models))]
@@ -128,6 +134,19 @@ def what_if_part(
         )
         return WhatIfPart("", (said, *reasons))
     return _with_models(cubes, models, columns, keys, features, part_of, first_rows, reasons)
+
+
+def _beyond_room(models: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The explanations whose models find no room beside those before them."""
+    used = 0
+    beyond = []
+    for name, model in models.items():
+        n_bytes = packed_bytes(model["arrays"])
+        if used + n_bytes > MAX_MODEL_BYTES:
+            beyond.append(name)
+        else:
+            used += n_bytes
+    return beyond
 
 
 def _reason(content: Mapping[str, Any] | None) -> str:

@@ -11,7 +11,7 @@ from dshap.core.errors import PredictError
 from dshap.report.what_if.model_record import (
     LearnedParts,
     NoWhatIf,
-    checked_size,
+    packed_within,
     player_of_columns,
     refuse_more,
 )
@@ -63,17 +63,21 @@ def arrays_of(learned: LearnedParts) -> dict[str, Any]:
     if choice is not None:
         arrays["positions"] = np.array(choice.positions)
         arrays["signs"] = np.array(choice.signs)
-    return checked_size(arrays, f"{len(trees.column):,} nodes")
+    return packed_within(arrays, f"{len(trees.column):,} nodes")
 
 
 def facts_of(value: Any) -> dict[str, Any]:
-    """How the library reads numbers and missing values, and the rounding of its own margins."""
+    """How the library reads numbers and missing values, and the rounding of its own margins.
+
+    `known` is the number of categories of each column in the fit: others are missing.
+    """
     decisions = value.model.trees.decisions
     columns = decisions.columns
     missing = columns.missing
     return {
         "isSingle": bool(columns.is_single),
         "missing": None if np.isnan(missing) else float(missing),
+        "known": {str(column): len(kept) for column, kept in value.model.codes.items()},
         "setWidth": int(decisions.sets.shape[1]),
         "rounding": float(value.model.trees.rounding),
         "takesMissing": _takes_missing(value.model),

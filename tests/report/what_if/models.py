@@ -157,12 +157,21 @@ def xgboost_missing_number() -> Case:
 
 
 def lightgbm_two_classes() -> Case:
+    """Rows that are compared have a category that was not in the fit, which counts as missing."""
     lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     rows, changed = with_towns(N, 0), with_towns(N_CHANGED, 1)
     options = {"n_estimators": 6, "min_child_samples": 3, "verbose": -1, "n_jobs": 1}
     model = lightgbm.LGBMClassifier(min_data_per_group=1, cat_smooth=1, **options)
     labels = np.array(["no", "yes"])[(_target(rows) + (rows["town"] == "Bonn") > 0).astype(int)]
-    return _trees(model.fit(rows, labels), rows, changed)
+    model.fit(rows, labels)
+    rows, changed = (_with_rome(each) for each in (rows, changed))
+    return _trees(model, rows, changed)
+
+
+def _with_rome(rows: pd.DataFrame) -> pd.DataFrame:
+    towns = rows["town"].astype(str)
+    towns[::5] = "Rome"
+    return rows.assign(town=pd.Categorical(towns, categories=[*TOWNS, "Rome"]))
 
 
 def lightgbm_zero_missing() -> Case:

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import dshap
+from dshap.report.what_if.keeping import stored_what_if
 from tests.browser import Page
 from tests.report.what_if.models import CASES, Case
 
@@ -28,12 +29,14 @@ COMPUTED = """
 """
 
 
-def codes_of(value: Any, rows: pd.DataFrame) -> list[list[float | None]]:
+def codes_of(
+    value: Any, rows: pd.DataFrame, categories: dict[str, list[Any]]
+) -> list[list[float | None]]:
     """Rows as a model gets them: categories by their positions, missing values as None."""
     model = value.model
     found = np.empty(rows.shape)
     for place, name in enumerate(model.column_names):
-        kept = model.categories.get(name)
+        kept = categories.get(name)
         column = (
             rows[name] if kept is None else rows[name].map(list(kept).index, na_action="ignore")
         )
@@ -54,7 +57,8 @@ def test_a_page_computes_what_python_computes(
     wanted = dshap.explain(made.value, made.changed, **options)
     page = dshap.report.page(store, tmp_path / "page.html", what_if=True)
     chromium_page.open(page)
-    rows = json.dumps(codes_of(made.value, made.changed))
+    kept = stored_what_if(store)["categories"]
+    rows = json.dumps(codes_of(made.value, made.changed, kept))
     (found,) = chromium_page.value(COMPUTED.replace("ROWS", rows))
     span = np.ptp(cube["prediction"].values)
     phi = np.array([each[2] for each in found]).transpose(0, 2, 1)
