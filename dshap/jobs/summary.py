@@ -199,11 +199,12 @@ def _page(job: Job, result: JobResult) -> Path | None:
     if not job.report.page:
         return None
     path = Path(job.report.page)
-    if not (result.was_complete and path.exists()):
+    if result.has_news or not path.exists():
         report.page(
             result.store,
             path,
             segments=job.report.segments,
+            what_if=job.report.what_if,
             about=about_run(result.store),
             force=True,
         )
