@@ -1205,6 +1205,12 @@ def _named(cubes: dict[str, Place], name: str) -> Place:
     "several times.",
 )
 @click.option(
+    "--what-if",
+    is_flag=True,
+    help="Let the values of a row be changed on the page, which then contains the model, and of "
+    "kernels rows of the table; [report] what_if = true keeps the model in the store.",
+)
+@click.option(
     "--force", is_flag=True, help="Replace a file that is there and that dshap has not made."
 )
 def report(
@@ -1213,6 +1219,7 @@ def report(
     output: str,
     all_rows: bool,
     segments: tuple[str, ...],
+    what_if: bool,
     force: bool,
     as_json: bool,
     quiet: bool,
@@ -1227,7 +1234,14 @@ def report(
     path = _store(store)
     about = about_run(path, run_id)
     written = page(
-        path, output, run=run_id, all_rows=all_rows, segments=segments, about=about, force=force
+        path,
+        output,
+        run=run_id,
+        all_rows=all_rows,
+        segments=segments,
+        what_if=what_if,
+        about=about,
+        force=force,
     )
     if as_json or not quiet:
         _print([f"report: {written}"], {"report": written}, as_json)

@@ -21,6 +21,7 @@ from dshap.core.html import table_html
 from dshap.core.options import RULES, WAIT_S, RunOptions, parse_bytes
 from dshap.core.printing import shortened
 from dshap.core.types import Design
+from dshap.cube.described import Description
 from dshap.engine.clusters.worker import WorkerOptions
 from dshap.jobfile.arguments import (
     DESIGN_PARTS,
@@ -34,6 +35,14 @@ from dshap.jobfile.arguments import (
 )
 from dshap.jobfile.check_tables import CHECKS, check_checks
 from dshap.jobfile.cluster_tables import CLUSTERS, NoCluster, WorkerTable, refuse_unused
+from dshap.jobfile.described_tables import (
+    CardTable,
+    ColumnsTable,
+    GivenColumns,
+    GivenSentences,
+    SentencesTable,
+    described_by_tables,
+)
 from dshap.jobfile.fields import (
     Count,
     FolderName,
@@ -59,7 +68,7 @@ from dshap.jobfile.model_tables import (
 )
 from dshap.jobfile.night_tables import IncrementalTable, PrepareTable
 from dshap.jobfile.paths import PagePath, PicturePath, StorePath
-from dshap.jobfile.segment_columns import check_kept
+from dshap.jobfile.segment_columns import check_kept, check_what_if
 from dshap.jobfile.sink_tables import SINKS, check_sink_names, check_sinks
 from dshap.jobfile.source_tables import CsvTable, HeldTable, SpooledTable, SqlTable
 from dshap.jobfile.text_tables import TEXT_FILES_PARTS, TEXT_PARTS, with_chains
@@ -290,6 +299,10 @@ class Report(Table):
     segments: Names = ()
     """Columns by whose values mean |attribution| is shown, each with at most 200; "age:5" puts
     numbers in 5 bins of about equally many rows."""
+    what_if: bool = False
+    """Whether the values of a row can be changed on the page, which recomputes its prediction and
+    exact attributions: for small linear models, kernels and path-dependent tree ensembles.  Store
+    and page then contain the model and, of kernels, rows of the table."""
 
     @model_validator(mode="after")
     def _check_mlflow(self) -> Report:
@@ -314,6 +327,9 @@ class Job(Table):
     prepare: PrepareTable = PrepareTable()
     check: list[Annotated[Any, BeforeValidator(CHECKS)]] = Field(default=[])
     sink: list[Annotated[Any, BeforeValidator(SINKS)]] = Field(default=[])
+    columns: GivenColumns = ColumnsTable()
+    card: Annotated[Any, BeforeValidator(CardTable.model_validate)] = CardTable()
+    sentences: GivenSentences = SentencesTable()
 
     def _repr_html_(self) -> str:
         """The keys that the job sets, as a table; secrets are masked."""
@@ -346,6 +362,11 @@ class Job(Table):
         self._check_incremental()
         check_kept(
             self.report.segments,
+            is_of_texts=self.is_of_texts,
+            keeps_columns=self.keeps_columns,
+        )
+        check_what_if(
+            self.report.what_if,
             is_of_texts=self.is_of_texts,
             keeps_columns=self.keeps_columns,
         )
@@ -465,6 +486,11 @@ class Job(Table):
         """Whether an explanation is of trees."""
         return any(explain.value == "trees" for explain in self.explain)
 
+    @property
+    def description(self) -> Description:
+        """The description of the columns and the model, which cubes keep."""
+        return described_by_tables(self.columns, self.card, self.sentences)
+
     def options(self) -> RunOptions:
         """The options of a run, shared by all explanations."""
         return RunOptions.of(
@@ -537,6 +563,9 @@ TABLES: Mapping[str, Kinds] = {
     "prepare": one_kind(PrepareTable),
     "check": CHECKS,
     "sink": SINKS,
+    "columns": one_kind(ColumnsTable),
+    "card": one_kind(CardTable),
+    "sentences": one_kind(SentencesTable),
 }
 """Table of a job file -> its kinds."""
 SEVERAL = {"explain": "explanation", "check": "check", "sink": "sink"}

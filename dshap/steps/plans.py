@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dshap.attributors.choice import reads_data
+from dshap.attributors.method import Method
 from dshap.core.errors import EmptyTableError, InputError
 from dshap.core.html import table_html
 from dshap.core.places import place_of
@@ -16,6 +17,7 @@ from dshap.engine import Plan, Stage, check_stages, format_bytes, stage_lines
 from dshap.engine.plan import STAGE_HEADS, STAGE_TEXTS, bytes_of_stages, stage_cells
 from dshap.history.job_store import refuse_store
 from dshap.jobfile.arguments import Context, Model
+from dshap.jobfile.described_tables import PLACE
 from dshap.jobfile.schema import ExplainTable, Job
 from dshap.jobfile.segment_columns import check_segments, segment_lines
 from dshap.jobinput.job_columns import in_words_of
@@ -23,6 +25,8 @@ from dshap.jobinput.job_model import model_of_job
 from dshap.jobinput.job_rows import JobRows
 from dshap.jobinput.quality_of_job import check_quality
 from dshap.jobinput.table_versions import at_version_of_store
+from dshap.report.what_if.keeping import why_no_what_if
+from dshap.run.description import refuse_misnamed
 from dshap.run.identity import explained_classes, settle
 from dshap.run.session import IDLE_WORKER_BYTES
 from dshap.sinks import CubeFacts, check_sink
@@ -57,6 +61,8 @@ class JobPlan:
     """The options of each [[sink]]."""
     segments: tuple[str, ...] = ()
     """The segments of [report]."""
+    what_if: tuple[str, ...] = ()
+    """Lines about the what-if of [report], one an explanation."""
     shards: ShardsPlan | None = None
     """The work of each shard, where a number of them is given."""
     probes: tuple[Probe, ...] | None = None
@@ -103,6 +109,8 @@ class JobPlan:
             *night_lines(self.nights),
             *sink_lines(self.sinks),
             *segment_lines(self.segments, [plan for _, plan in self.explanations]),
+            *([""] * bool(self.what_if)),
+            *self.what_if,
         ]
         if self.shards is not None:
             after += self.shards.lines()
@@ -134,6 +142,7 @@ class JobPlan:
             "nights": self.nights,
             "sinks": self.sinks,
             "segments": self.segments,
+            "what_if": self.what_if,
             "shards": self.shards and self.shards.to_dict(),
             "probes": None if self.probes is None else [each.to_dict() for each in self.probes],
         }
@@ -205,7 +214,7 @@ def _alternatives(
     for setting, effect, smaller in smaller_jobs(job, explain, plan):
         (own,) = (each for each in smaller.explain if each.name == explain.name)
         with contextlib.suppress(InputError):  # too few coalitions for the columns
-            n_predictions = _plan(own, smaller, model, table).n_predictions
+            n_predictions = _planned(own, smaller, model, table)[0].n_predictions
             if n_predictions < plan.n_predictions:
                 yield Alternative(setting, n_predictions, effect)
 
@@ -219,12 +228,31 @@ def plan_of(job: Job, table: JobRows) -> JobPlan:
     """Plan a job on its open table."""
     model, fit = model_of_job(job).planned(table.context, table.n_targets)
     check_segments(job.report.segments, table.reader.feature_names)
-    plans = tuple((explain.name, _plan(explain, job, model, table)) for explain in job.explain)
-    segments = tuple(job.report.segments)
-    return JobPlan(table.reader.describe(), fit, plans, segments=segments)
+    planned = [(each.name, *_planned(each, job, model, table)) for each in job.explain]
+    _check_columns(job, model, table)
+    return JobPlan(
+        table.reader.describe(),
+        fit,
+        tuple((name, plan) for name, plan, _ in planned),
+        segments=tuple(job.report.segments),
+        what_if=tuple(
+            what_if_line(name, method, plan.data_rows)
+            for name, plan, method in planned
+            if job.report.what_if
+        ),
+    )
 
 
-def _plan(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> Plan:
+def what_if_line(name: str, method: Method, n_data: int) -> str:
+    """The line of a plan about the what-if of one explanation; `n_data` rows are learned from."""
+    reason = why_no_what_if(method, n_data)
+    if reason:
+        return f"no what-if of {name}: {reason}"
+    return f"what-if of {name}: on the page, if the arrays of the model have room there"
+
+
+def _planned(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> tuple[Plan, Method]:
+    """The plan of one explanation, and its method."""
     value = value_of(explain, table.context(model))
     table.check_kinds(value)
     reader = table.reader
@@ -247,7 +275,19 @@ def _plan(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> Plan
         if sink.explain == explain.name:
             check_sink(sink, facts)
             each.refuse_other_shape(facts)
-    return plan
+    return plan, settled.method
+
+
+def _check_columns(job: Job, model: Model, table: JobRows) -> None:
+    """Refuse a dictionary of columns that names what no explanation has."""
+    if not job.description.columns:
+        return
+    reader = table.reader
+    known = [*reader.feature_names, *reader.key_names, *reader.target_names]
+    for explain in job.explain:
+        value = value_of(explain, table.context(model))
+        known += [*value.players.names, *value.link.outputs(value.model.output_names)]
+    refuse_misnamed(job.description, list(dict.fromkeys(known)), reader, PLACE)
 
 
 def value_of(explain: ExplainTable, context: Context) -> Any:
