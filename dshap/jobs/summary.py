@@ -12,6 +12,7 @@ from dshap import report
 from dshap.analysis.column_texts import NO_TEXTS, texts_of_first
 from dshap.analysis.rankings import Ranking
 from dshap.jobfile.schema import Job
+from dshap.jobs.page_to_mlflow import log_page
 from dshap.jobs.runs_in_words import about_run
 from dshap.run.quality import note_text
 from dshap.steps.results import JobResult
@@ -198,14 +199,17 @@ def _page(job: Job, result: JobResult) -> Path | None:
     if not job.report.page:
         return None
     path = Path(job.report.page)
-    if not (result.was_complete and path.exists()):
+    if result.has_news or not path.exists():
         report.page(
             result.store,
             path,
             segments=job.report.segments,
+            what_if=job.report.what_if,
             about=about_run(result.store),
             force=True,
         )
+        if job.report.mlflow:
+            log_page(job, path, result)
     return path
 
 
