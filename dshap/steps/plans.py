@@ -214,7 +214,7 @@ def _alternatives(
     for setting, effect, smaller in smaller_jobs(job, explain, plan):
         (own,) = (each for each in smaller.explain if each.name == explain.name)
         with contextlib.suppress(InputError):  # too few coalitions for the columns
-            n_predictions = _plan(own, smaller, model, table).n_predictions
+            n_predictions = _planned(own, smaller, model, table)[0].n_predictions
             if n_predictions < plan.n_predictions:
                 yield Alternative(setting, n_predictions, effect)
 
