@@ -182,11 +182,13 @@ def _with_models(
     ]
     used = packed_bytes(content_of_models)
     chosen = _rows_within(MAX_BYTES - used, found, len(keys), first_rows)
+    order = _order(cubes, models, columns)
     content = {
         "features": [words.label_of(name) for name in features],
         "columns": [_control(each, _player_of(each.name, models), words) for each in found],
         "models": content_of_models,
-        "order": _order(cubes, models, columns),
+        "order": order,
+        "without": [words.label_of(name) for i, name in enumerate(columns) if i not in order],
         "keys": [list(keys[row]) for row in chosen],
         "values": [packed(each.values[chosen]) for each in found],
     }
