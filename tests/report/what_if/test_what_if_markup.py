@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import dshap
-from dshap.report.what_if.packing import packed, unpacked
+from dshap.report.what_if.packing import numbers_in, packed
 from tests.browser import Page, axe_source
 from tests.report.pages.test_writing import Parsed
 from tests.report.what_if.models import (
@@ -195,7 +195,7 @@ def test_a_script_that_gives_other_numbers_says_so(tmp_path, chromium_page):
 
     def alter(content):
         part = content["models"][0]["arrays"]["parts"][0]
-        weights = unpacked(part["weights"]).astype(float)
+        weights = numbers_in(part["weights"]).astype(float)
         weights[0] *= 1.01
         part["weights"] = packed(weights)
 
@@ -207,7 +207,7 @@ def test_a_script_that_gives_other_numbers_says_so(tmp_path, chromium_page):
 
     def lose(content):
         content["keys"] = content["keys"][1:]
-        content["values"] = [packed(unpacked(each)[1:]) for each in content["values"]]
+        content["values"] = [packed(numbers_in(each)[1:]) for each in content["values"]]
 
     chromium_page.open(_altered(page, lose))
     assert chromium_page.value(NOTE).startswith(
