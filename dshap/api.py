@@ -68,6 +68,7 @@ PICTURES = (
 the axes `ax` to draw in."""
 offer("dshap.report", *PICTURES, "diff")
 offer("dshap.report.shap_values", "to_shap")
+offer("dshap.analysis.reason_sentences", "sentences")
 offer("dshap.sinks.frames", "to_frame")
 
 

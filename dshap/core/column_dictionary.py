@@ -76,6 +76,10 @@ class ColumnEntry:
         return {name: value for name, value in plain.items() if value}
 
 
+NO_ENTRY = ColumnEntry()
+"""The entry of a column that has none."""
+
+
 @dataclass(frozen=True)
 class ColumnDictionary(Mapping[str, ColumnEntry]):
     """The entries of the columns of a table, by their names."""
@@ -133,7 +137,7 @@ class ColumnDictionary(Mapping[str, ColumnEntry]):
 
     def entry(self, column: str) -> ColumnEntry:
         """The entry of a column; an empty one where it has none."""
-        return self.entries.get(column, ColumnEntry())
+        return self.entries.get(column, NO_ENTRY)
 
     def label_of(self, column: str) -> str:
         """The label of a column; its name where it has none."""

@@ -39,6 +39,8 @@ from dshap.jobfile.described_tables import (
     CardTable,
     ColumnsTable,
     GivenColumns,
+    GivenSentences,
+    SentencesTable,
     described_by_tables,
 )
 from dshap.jobfile.fields import (
@@ -58,6 +60,7 @@ from dshap.jobfile.model_tables import (
     GivenModel,
     ImportedModel,
     LightGBMTable,
+    MlflowTable,
     OnnxTable,
     PickleTable,
     SkopsTable,
@@ -126,6 +129,7 @@ MODELS = Kinds(
         "onnx": OnnxTable,
         "skops": SkopsTable,
         "pickle": PickleTable,
+        "mlflow": MlflowTable,
     },
     FittedModel,
     MODEL_PARTS,
@@ -287,6 +291,8 @@ class Report(Table):
     """The path of a PNG of the rankings."""
     page: PagePath | None = None
     """The path of an HTML page, as `dshap report` writes it."""
+    mlflow: bool = False
+    """Whether the page is logged to MLflow too, in a run of the experiment of the job's name."""
     instance: InstanceKey | None = None
     """The key of the row that is broken down, or its position without keys; the first row where
     left out."""
@@ -297,6 +303,12 @@ class Report(Table):
     """Whether the values of a row can be changed on the page, which recomputes its prediction and
     exact attributions: for small linear models, kernels and path-dependent tree ensembles.  Store
     and page then contain the model and, of kernels, rows of the table."""
+
+    @model_validator(mode="after")
+    def _check_mlflow(self) -> Report:
+        if self.mlflow and self.page is None:
+            raise ValueError("mlflow = true logs the page: give page, the path of the page, too")
+        return self
 
 
 class Job(Table):
@@ -317,6 +329,7 @@ class Job(Table):
     sink: list[Annotated[Any, BeforeValidator(SINKS)]] = Field(default=[])
     columns: GivenColumns = ColumnsTable()
     card: Annotated[Any, BeforeValidator(CardTable.model_validate)] = CardTable()
+    sentences: GivenSentences = SentencesTable()
 
     def _repr_html_(self) -> str:
         """The keys that the job sets, as a table; secrets are masked."""
@@ -476,7 +489,7 @@ class Job(Table):
     @property
     def description(self) -> Description:
         """The description of the columns and the model, which cubes keep."""
-        return described_by_tables(self.columns, self.card)
+        return described_by_tables(self.columns, self.card, self.sentences)
 
     def options(self) -> RunOptions:
         """The options of a run, shared by all explanations."""
@@ -552,6 +565,7 @@ TABLES: Mapping[str, Kinds] = {
     "sink": SINKS,
     "columns": one_kind(ColumnsTable),
     "card": one_kind(CardTable),
+    "sentences": one_kind(SentencesTable),
 }
 """Table of a job file -> its kinds."""
 SEVERAL = {"explain": "explanation", "check": "check", "sink": "sink"}
