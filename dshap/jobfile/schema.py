@@ -266,7 +266,7 @@ def _design(given: Any) -> Any:
     return DESIGNS(kept)
 
 
-ELSEWHERE = ("missing", "max_coalitions", "dtype", "tol", "wait")
+ELSEWHERE = ("missing", "max_coalitions", "dtype", "tol", "wait", "codes", "undo_codes")
 """Options of a run that belong to other tables."""
 Run = record_of("Run", (Table,), options_of(RunOptions, RULES, ELSEWHERE))
 """The table [run]: how the run is divided into tasks and stored; see

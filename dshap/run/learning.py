@@ -90,7 +90,7 @@ class Run:
     def evaluation(self, attributor: Attributor) -> Evaluation:
         """The task of explaining all rows with an attributor and writing them to the cube."""
         return Evaluation(
-            attributor,
+            self.method.undoing(attributor, self.states, self.plan),
             self.rows,
             tuple(self.plan.instance_spans),
             self.cube,
