@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from dshap.attributors.closed_form import ClosedForm
-from dshap.attributors.failing import Spared
+from dshap.attributors.failing import Spared, bad_rows, kept_rows
 from dshap.attributors.game import Game
-from dshap.core.blocks import Attribution
+from dshap.core.blocks import Attribution, Status
 from dshap.core.code_groups import Codes
 from dshap.core.players import Players
 from dshap.core.records import BoolArray, FloatArray, Moments, State
@@ -28,6 +28,8 @@ from dshap.core.types import Attributor, Divided, RecordStore, replaced
 NAMES = ("code", "rest")
 """The two players of a game in which a code is taken away."""
 REST = 1
+WITHOUT_CODE = " without the players of a code"
+"""End of a failure message about the value of such a coalition."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ class ValuesWithout(ABC):
     """The values of rows without each code that is a proper coalition."""
 
     @abstractmethod
-    def __call__(self, rows: FloatArray) -> FloatArray:
-        """(n, C', k): NaN for rows that fail."""
+    def __call__(self, spared: Spared) -> FloatArray:
+        """(n, C', k) of the rows of `spared`, which learns of those that fail; NaN for them."""
 
 
 @dataclass
@@ -87,14 +89,11 @@ class GameWithout(ValuesWithout):
     state_name: str = ""
     """State of these coalitions; empty where nothing is learned from the data."""
 
-    def __call__(self, rows: FloatArray) -> FloatArray:
-        spared = Spared(rows)
+    def __call__(self, spared: Spared) -> FloatArray:
         shape = (len(self.masks), self.game.n_outputs)
-        found = np.full((len(rows), *shape), np.nan)
-        if not len(self.masks):
-            return found
+        found = np.full((len(spared.rows), *shape), np.nan)
         evaluate = partial(self.game.values, self._state())
-        for micro in self.game.micro_blocks(rows):
+        for micro in self.game.micro_blocks(spared.rows):
             found[micro] = spared(evaluate, micro, shape)
         return found
 
@@ -127,10 +126,10 @@ class FormsWithout(ValuesWithout):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "states": {}}
 
-    def __call__(self, rows: FloatArray) -> FloatArray:
-        found = np.empty((len(rows), len(self.forms), self.n_outputs))
+    def __call__(self, spared: Spared) -> FloatArray:
+        found = np.empty((len(spared.rows), len(self.forms), self.n_outputs))
         for code, form in enumerate(self.forms):
-            found[:, code] = form.dependence(self._state(code, form), rows, REST)
+            found[:, code] = form.dependence(self._state(code, form), spared.rows, REST)
         return found
 
     def _state(self, code: int, form: ClosedForm) -> State:
@@ -181,17 +180,26 @@ class UndoingAttributor:
         return self._undone(rows, self.inner.attribute(rows))
 
     def _undone(self, rows: FloatArray, found: Attribution) -> Attribution:
-        """The record with v(N) − v(N ∖ code) (n, C, k), NaN for rows that are not explained."""
-        is_ok = found.is_ok
-        v_full = found.prediction[is_ok]
+        """The record with v(N) − v(N ∖ code) (n, C, k); a row without such a value fails."""
+        at = np.flatnonzero(found.is_ok)
+        good = found.good
+        v_full = good.prediction
         values = np.repeat(v_full[:, None], len(self.undone.positions), axis=1)
         is_all = ~self.undone.masks.any(axis=1)
-        values[:, is_all] = np.broadcast_to(found.good.base, v_full.shape)[:, None]
-        if is_ok.any():
-            values[:, self.undone.is_proper] = self.without(rows[is_ok])
-        undone = np.full((len(is_ok), *values.shape[1:]), np.nan)
-        undone[is_ok] = v_full[:, None] - values
-        return replace(found, undone=undone)
+        values[:, is_all] = np.broadcast_to(good.base, v_full.shape)[:, None]
+        failed: dict[int, str] = {}
+        if len(at) and self.undone.is_proper.any():
+            spared = Spared(rows[at])
+            values[:, self.undone.is_proper] = self.without(spared)
+            failed = {**bad_rows(values, WITHOUT_CODE), **spared.failed}
+        good = replace(good, undone=v_full[:, None] - values)
+        if failed:
+            is_left = kept_rows(len(at), failed)
+            status = np.where(is_left, good.status, np.int8(Status.FAILED))
+            good = replace(good, status=status).good
+        reasons = {int(at[i]): reason for i, reason in failed.items()}
+        left = at[kept_rows(len(at), failed)]
+        return good.placed(len(rows), left, {**found.reasons, **reasons})
 
 
 @dataclass

@@ -90,7 +90,7 @@ class Run:
     def evaluation(self, attributor: Attributor) -> Evaluation:
         """The task of explaining all rows with an attributor and writing them to the cube."""
         return Evaluation(
-            self.method.undoing(attributor, self.states, self.plan),
+            attributor,
             self.rows,
             tuple(self.plan.instance_spans),
             self.cube,
@@ -238,7 +238,7 @@ def learned(session: Session, run: Run) -> tuple[Attributor, Facts]:
     if facts.base is not None:
         run.cube.write_base(facts.base)
     run.write_notes(facts.notes)
-    return attributor, facts
+    return run.method.undoing(attributor, run.states, run.plan), facts
 
 
 def facts_of(session: Session, run: Run, attributor: Attributor) -> Facts:
