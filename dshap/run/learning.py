@@ -153,7 +153,8 @@ def opened_attributor(session: Session, run: Run, place: Place) -> Attributor:
     """
     nothing = replace(session, executor=NothingLearned(session.executor, place))
     run, _ = learn_states(nothing, run)
-    return run.method.attributor(run.states, run.plan)
+    attributor = run.method.attributor(run.states, run.plan)
+    return run.method.undoing(attributor, run.states, run.plan)
 
 
 def learn_states(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any]]]:
