@@ -21,6 +21,9 @@ SHOWN = 3
 def checked_codes(name: str, given: Any) -> dict[str, list[str]]:
     """The codes in plain form, each player in one code; the rule of the option `codes`.
 
+    Codes and players are in the order of their names, so that the same codes are one thing in every
+    order in which they are given.
+
     Raises
     ------
     InputError
@@ -34,7 +37,9 @@ def checked_codes(name: str, given: Any) -> dict[str, list[str]]:
     codes: dict[str, list[str]] = {}
     for code, players in given.items():
         if isinstance(players, str) or not isinstance(players, Sequence) or not players:
-            raise InputError(f"{name}: code {label(str(code))!r} is {players!r}: give a list of names")
+            raise InputError(
+                f"{name}: code {label(str(code))!r} is {players!r}: give a list of names"
+            )
         codes[str(code)] = [str(player) for player in players]
     counts = Counter(player for players in codes.values() for player in players)
     twice = [player for player, count in counts.items() if count > 1]
@@ -45,7 +50,7 @@ def checked_codes(name: str, given: Any) -> dict[str, list[str]]:
             f"{_listed(homes) if len(homes) > 1 else f'code {homes[0]!r} twice'}: give each player "
             "one code"
         )
-    return codes
+    return {code: sorted(players) for code, players in sorted(codes.items())}
 
 
 def code_members(codes: Codes, players: Sequence[str], name: str = "codes") -> FloatArray:

@@ -66,10 +66,17 @@ from dshap.jobfile.model_tables import (
 from dshap.jobfile.night_tables import IncrementalTable, PrepareTable
 from dshap.jobfile.paths import PagePath, PicturePath, StorePath
 from dshap.jobfile.segment_columns import check_kept
-from dshap.jobfile.sink_tables import SINKS, check_sink_names, check_sinks
+from dshap.jobfile.sink_tables import (
+    SINKS,
+    books_of,
+    check_code_books,
+    check_sink_names,
+    check_sinks,
+)
 from dshap.jobfile.source_tables import CsvTable, HeldTable, SpooledTable, SqlTable
 from dshap.jobfile.text_tables import TEXT_FILES_PARTS, TEXT_PARTS, with_chains
 from dshap.sinks import CubeFacts
+from dshap.sinks.code_books import CodeBook
 from dshap.tables.sources import IN_FILES, READERS
 from dshap.warehouse import kinds
 
@@ -350,6 +357,7 @@ class Job(Table):
         )
         check_checks(self.check, {explain.name: explain for explain in self.explain})
         check_sinks(self.sink, [explain.name for explain in self.explain])
+        check_code_books(self.sink, [explain.name for explain in self.explain])
         check_sink_names(self.sink, self._named_facts)
         return self
 
@@ -468,6 +476,10 @@ class Job(Table):
     def description(self) -> Description:
         """What people wrote about the columns and the model, which cubes keep."""
         return description_of(self.columns, self.card)
+
+    def code_books(self, explain: str) -> list[tuple[CodeBook, bool]]:
+        """The code books of the sinks of an explanation, and whether their reasons are undone."""
+        return books_of(self.sink, explain, self.explain[0].name)
 
     def options(self) -> RunOptions:
         """The options of a run, shared by all explanations."""

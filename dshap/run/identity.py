@@ -182,9 +182,7 @@ def settle_fixed(
     return Settled(method.without_data(), options, is_active, tuple(reasons), planned_by)
 
 
-def with_codes(
-    method: Method, options: RunOptions, value: Explained
-) -> tuple[Method, RunOptions]:
+def with_codes(method: Method, options: RunOptions, value: Explained) -> tuple[Method, RunOptions]:
     """The method and the options for codes of players, where the cube has anything of them.
 
     Sums of attributions without errors follow from the cube: there codes are no part of the run, so

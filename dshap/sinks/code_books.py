@@ -11,6 +11,7 @@ from pathlib import Path
 from dshap.core.code_groups import checked_codes
 from dshap.core.errors import InputError
 from dshap.core.printing import label
+from dshap.core.records import digest_of
 
 CODE = "code"
 PLAYERS = "players"
@@ -31,8 +32,13 @@ class CodeBook:
     path: str = ""
 
     @property
+    def digest(self) -> str:
+        """A digest of codes, players and texts: lines of another book are not up to date."""
+        return digest_of({"players": dict(self.players), "texts": dict(self.texts)})[:12]
+
+    @property
     def codes(self) -> tuple[str, ...]:
-        """The codes, in the order of the file."""
+        """The codes, in the order of their names."""
         return tuple(self.players)
 
 
@@ -63,6 +69,7 @@ def read_code_book(path: Path) -> CodeBook:
     rows = [_row(path, number, names, line) for number, line in enumerate(lines[1:], start=2)]
     if not rows:
         raise InputError(f"codes: {path} has no code below its first line: give one a line")
+    rows.sort(key=lambda row: row[CODE])  # as `checked_codes` orders the players
     counts = Counter(row[CODE] for row in rows)
     if twice := [code for code, count in counts.items() if count > 1]:
         raise InputError(f"codes: {path}: code {label(twice[0])!r} stands twice: give it one line")

@@ -83,7 +83,7 @@ class DatabaseSink(Sink):
         if target.columns:
             dialect = self._dialect
             table = dialect.place(self._place)
-            schema = table_schema(self.shape, facts)
+            schema = table_schema(self.lines, facts)
             refuse_other_columns(self, schema, target.columns, dialect, table, target.is_known)
 
     def load(

@@ -23,7 +23,8 @@ from dshap.cube.columns import Columns, columns_of
 from dshap.cube.datasets import as_cube, key_column, key_coordinates, row_slices, rows_of
 from dshap.cube.methods import without_attribution
 from dshap.engine import format_bytes
-from dshap.sinks.records import CubeFacts, Shape
+from dshap.sinks.line_forms import LineForm, PlainShape
+from dshap.sinks.records import CubeFacts
 from dshap.sinks.shapes import RUN_ID, Lines, key_values, names_at, table_schema
 from dshap.storage.disk import whole_file
 from dshap.tables.checksums import parquet_writer
@@ -36,7 +37,9 @@ POSITION = "row"
 """The column with the positions of the rows, where a cube has no key."""
 
 
-def to_frame(cube: Any, shape: Shape = "wide", *, k: int = 3, rows: Any = None) -> pd.DataFrame:
+def to_frame(
+    cube: Any, shape: PlainShape = "wide", *, k: int = 3, rows: Any = None
+) -> pd.DataFrame:
     """A cube as a data frame, in the columns that a sink has.
 
     Parameters
@@ -83,7 +86,7 @@ class CubeTable:
 
     cube: Any
     """The xarray.Dataset."""
-    shape: Shape
+    shape: PlainShape
     k: int
     facts: CubeFacts
     columns: Columns
@@ -92,7 +95,7 @@ class CubeTable:
     """The columns of a sink, of which `RUN_ID` belongs to a warehouse alone."""
 
     @classmethod
-    def of(cls, cube: Any, shape: Shape, k: int = 3, rows: Any = None) -> CubeTable:
+    def of(cls, cube: Any, shape: PlainShape, k: int = 3, rows: Any = None) -> CubeTable:
         """The table of a Dataset; `rows` are its explained columns, as in `to_frame`.
 
         Raises
@@ -100,7 +103,7 @@ class CubeTable:
         InputError
             An unknown shape, a `k` below 1, or rows that are not those of the cube.
         """
-        Choice(get_args(Shape))("shape", shape)
+        Choice(get_args(PlainShape))("shape", shape)
         k = Whole(1)("k", k)
         run = json.loads(cube.attrs.get("dshap_run", "{}")).get("fingerprint", {})
         columns = Columns({})
@@ -118,8 +121,13 @@ class CubeTable:
             classes=classes,
             is_of_texts="token" in cube,
         )
-        schema = table_schema(shape, facts)
+        schema = table_schema(LineForm(shape, k), facts)
         return cls(cube, shape, k, facts, columns, joined_columns(run), schema)
+
+    @property
+    def form(self) -> LineForm:
+        """The form of the lines."""
+        return LineForm(self.shape, self.k)
 
     @property
     def schema(self) -> pa.Schema:
@@ -142,7 +150,7 @@ class CubeTable:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The lines of all rows, in their order."""
         for rows in row_slices(self.cube):
-            for batch in self._lines(rows).batches(self.shape, self.k):
+            for batch in self._lines(rows).batches(self.form):
                 if self.facts.is_of_texts and self.shape == "long":
                     batch = batch.filter(pc.is_valid(batch["attribution"]))
                 yield batch.select(self.schema.names)
@@ -171,6 +179,7 @@ class CubeTable:
             run_ids=pa.nulls(len(prediction), pa.string()),
             output=output,
             facts=self.facts,
+            form=self.form,
             schema=self.full_schema,
             player_columns=self.player_columns,
         )
@@ -244,7 +253,7 @@ class Exported:
 
 
 def export_file(
-    cube: Any, path: Path, shape: Shape = "wide", k: int = 3, *, replaces: bool = False
+    cube: Any, path: Path, shape: PlainShape = "wide", k: int = 3, *, replaces: bool = False
 ) -> Exported:
     """Write a cube to a file, slice by slice: Parquet or CSV, by the end of its name.
 

@@ -136,7 +136,7 @@ class TableLoad:
     @cached_property
     def schema(self) -> pa.Schema:
         """The names and Arrow types of the columns that are written."""
-        return table_schema(self.sink.shape, self.facts)
+        return table_schema(self.sink.lines, self.facts)
 
     @cached_property
     def is_appended(self) -> bool:
@@ -146,7 +146,7 @@ class TableLoad:
     @cached_property
     def keys(self) -> list[str]:
         """The key columns of the target."""
-        return list(key_columns(self.sink.shape, self.facts).values())
+        return list(key_columns(self.sink.lines, self.facts).values())
 
     def staged(self, name: str) -> str:
         """A column of the staging table `s`, as a value of the target's type."""
@@ -346,7 +346,7 @@ class CountedStream:
     @classmethod
     def of_gone(cls, load: TableLoad, gone: Iterator[pa.RecordBatch]) -> CountedStream:
         """The keys that are gone, under the names and types of the target."""
-        names = key_columns(load.sink.shape, load.facts)
+        names = key_columns(load.sink.lines, load.facts)
         schema = pa.schema([load.schema.field(name) for name in names.values()])
 
         def named(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -123,7 +123,7 @@ class FolderSink(Sink):
             if is_loaded(last, self.form, history) and not alteration:
                 return SinkResult(reason="this run was loaded before", already=True)
             say(f"{self}: loading {all_rows_in_words(alteration)}")
-            nul = NulTexts(self, list(key_columns(self.shape, CubeFacts.of_cube(cube)).values()))
+            nul = NulTexts(self, list(key_columns(self.lines, CubeFacts.of_cube(cube)).values()))
             line = _loaded(self, cube, history, job, day, nul, is_altered=bool(alteration))
             if nul.escaped:
                 say(f"warning: {self}: {nul.escaped}")
@@ -258,7 +258,7 @@ def _write_files(
     sink: Sink, folder: Path, cube: CubeArrays, history: RowHistory, nul: NulTexts
 ) -> int:
     """Write the lines as files of about `FILE_LINES` lines; gives their number."""
-    schema = table_schema(sink.shape, CubeFacts.of_cube(cube))
+    schema = table_schema(sink.lines, CubeFacts.of_cube(cube))
     batches = nul.cleaned(batches_of(sink, cube.path, history))
     n_lines = 0
     number = 0

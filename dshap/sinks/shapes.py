@@ -16,10 +16,15 @@ from dshap.core.late import pa, pc
 from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.blocks import CubeArrays, FinishedBlock, finished_blocks
-from dshap.sinks.records import CubeFacts, RowHistory, Shape, Sink
+from dshap.sinks.line_forms import LineForm, text_columns
+from dshap.sinks.reasons import reason_batches
+from dshap.sinks.records import CubeFacts, RowHistory, Sink
 
 BATCH_LINES = 65_536
 """The most lines of a batch: 30 MB of text and numbers of a long table."""
+CODE_ERRORS = "reason_code_error"
+CODES_UNDONE = "reason_code_undone"
+"""The variables of a cube that hold what it keeps of codes."""
 RUN_ID = "_dshap_run_id"
 """The column with the run that computed a row, or marked it deleted."""
 NO_REASON = 1e-12
@@ -49,53 +54,69 @@ OF_FEATURES = {
 """Column of a table with one line a feature -> its type."""
 
 
-def key_columns(shape: Shape, facts: CubeFacts) -> Mapping[str, str]:
+def key_columns(form: LineForm, facts: CubeFacts) -> Mapping[str, str]:
     """key column -> its name in the table, with `key_` before a name that the table has itself."""
-    columns = set(_columns_beside_keys(shape, facts).names)
+    columns = set(_columns_beside_keys(form, facts).names)
     taken = {name.casefold() for name in columns | {"output"}}
     names = {name: name for name in facts.keys}
     return names | {name: f"key_{name}" for name in names if name.casefold() in taken}
 
 
-def table_schema(shape: Shape, facts: CubeFacts) -> pa.Schema:
+def table_schema(form: LineForm, facts: CubeFacts) -> pa.Schema:
     """The names and Arrow types of the columns of a sink, in their order."""
-    names = key_columns(shape, facts)
+    names = key_columns(form, facts)
     keys = [pa.field(names[name], KEY_TYPES[kind]) for name, kind in facts.keys.items()]
-    return pa.schema([*keys, *_columns_beside_keys(shape, facts)])
+    return pa.schema([*keys, *_columns_beside_keys(form, facts)])
 
 
 def key_schema(sink: Sink, facts: CubeFacts) -> pa.Schema:
     """The columns that a line is replaced by: the keys and, in a history, the run."""
-    schema = table_schema(sink.shape, facts)
-    names = list(key_columns(sink.shape, facts).values())
+    schema = table_schema(sink.lines, facts)
+    names = list(key_columns(sink.lines, facts).values())
     if sink.write == "append":
         names.append(RUN_ID)
     return pa.schema([schema.field(name) for name in names])
 
 
-def _columns_beside_keys(shape: Shape, facts: CubeFacts) -> pa.Schema:
+def _columns_beside_keys(form: LineForm, facts: CubeFacts) -> pa.Schema:
     """The columns behind the keys: the output, those of the shape, and `TAIL`."""
     types: dict[str, pa.DataType] = {}
-    if has_output_column(facts):
+    if has_output_column(form, facts):
         types["output"] = pa.string()
-    types |= _columns_of_shape(shape, facts)
+    types |= _columns_of_shape(form, facts)
     types |= TAIL_TYPES
     return pa.schema([pa.field(name, kind) for name, kind in types.items()])
 
 
-def _columns_of_shape(shape: Shape, facts: CubeFacts) -> Mapping[str, pa.DataType]:
+def _columns_of_shape(form: LineForm, facts: CubeFacts) -> Mapping[str, pa.DataType]:
     """Column -> its type, of the columns that a shape has for the features."""
-    if shape == "long":
+    if form.shape == "long":
         return OF_FEATURES
-    if shape == "top_k":
+    if form.shape == "top_k":
         return {**OF_FEATURES, "rank": pa.int64()}
+    if form.shape == "reasons":
+        return _columns_of_reasons(form)
     types = {f"phi_{name}": pa.float64() for name in facts.features}
     if facts.has_errors:
         types |= {f"std_error_{name}": pa.float64() for name in facts.features}
     return types
 
 
-def has_output_column(facts: CubeFacts) -> bool:
+def _columns_of_reasons(form: LineForm) -> Mapping[str, pa.DataType]:
+    """Column -> its type, of the columns that lines of reasons have."""
+    types = {"rank": pa.int64(), "code": pa.string()}
+    types |= dict.fromkeys(text_columns(form), pa.string())
+    types |= {"attribution": pa.float64(), "std_error": pa.float64()}
+    if form.undo:
+        types["undone"] = pa.float64()
+    return types | {
+        "certainty": pa.string(),
+        "first_place": pa.int64(),
+        "last_place": pa.int64(),
+    }
+
+
+def has_output_column(form: LineForm, facts: CubeFacts) -> bool:
     """Whether lines say which output they are of: of several, or of one chosen for each row."""
     return len(facts.outputs) > 1 or bool(facts.classes)
 
@@ -116,7 +137,7 @@ def batches_of(
         A block is not finished, or a time of a key is finer than a microsecond.
     """
     for lines in _one_ahead(_chosen_lines(sink, path, history, chosen)):
-        yield from lines.batches(sink.shape, sink.k)
+        yield from lines.batches(sink.lines)
 
 
 def key_batches_of(
@@ -141,7 +162,7 @@ def _chosen_lines(
 ) -> Iterator[Lines]:
     """Yield the chosen rows of each block that has some, read whole."""
     for block, wanted in _chosen_blocks(path, chosen):
-        yield Lines.of_block(block, history, wanted, sink.shape)
+        yield Lines.of_block(block, history, wanted, sink.lines)
 
 
 def _chosen_blocks(path: Place, chosen: BoolArray | None) -> Iterator[tuple[FinishedBlock, Wanted]]:
@@ -194,8 +215,15 @@ class Lines:
     output: pa.Array | None
     """The explained class of each row; None where all outputs are explained."""
     facts: CubeFacts
+    form: LineForm
     schema: pa.Schema
     player_columns: Mapping[str, tuple[str, ...]]
+    stored_epsilon: float = 2.0**-52
+    """The distance from 1 to the next number of the type that attributions are stored in."""
+    code_errors: FloatArray | None = None
+    """(n, C, C, k): of shape "reasons", the standard errors of differences of codes."""
+    undone: FloatArray | None = None
+    """(n, C, k): of shape "reasons" with undo, v(N) − v(N without each code)."""
 
     @classmethod
     def of_block(
@@ -203,34 +231,38 @@ class Lines:
         block: FinishedBlock,
         history: RowHistory,
         wanted: Wanted,
-        shape: Shape,
+        form: LineForm,
     ) -> Lines:
         """Read what the lines of the wanted rows of a block are made of."""
         facts = CubeFacts.of_cube(block.cube)
+        at = form.chosen_outputs(facts)
         errors = block.std_error
         if errors is not None:
-            errors = errors[wanted]
+            errors = errors[wanted][..., at]
         output = None
         if facts.classes:
             output = names_at(facts.classes, block.read("explained_class")[wanted])
         return cls(
             keys=tuple(key_values(name, values[wanted]) for name, values in block.keys.items()),
             columns={name: values[wanted] for name, values in block.columns.items()},
-            phi=block.attribution[wanted],
+            phi=block.attribution[wanted][..., at],
             errors=errors,
-            prediction=block.prediction[wanted],
-            base_value=block.base_value[wanted],
+            prediction=block.prediction[wanted][:, at],
+            base_value=block.base_value[wanted][:, at],
             status=names_at(Status.MEANINGS, block.read("status")[wanted]),
             run_ids=_run_ids(block, history, wanted),
             output=output,
             facts=facts,
-            schema=table_schema(shape, facts),
+            form=form,
+            schema=table_schema(form, facts),
             player_columns=block.cube.player_columns,
+            stored_epsilon=block.cube.stored_epsilon,
+            **_of_codes(block, wanted, form, at),
         )
 
-    def batches(self, shape: Shape, k: int) -> Iterator[pa.RecordBatch]:
-        """The lines in one of the shapes, each batch of at most `BATCH_LINES`."""
-        return _SHAPES[shape](self, k)
+    def batches(self, form: LineForm) -> Iterator[pa.RecordBatch]:
+        """The lines in the form of a sink, each batch of at most `BATCH_LINES`."""
+        return _SHAPES[form.shape](self, form)
 
     @property
     def n_rows(self) -> int:
@@ -248,8 +280,9 @@ class Lines:
         heads = [key.take(pa.array(rows)) for key in self.keys]
         if self.output is not None:
             heads.append(self.output.take(pa.array(rows)))
-        elif has_output_column(self.facts):
-            heads.append(names_at(self.facts.outputs, outputs))
+        elif has_output_column(self.form, self.facts):
+            names = [self.facts.outputs[at] for at in self.form.chosen_outputs(self.facts)]
+            heads.append(names_at(names, outputs))
         return heads
 
     def line_ends(self, rows: NDArray[np.intp], outputs: NDArray[np.intp]) -> list[pa.Array]:
@@ -282,6 +315,18 @@ class Lines:
         if len(columns) > 1:
             return _joined_texts(columns), no_numbers
         return value_texts(columns[feature]), value_numbers(columns[feature])
+
+
+def _of_codes(
+    block: FinishedBlock, wanted: Wanted, form: LineForm, at: list[int]
+) -> dict[str, FloatArray]:
+    """What a cube keeps of codes, of the wanted rows and outputs; nothing for other shapes."""
+    found = {}
+    if form.shape == "reasons" and block.cube.has(CODE_ERRORS):
+        found["code_errors"] = block.read(CODE_ERRORS)[wanted][..., at].astype(np.float64)
+    if form.undo:
+        found["undone"] = block.read(CODES_UNDONE)[wanted][..., at].astype(np.float64)
+    return found
 
 
 def _joined_texts(columns: Mapping[str, NDArray[Any]]) -> pa.Array:
@@ -355,7 +400,7 @@ def names_at(names: Sequence[str], positions: NDArray[np.integer[Any]]) -> pa.Ar
     return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string())).cast(pa.string())
 
 
-def _wide(lines: Lines, _: int) -> Iterator[pa.RecordBatch]:
+def _wide(lines: Lines, _: LineForm) -> Iterator[pa.RecordBatch]:
     """One line a row and output: attributions of all features beside each other."""
     n_outputs = lines.phi.shape[2]
     for piece in lines.pieces(n_outputs):
@@ -376,7 +421,7 @@ def _beside_each_other(values: FloatArray) -> list[pa.Array]:
     return [_numbers(column) for column in table.T]
 
 
-def _long(lines: Lines, _: int) -> Iterator[pa.RecordBatch]:
+def _long(lines: Lines, _: LineForm) -> Iterator[pa.RecordBatch]:
     """One line a row, output and feature."""
     _, d, n_outputs = lines.phi.shape
     for piece in lines.pieces(d * n_outputs):
@@ -385,14 +430,14 @@ def _long(lines: Lines, _: int) -> Iterator[pa.RecordBatch]:
         yield _feature_batch(lines, piece, places)
 
 
-def _top_k(lines: Lines, k: int) -> Iterator[pa.RecordBatch]:
+def _top_k(lines: Lines, form: LineForm) -> Iterator[pa.RecordBatch]:
     """One line a row, output and rank: the k features with the largest |attribution|.
 
     Features whose attribution is 0 have no line.  A row without any attribution other than 0 has
     one line, without feature and rank.
     """
     _, d, n_outputs = lines.phi.shape
-    k = min(k, d)
+    k = min(form.k, d)
     for piece in lines.pieces(k * n_outputs):
         features = _largest(_without_rounding(lines, piece), k)
         row, output, rank = np.indices(features.shape).reshape(3, -1)
@@ -465,5 +510,5 @@ def _at_features(
     return _numbers(np.where(feature < 0, np.nan, values[rows, feature, output]))
 
 
-_SHAPES = {"wide": _wide, "long": _long, "top_k": _top_k}
+_SHAPES = {"wide": _wide, "long": _long, "top_k": _top_k, "reasons": reason_batches}
 """Shape -> the generator of its batches."""
