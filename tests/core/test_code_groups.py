@@ -31,7 +31,7 @@ def test_members_add_up_the_players_of_a_code():
     ],
 )
 def test_codes_that_are_none(given, said):
-    with pytest.raises(InputError, match="^codes") as caught:
+    with pytest.raises(InputError, match=r"^codes") as caught:
         checked_codes("codes", given)
     assert said in str(caught.value)
 
