@@ -13,7 +13,7 @@ from dshap.sinks.dialects import Dialect, dialect_of
 from dshap.sinks.ledger import LEDGER, OWN_NAMES
 from dshap.sinks.line_forms import is_of_columns
 from dshap.sinks.records import CubeFacts, Sink
-from dshap.sinks.shapes import OF_FEATURES, TAIL, table_schema
+from dshap.sinks.table_columns import OF_FEATURES, TAIL, table_schema
 
 SHOWN = 3
 """The most names that a message shows."""

@@ -19,7 +19,7 @@ from dshap.sinks.records import (
     SourceQuery,
     Target,
 )
-from dshap.sinks.shapes import table_schema
+from dshap.sinks.table_columns import table_schema
 from dshap.sinks.targets import is_read_by, look_at_table
 from dshap.warehouse.databases import Database
 

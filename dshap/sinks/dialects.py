@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dshap.core.late import pa
-from dshap.sinks.shapes import TIME
+from dshap.sinks.table_columns import TIME
 
 SQL_TYPES: Mapping[pa.DataType, str] = {
     pa.int64(): "BIGINT",

@@ -25,7 +25,8 @@ from dshap.cube.methods import without_attribution
 from dshap.engine import format_bytes
 from dshap.sinks.line_forms import LineForm, PlainShape
 from dshap.sinks.records import CubeFacts
-from dshap.sinks.shapes import RUN_ID, Lines, key_values, names_at, table_schema
+from dshap.sinks.shapes import Lines, key_values, names_at
+from dshap.sinks.table_columns import RUN_ID, table_schema
 from dshap.storage.disk import whole_file
 from dshap.tables.checksums import parquet_writer
 

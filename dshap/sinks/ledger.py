@@ -10,7 +10,7 @@ from dshap.core.errors import InputError
 from dshap.core.late import pa
 from dshap.sinks.dialects import LoadSession, Place
 from dshap.sinks.records import BACKFILL, RowHistory, Sink
-from dshap.sinks.shapes import TIME
+from dshap.sinks.table_columns import TIME
 
 OWN_NAMES = "_dshap_"
 """The first letters of the tables that belong to loads; no sink may have such a table."""

@@ -35,15 +35,8 @@ from dshap.sinks.records import (
     SinkResult,
     all_rows_in_words,
 )
-from dshap.sinks.shapes import (
-    DELETED,
-    RUN_ID,
-    batches_of,
-    key_batches_of,
-    key_columns,
-    key_schema,
-    table_schema,
-)
+from dshap.sinks.shapes import batches_of, key_batches_of
+from dshap.sinks.table_columns import DELETED, RUN_ID, key_columns, key_schema, table_schema
 from dshap.sinks.targets import refuse_view
 from dshap.warehouse.databases import Database, masking
 

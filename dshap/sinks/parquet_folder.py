@@ -31,7 +31,8 @@ from dshap.sinks.records import (
     Target,
     all_rows_in_words,
 )
-from dshap.sinks.shapes import batches_of, key_columns, table_schema
+from dshap.sinks.shapes import batches_of
+from dshap.sinks.table_columns import key_columns, table_schema
 from dshap.storage.disk import free_bytes, make_folder, sync, sync_tree
 from dshap.storage.full_disk import is_full_disk
 from dshap.storage.private_folders import PRIVATE_FOLDER, clear_private_folders, private_folder

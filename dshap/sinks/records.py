@@ -65,6 +65,12 @@ class Sink(ABC):
     """Of shape "reasons": whether "higher" or "lower" predictions count against a row."""
     undo: bool = False
     """Of shape "reasons": whether a reason must hold when its code alone is taken away."""
+    model_version: str = ""
+    """The version of the model, for a column of the table; empty: the digest of the method."""
+    primary_key: bool = True
+    """Whether a table that a load makes gets a primary key, where the database has such keys."""
+    text: bool = False
+    """Whether a view TABLE_text has the reasons of a row in one line."""
     rows: Rows = "changed"
     """Which rows of the cube: those computed since the sink's last load, or all."""
     write: Write = "delete_insert"
@@ -266,6 +272,8 @@ class CubeFacts:
     """The number of jackknife groups of the standard errors."""
     codes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The codes whose errors the cube has, with their players."""
+    scale: str = ""
+    """The scale of the attributions, a name of `core.scales.MEANINGS`."""
     undone: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The codes that the cube has values without, with their players."""
 
@@ -281,8 +289,9 @@ class CubeFacts:
             cube.classes,
             cube.has("token"),
             cube.n_replicates,
-            cube.codes if cube.has("reason_code_error") else {},
-            cube.codes if cube.has("reason_code_undone") else {},
+            codes=cube.codes if cube.has("reason_code_error") else {},
+            undone=cube.codes if cube.has("reason_code_undone") else {},
+            scale=cube.scale,
         )
 
 

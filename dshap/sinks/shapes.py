@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
@@ -16,113 +17,38 @@ from dshap.core.late import pa, pc
 from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.blocks import CubeArrays, FinishedBlock, finished_blocks
-from dshap.sinks.line_forms import LineForm, text_columns
+from dshap.sinks.line_forms import LineForm
 from dshap.sinks.reasons import reason_batches
 from dshap.sinks.records import CubeFacts, RowHistory, Sink
+from dshap.sinks.table_columns import (
+    MOMENT,
+    RUN_ID,
+    TIME,
+    key_schema,
+    table_schema,
+)
 
 BATCH_LINES = 65_536
 """The most lines of a batch: 30 MB of text and numbers of a long table."""
+RUN_ID_FORM = "%Y%m%dT%H%M%SZ"
+"""The form of the ids of runs: the time in UTC at which they began."""
 CODE_ERRORS = "reason_code_error"
 CODES_UNDONE = "reason_code_undone"
 """The variables of a cube that hold what it keeps of codes."""
-RUN_ID = "_dshap_run_id"
-"""The column with the run that computed a row, or marked it deleted."""
 NO_REASON = 1e-12
 """An attribution up to this part of the row's largest number is 0 but for rounding: sums over all
 coalitions leave 1e-15 of the prediction for a column that the model ignores."""
-DELETED = "deleted"
-"""The status of lines whose key is in the cube no more."""
 Wanted = slice | NDArray[np.intp]
 """The positions of the wanted rows in a block."""
-TIME = pa.timestamp("us")
-KEY_TYPES = {"int64": pa.int64(), "string": pa.string(), "datetime64[ns]": TIME}
-TAIL_TYPES = {
-    "prediction": pa.float64(),
-    "base_value": pa.float64(),
-    "status": pa.string(),
-    RUN_ID: pa.string(),
-}
-"""Column -> its type, of the last columns of every sink."""
-TAIL = tuple(TAIL_TYPES)
-OF_FEATURES = {
-    "feature": pa.string(),
-    "value": pa.string(),
-    "value_number": pa.float64(),
-    "attribution": pa.float64(),
-    "std_error": pa.float64(),
-}
-"""Column of a table with one line a feature -> its type."""
-
-
-def key_columns(form: LineForm, facts: CubeFacts) -> Mapping[str, str]:
-    """key column -> its name in the table, with `key_` before a name that the table has itself."""
-    columns = set(_columns_beside_keys(form, facts).names)
-    taken = {name.casefold() for name in columns | {"output"}}
-    names = {name: name for name in facts.keys}
-    return names | {name: f"key_{name}" for name in names if name.casefold() in taken}
-
-
-def table_schema(form: LineForm, facts: CubeFacts) -> pa.Schema:
-    """The names and Arrow types of the columns of a sink, in their order."""
-    names = key_columns(form, facts)
-    keys = [pa.field(names[name], KEY_TYPES[kind]) for name, kind in facts.keys.items()]
-    return pa.schema([*keys, *_columns_beside_keys(form, facts)])
-
-
-def key_schema(sink: Sink, facts: CubeFacts) -> pa.Schema:
-    """The columns that a line is replaced by: the keys and, in a history, the run."""
-    schema = table_schema(sink.lines, facts)
-    names = list(key_columns(sink.lines, facts).values())
-    if sink.write == "append":
-        names.append(RUN_ID)
-    return pa.schema([schema.field(name) for name in names])
-
-
-def _columns_beside_keys(form: LineForm, facts: CubeFacts) -> pa.Schema:
-    """The columns behind the keys: the output, those of the shape, and `TAIL`."""
-    types: dict[str, pa.DataType] = {}
-    if has_output_column(form, facts):
-        types["output"] = pa.string()
-    types |= _columns_of_shape(form, facts)
-    types |= TAIL_TYPES
-    return pa.schema([pa.field(name, kind) for name, kind in types.items()])
-
-
-def _columns_of_shape(form: LineForm, facts: CubeFacts) -> Mapping[str, pa.DataType]:
-    """Column -> its type, of the columns that a shape has for the features."""
-    if form.shape == "long":
-        return OF_FEATURES
-    if form.shape == "top_k":
-        return {**OF_FEATURES, "rank": pa.int64()}
-    if form.shape == "reasons":
-        return _columns_of_reasons(form)
-    types = {f"phi_{name}": pa.float64() for name in facts.features}
-    if facts.has_errors:
-        types |= {f"std_error_{name}": pa.float64() for name in facts.features}
-    return types
-
-
-def _columns_of_reasons(form: LineForm) -> Mapping[str, pa.DataType]:
-    """Column -> its type, of the columns that lines of reasons have."""
-    types = {"rank": pa.int64(), "code": pa.string()}
-    types |= dict.fromkeys(text_columns(form), pa.string())
-    types |= {"attribution": pa.float64(), "std_error": pa.float64()}
-    if form.undo:
-        types["undone"] = pa.float64()
-    return types | {
-        "certainty": pa.string(),
-        "first_place": pa.int64(),
-        "last_place": pa.int64(),
-    }
-
-
-def has_output_column(form: LineForm, facts: CubeFacts) -> bool:
-    """Whether lines say which output they are of: of several, or of one chosen for each row."""
-    return len(facts.outputs) > 1 or bool(facts.classes)
 
 
 def batches_of(
-    sink: Sink, path: Place, history: RowHistory, chosen: BoolArray | None = None
+    sink: Sink,
+    path: Place,
+    history: RowHistory,
+    chosen: BoolArray | None = None,
+    *,
+    as_of: date | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the cube at `path` as batches of the sink's columns, in their order.
 
@@ -130,13 +56,15 @@ def batches_of(
     ----------
     chosen : (n rows,), optional
         The rows that are wanted; all where None.
+    as_of : date, optional
+        The date of the run that writes the lines.
 
     Raises
     ------
     InputError
         A block is not finished, or a time of a key is finer than a microsecond.
     """
-    for lines in _one_ahead(_chosen_lines(sink, path, history, chosen)):
+    for lines in _one_ahead(_chosen_lines(sink, path, history, chosen, as_of)):
         yield from lines.batches(sink.lines)
 
 
@@ -158,11 +86,12 @@ def key_batches_of(
 
 
 def _chosen_lines(
-    sink: Sink, path: Place, history: RowHistory, chosen: BoolArray | None
+    sink: Sink, path: Place, history: RowHistory, chosen: BoolArray | None, as_of: date | None
 ) -> Iterator[Lines]:
     """Yield the chosen rows of each block that has some, read whole."""
+    stamp = Stamp(sink.model_version or history.method, as_of)
     for block, wanted in _chosen_blocks(path, chosen):
-        yield Lines.of_block(block, history, wanted, sink.lines)
+        yield Lines.of_block(block, history, wanted, sink.lines, stamp)
 
 
 def _chosen_blocks(path: Place, chosen: BoolArray | None) -> Iterator[tuple[FinishedBlock, Wanted]]:
@@ -216,6 +145,7 @@ class Lines:
     """The explained class of each row; None where all outputs are explained."""
     facts: CubeFacts
     form: LineForm
+    stamp: Stamp
     schema: pa.Schema
     player_columns: Mapping[str, tuple[str, ...]]
     stored_epsilon: float = 2.0**-52
@@ -232,6 +162,7 @@ class Lines:
         history: RowHistory,
         wanted: Wanted,
         form: LineForm,
+        stamp: Stamp,
     ) -> Lines:
         """Read what the lines of the wanted rows of a block are made of."""
         facts = CubeFacts.of_cube(block.cube)
@@ -254,6 +185,7 @@ class Lines:
             output=output,
             facts=facts,
             form=form,
+            stamp=stamp,
             schema=table_schema(form, facts),
             player_columns=block.cube.player_columns,
             stored_epsilon=block.cube.stored_epsilon,
@@ -276,23 +208,30 @@ class Lines:
             yield slice(start, min(start + step, self.n_rows))
 
     def line_heads(self, rows: NDArray[np.intp], outputs: NDArray[np.intp]) -> list[pa.Array]:
-        """The keys, and the output where lines have one, of lines of these rows and outputs."""
+        """The keys and the class of lines of these rows and outputs."""
         heads = [key.take(pa.array(rows)) for key in self.keys]
         if self.output is not None:
             heads.append(self.output.take(pa.array(rows)))
-        elif has_output_column(self.form, self.facts):
+        else:
             names = [self.facts.outputs[at] for at in self.form.chosen_outputs(self.facts)]
             heads.append(names_at(names, outputs))
         return heads
 
     def line_ends(self, rows: NDArray[np.intp], outputs: NDArray[np.intp]) -> list[pa.Array]:
-        """The columns `TAIL` of lines of these rows and outputs."""
-        return [
-            _numbers(self.prediction[rows, outputs]),
-            _numbers(self.base_value[rows, outputs]),
-            self.status.take(pa.array(rows)),
-            self.run_ids.take(pa.array(rows)),
-        ]
+        """The columns `TAIL` of lines of these rows and outputs, without those that yield to a key."""
+        at = pa.array(rows)
+        ends = {
+            "prediction": _numbers(self.prediction[rows, outputs]),
+            "base_value": _numbers(self.base_value[rows, outputs]),
+            "scale": pa.repeat(self.facts.scale, len(rows)),
+            "status": self.status.take(at),
+            "model_version": pa.repeat(self.stamp.model_version, len(rows)),
+            "computed_at": computed_at(self.run_ids).take(at),
+            "as_of": pa.repeat(pa.scalar(self.stamp.as_of, pa.date32()), len(rows)),
+            RUN_ID: self.run_ids.take(at),
+        }
+        own = set(self.schema.names[len(self.keys) :])
+        return [values for name, values in ends.items() if name in own]
 
     def values(self, rows: slice) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
         """The values of all features of these rows as text and as numbers, each (d · n,)."""
@@ -327,6 +266,29 @@ def _of_codes(
     if form.undo:
         found["undone"] = block.read(CODES_UNDONE)[wanted][..., at].astype(np.float64)
     return found
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What all lines of a load have in common."""
+
+    model_version: str = ""
+    as_of: date | None = None
+    """The date of the run that writes them."""
+
+
+def computed_at(run_ids: pa.Array) -> pa.Array:
+    """The times (n,) at which runs began, which their ids state; null for ids of another form."""
+    coded = pc.dictionary_encode(run_ids)
+    times = [_time_of(name) for name in coded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(coded.indices, pa.array(times, MOMENT)).cast(MOMENT)
+
+
+def _time_of(run_id: str) -> datetime | None:
+    try:
+        return datetime.strptime(run_id, RUN_ID_FORM).replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def _joined_texts(columns: Mapping[str, NDArray[Any]]) -> pa.Array:
@@ -434,7 +396,7 @@ def _top_k(lines: Lines, form: LineForm) -> Iterator[pa.RecordBatch]:
     """One line a row, output and rank: the k features with the largest |attribution|.
 
     Features whose attribution is 0 have no line.  A row without any attribution other than 0 has
-    one line, without feature and rank.
+    one line with rank 0, without feature.
     """
     _, d, n_outputs = lines.phi.shape
     k = min(form.k, d)
@@ -445,7 +407,7 @@ def _top_k(lines: Lines, form: LineForm) -> Iterator[pa.RecordBatch]:
         has_feature = feature >= 0
         is_line = has_feature | (rank == 0)
         places = np.stack([row, output, feature])[:, is_line]
-        ranks = pa.array(rank[is_line] + 1, mask=~has_feature[is_line])
+        ranks = pa.array(np.where(has_feature, rank + 1, 0)[is_line])
         yield _feature_batch(lines, piece, places, ranks)
 
 
@@ -485,6 +447,8 @@ def _feature_batch(
     texts, numbers = lines.values(piece)
     where = pa.array(feature * (piece.stop - piece.start) + row, mask=feature < 0)
     arrays = lines.line_heads(rows, output)
+    if rank is not None:
+        arrays.append(rank)
     arrays += [
         names_at(lines.facts.features, feature),
         texts.take(where).combine_chunks(),
@@ -492,8 +456,6 @@ def _feature_batch(
         _at_features(lines.phi, rows, output, feature),
         _at_features(lines.errors, rows, output, feature),
     ]
-    if rank is not None:
-        arrays.append(rank)
     arrays += lines.line_ends(rows, output)
     return pa.record_batch(arrays, schema=lines.schema)
 
