@@ -10,8 +10,10 @@ from dshap.core.code_groups import code_members
 from dshap.core.errors import InputError
 from dshap.core.late import pa
 from dshap.sinks.dialects import Dialect, dialect_of
+from dshap.sinks.earlier_tables import TableUpgrade, sql_types
 from dshap.sinks.ledger import LEDGER, OWN_NAMES
 from dshap.sinks.line_forms import is_of_columns
+from dshap.sinks.making import view_names
 from dshap.sinks.records import CubeFacts, Sink
 from dshap.sinks.table_columns import OF_FEATURES, TAIL, table_schema
 
@@ -92,7 +94,7 @@ def check_names(sink: Sink, kind: str, columns: Sequence[str]) -> None:
     limit = dialect.name_bytes
     if limit is None:
         return
-    names = (sink.schema, sink.table, *columns)
+    names = (sink.schema, sink.table, *view_names([sink.table] * sink.text), *columns)
     long = [name for name in names if len(name.encode()) > limit]
     if long:
         raise InputError(
@@ -138,6 +140,8 @@ def refuse_other_columns(
         The target lacks a column, has one of a type that would change the values, or one of an
         earlier form of the sink, which new lines would leave empty.
     """
+    if is_known:
+        found = TableUpgrade.of(found, schema, dialect).columns(found, sql_types(schema, dialect))
     differences = list(_differences(schema, found, dialect, table))
     if differences:
         what = "; ".join(each.what for each in differences[:SHOWN])

@@ -25,8 +25,8 @@ from dshap.cube.methods import without_attribution
 from dshap.engine import format_bytes
 from dshap.sinks.line_forms import LineForm, PlainShape
 from dshap.sinks.records import CubeFacts
-from dshap.sinks.shapes import Lines, key_values, names_at
-from dshap.sinks.table_columns import RUN_ID, table_schema
+from dshap.sinks.shapes import Lines, Stamp, key_values, names_at
+from dshap.sinks.table_columns import CLASS, RUN_ID, table_schema
 from dshap.storage.disk import whole_file
 from dshap.tables.checksums import parquet_writer
 
@@ -34,6 +34,10 @@ IN_FRAME_BYTES = 2 << 30
 """The largest table, in bytes of its columns, that `to_frame` makes."""
 TEXT_BYTES = 64
 """About the bytes of a text in a table of pandas, with its object."""
+OF_LOADS = ("scale", "model_version", "computed_at", "as_of", RUN_ID)
+"""Columns of a sink's table that belong to loads alone."""
+OUTPUT = "output"
+"""The column with the output of a line, where there are several."""
 POSITION = "row"
 """The column with the positions of the rows, where a cube has no key."""
 
@@ -133,7 +137,10 @@ class CubeTable:
     @property
     def schema(self) -> pa.Schema:
         """The names and Arrow types of the columns."""
-        return self.full_schema.remove(self.full_schema.get_field_index(RUN_ID))
+        left = [each for each in self.full_schema if each.name not in (*OF_LOADS, CLASS)]
+        if len(self.facts.outputs) > 1 or self.facts.classes:
+            left.insert(len(self.facts.keys), pa.field(OUTPUT, pa.string()))
+        return pa.schema(left)
 
     @property
     def n_lines(self) -> int:
@@ -154,7 +161,8 @@ class CubeTable:
             for batch in self._lines(rows).batches(self.form):
                 if self.facts.is_of_texts and self.shape == "long":
                     batch = batch.filter(pc.is_valid(batch["attribution"]))
-                yield batch.select(self.schema.names)
+                renamed = [OUTPUT if name == CLASS else name for name in batch.schema.names]
+                yield batch.rename_columns(renamed).select(self.schema.names)
 
     def _lines(self, rows: slice) -> Lines:
         """Read what the lines of these rows are made of."""
@@ -181,6 +189,7 @@ class CubeTable:
             output=output,
             facts=self.facts,
             form=self.form,
+            stamp=Stamp(),
             schema=self.full_schema,
             player_columns=self.player_columns,
         )

@@ -6,7 +6,6 @@ and the lines go straight into the table: written once, which takes half the tim
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import refuse_other_columns
 from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of
+from dshap.sinks.earlier_tables import TableUpgrade, sql_types
 from dshap.sinks.ledger import (
     OWN_NAMES,
     Ledger,
@@ -25,6 +25,7 @@ from dshap.sinks.ledger import (
     is_loaded,
     refuse_later_run,
 )
+from dshap.sinks.making import comment, finish_table, make_table, make_view
 from dshap.sinks.nul import NulTexts, without_nul
 from dshap.sinks.records import (
     WITHOUT_DAY,
@@ -88,6 +89,11 @@ def rows_to_load(
     if chosen.all():
         chosen = None
     return LoadChoice(chosen, gone, last.run_id)
+
+
+def _no_line(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of these columns without lines."""
+    return pa.record_batch([pa.array([], each.type) for each in schema], schema=schema)
 
 
 @dataclass
@@ -194,7 +200,10 @@ def load_table(
         refuse_view(sink, session)
         refuse_shape(load, is_known=last is not None)
         load.before = ledger.newest(sink, job)
-        alteration = alteration_of(load, load.before)
+        upgraded = upgrade(load)
+        if upgraded:
+            say(f"{sink}: {upgraded}")
+        alteration = upgraded or alteration_of(load, load.before)
         is_whole = not (is_empty(load) or alteration)
         if is_loaded(line, day.form(sink), history) and is_whole:
             return SinkResult(reason="this run was loaded before", already=True)
@@ -226,7 +235,10 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
     else:
         n_lines = make_target(load)
         take_turn(load, ledger, job)
-        make_index(load)
+        finish_table(load.session, load.target, load.sink, load.facts)
+    comment(load.session, load.target, load.sink, load.facts, load.day.about.labels)
+    if load.sink.text:
+        make_view(load.session, load.target, load.sink, load.facts)
     n_rows = load.cube.n_rows
     if choice.chosen is not None:
         n_rows = int(choice.chosen.sum())
@@ -241,10 +253,11 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
             n_rows,
             n_lines,
             n_deleted,
-            datetime.now(UTC).replace(tzinfo=None),
+            datetime.now(UTC),
             load.cube.scale,
             load.day.written,
             count_lines(load),
+            **load.day.about.columns(load.sink.model_version or load.history.method),
         )
     )
     return SinkResult(
@@ -282,6 +295,15 @@ def refuse_shape(load: TableLoad, *, is_known: bool) -> None:
     """Raise an `InputError` where the target is there with columns that do not fit."""
     if load.found:
         refuse_other_columns(load.sink, load.schema, load.found, load.dialect, load.table, is_known)
+
+
+def upgrade(load: TableLoad) -> str:
+    """Bring a table of an earlier version up to date; say how, or "" where nothing is to be done."""
+    types = sql_types(load.schema, load.dialect)
+    found = TableUpgrade.of(load.found, load.schema, load.dialect)
+    found.carry_out(load.session, load.table, types)
+    load.found = found.columns(load.found, types)
+    return str(found)
 
 
 def is_empty(load: TableLoad) -> bool:
@@ -326,8 +348,9 @@ class CountedStream:
     @classmethod
     def of_lines(cls, load: TableLoad, chosen: BoolArray | None = None) -> CountedStream:
         """The lines of the chosen rows."""
-        batches = batches_of(load.sink, load.cube.path, load.history, chosen)
-        return cls(load.sink, load.schema, load.nul.cleaned(batches))
+        batches = batches_of(load.sink, load.cube.path, load.history, chosen, as_of=load.day.as_of)
+        sent = map(load.dialect.sent, load.nul.cleaned(batches))
+        return cls(load.sink, load.dialect.sent(_no_line(load.schema)).schema, sent)
 
     @classmethod
     def of_keys(cls, load: TableLoad, chosen: BoolArray | None) -> CountedStream:
@@ -402,18 +425,12 @@ def stage(load: TableLoad, choice: LoadChoice) -> int:
 
 
 def make_target(load: TableLoad) -> int:
-    """Make the target, which is missing, with all rows; count the lines.
-
-    The driver makes it where it chooses the types that the dialect has; else it is made by SQL, and
-    filled from a staging table as any other.
-    """
-    dialect = load.dialect
-    if dialect.makes(load.target, load.schema):
-        return CountedStream.of_lines(load).into(partial(load.session.make, load.target))
-    n_lines = CountedStream.of_lines(load).into(partial(load.session.stage, STAGING))
-    types = [f"{dialect.quoted(each.name)} {dialect.types[each.type]}" for each in load.schema]
-    load.session.run(f"CREATE TABLE {load.table} ({', '.join(types)})")
+    """Make the target, which is missing, with all rows; count the lines."""
+    make_table(load.session, load.target, load.sink, load.facts)
     load.found = load.session.columns(load.target)
+    if load.is_appended:
+        return CountedStream.of_lines(load).into(partial(load.session.append, load.target))
+    n_lines = CountedStream.of_lines(load).into(partial(load.session.stage, STAGING))
     _insert_staged(load)
     return n_lines
 
@@ -528,13 +545,6 @@ def _insert_staged(load: TableLoad) -> None:
         f"INSERT INTO {load.table} ({load.dialect.listed(names)}) SELECT {chosen} FROM "
         f"{load.dialect.quoted(STAGING)} AS s"
     )
-
-
-def make_index(load: TableLoad) -> None:
-    """Make the key index of a target that was just made."""
-    digest = hashlib.blake2b(load.table.encode(), digest_size=6).hexdigest()
-    dialect = load.dialect
-    dialect.make_index(load.session, load.target, f"_dshap_{digest}", load.keys)
 
 
 def commit(load: TableLoad) -> None:

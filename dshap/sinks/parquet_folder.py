@@ -61,6 +61,10 @@ class FolderSink(Sink):
     def __post_init__(self) -> None:
         if self.table or self.schema:
             raise InputError("path is the whole address of the folder: leave table out")
+        if self.text:
+            raise InputError(
+                "text = true makes a view, which a folder of files has none of: leave it out"
+            )
         super().__post_init__()
 
     @property
@@ -243,10 +247,12 @@ def _write_run(
     private = private_folder(run)
     private.mkdir()
     try:
-        n_lines = _write_files(sink, private, cube, history, nul)
+        n_lines = _write_files(sink, private, cube, history, nul, day)
         about = (job, sink.explain, "", history.run_id, history.method, sink.form)
-        now = datetime.now(UTC).replace(tzinfo=None)
-        line = asdict(LoadLine(*about, cube.n_rows, n_lines, 0, now, cube.scale, day.written))
+        now = datetime.now(UTC)
+        counts = (cube.n_rows, n_lines, 0, now, cube.scale, day.written)
+        of_run = day.about.columns(sink.model_version or history.method)
+        line = asdict(LoadLine(*about, *counts, **of_run))
         (private / LINE).write_text(json.dumps(line | {"loaded_at": now.isoformat()}))
         sync_tree(private)
         os.rename(private, run)
@@ -256,11 +262,16 @@ def _write_run(
 
 
 def _write_files(
-    sink: Sink, folder: Path, cube: CubeArrays, history: RowHistory, nul: NulTexts
+    sink: Sink,
+    folder: Path,
+    cube: CubeArrays,
+    history: RowHistory,
+    nul: NulTexts,
+    day: RunDay,
 ) -> int:
     """Write the lines as files of about `FILE_LINES` lines; gives their number."""
     schema = table_schema(sink.lines, CubeFacts.of_cube(cube))
-    batches = nul.cleaned(batches_of(sink, cube.path, history))
+    batches = nul.cleaned(batches_of(sink, cube.path, history, as_of=day.as_of))
     n_lines = 0
     number = 0
     batch = next(batches, None)

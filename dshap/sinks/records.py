@@ -90,6 +90,11 @@ class Sink(ABC):
 
     def __post_init__(self) -> None:
         self.lines.check()
+        if self.text and self.shape not in ("top_k", "reasons"):
+            raise InputError(
+                'text = true makes a view of the reasons of a row, which shape = "top_k" and '
+                f'"reasons" have, not "{self.shape}": leave text out'
+            )
         if self.write not in self.writes:
             writes = " or ".join(f'"{each}"' for each in self.writes)
             raise InputError(
@@ -228,12 +233,36 @@ BACKFILL = ", backfill"
 
 
 @dataclass(frozen=True)
+class LoadAbout:
+    """What a load states about its run, beside the cube."""
+
+    model: str = ""
+    """The model in words, such as its kind and file."""
+    library: str = ""
+    """The versions of dshap and of the library of the model."""
+    checks: str = ""
+    """The checks that the run has passed, or not, before the load."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Column of the model -> its description, for comments of a table."""
+
+    def columns(self, model_version: str) -> dict[str, str]:
+        """Column of `_dshap_runs` -> its text."""
+        return {
+            "model": self.model,
+            "model_version": model_version,
+            "library": self.library,
+            "checks": self.checks,
+        }
+
+
+@dataclass(frozen=True)
 class RunDay:
     """The date of the run that is loaded."""
 
     as_of: date | None = None
     is_backfill: bool = False
     """Whether it is earlier than that of the last load."""
+    about: LoadAbout = field(default_factory=LoadAbout)
 
     @property
     def written(self) -> str | None:
