@@ -379,8 +379,7 @@ class SQLite(Dialect):
     def sent(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         # the driver writes times without their zone
         columns = [
-            pc.strftime(values, format="%Y-%m-%dT%H:%M:%SZ") if values.type == MOMENT else values
-            for values in batch.columns
+            _in_iso_form(values) if values.type == MOMENT else values for values in batch.columns
         ]
         return pa.record_batch(columns, names=batch.schema.names)
 
@@ -499,6 +498,12 @@ class PostgreSQL(Dialect):
 
 _NAME_PART = re.compile(r'"(?:[^"]|"")*"|[^.]+')
 """Pattern of one part of a name with dots, in quotes where it needs them."""
+
+
+def _in_iso_form(moments: pa.Array) -> pa.Array:
+    """Times with a zone as text, such as 2026-11-27T03:15:02Z."""
+    seconds = pc.cast(moments, pa.timestamp("s", "UTC"), safe=False)
+    return pc.strftime(seconds, format="%Y-%m-%dT%H:%M:%SZ")
 
 
 def _first_relation(rows: Sequence[tuple[Any, ...]]) -> Relation | None:

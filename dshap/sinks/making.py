@@ -31,12 +31,13 @@ def make_table(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts)
     """Make the table of a sink, without lines, and without a key that is made of all lines at once."""
     dialect = session.dialect
     schema = table_schema(sink.lines, facts)
-    filled = filled_columns(sink, facts) if dialect.has_keys else ()
+    has_key = sink.primary_key and dialect.has_keys
+    filled = filled_columns(sink, facts) if has_key else ()
     columns = [
         f"{dialect.quoted(name)} {sql_type}{' NOT NULL' * (name in filled)}"
         for name, sql_type in sql_types(schema, dialect).items()
     ]
-    if sink.primary_key and dialect.has_keys and not dialect.keys_come_last:
+    if has_key and not dialect.keys_come_last:
         columns.append(f"PRIMARY KEY ({dialect.listed(primary_key(sink, facts))})")
     session.run(f"CREATE TABLE {dialect.place(place)} ({', '.join(columns)})")
 

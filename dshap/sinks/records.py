@@ -68,7 +68,8 @@ class Sink(ABC):
     model_version: str = ""
     """The version of the model, for a column of the table; empty: the digest of the method."""
     primary_key: bool = True
-    """Whether a table that a load makes gets a primary key, where the database has such keys."""
+    """Whether a table that a load makes gets a primary key and columns that are never null, where the
+    database has them; False for a table that takes lines of others too."""
     text: bool = False
     """Whether a view TABLE_text has the reasons of a row in one line."""
     rows: Rows = "changed"

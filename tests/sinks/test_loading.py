@@ -161,7 +161,7 @@ def test_marked_lines_keep_their_values_and_name_the_run_that_marked_them(databa
     assert keys_of(marked) == first.rows.keys() - second.rows.keys() != set()
     for line in ordered(marked):
         was = before[line[:2]]
-        assert line == ordered([(*was[:-2], "deleted", second.run_id)])[0]
+        assert line == ordered([(*was[:-5], "deleted", *was[-4:-1], second.run_id)])[0]
 
 
 def test_a_history_has_each_version_of_a_row_once(database, nights):
@@ -189,7 +189,7 @@ def test_a_history_that_is_loaded_again_keeps_its_marks(database, nights):
     assert load_sink(sink, second.path, second, JOB).already
 
 
-FIRST = ("make_target", "make_index")
+FIRST = ("make_target", "finish_table")
 STEPS = (*FIRST, "stage", "note_gone", "delete_lines", "insert_lines", "commit")
 
 
@@ -334,7 +334,7 @@ def test_the_sql_that_is_named_does_mend_it(database, nights):
         load_sink(sink, later.path, later, JOB)
     run(database, *str(told.value).partition("mend it: ")[2].split("; "))
     load_sink(replace(sink, rows="all"), later.path, later, JOB)
-    names = ["id", "shop", *(f"phi_{each}" for each in FEATURES)]
+    names = ["id", "shop", "class", *(f"phi_{each}" for each in FEATURES)]
     chosen = ", ".join(f'"{name}"' for name in names)
     wanted = [line[: len(names)] for line in lines_of(sink, later)]
     assert ordered(run(database, f"SELECT {chosen} FROM t")) == ordered(wanted)
@@ -359,7 +359,7 @@ def test_the_sql_that_is_named_gives_columns_the_right_types(database, nights, w
     load_sink(sink, night.path, night, JOB)
     chosen = ", ".join(f'"phi_{name}"' for name in FEATURES)
     there = run(database, f"SELECT id, shop, {chosen} FROM {table} WHERE shop <> 'mine'")
-    assert ordered(there) == ordered([line[:5] for line in lines_of(sink, night)])
+    assert ordered(there) == ordered([(*line[:2], *line[3:6]) for line in lines_of(sink, night)])
     assert run(database, f"SELECT id FROM {table} WHERE shop = 'mine'") == [(-1,)]
 
 
@@ -685,7 +685,7 @@ def test_keys_with_a_time_zone_are_found_whatever_the_zone_of_the_host(
     times = np.datetime64("2024-06-01T00:00", "ns") + np.arange(9) * np.timedelta64(1, "D")
     monkeypatch.setitem(KEYS, "datetime64[ns]", lambda n: times)
     change = {"keys": {"at": "datetime64[ns]"}, "columns": {"a": "float64"}}
-    sink = Sink("reasons", database, table="t", shape="top_k", k=1)
+    sink = Sink("reasons", database, table="t", shape="top_k", k=1, primary_key=False)
     for run_id, zone in (("r1", "America/New_York"), ("r2", "Asia/Tokyo")):
         make_cube(tmp_path / run_id, outputs=("y",), n_rows=9, **change)
         with monkeypatch.context() as patch:
@@ -710,8 +710,8 @@ def test_an_interrupt_in_the_middle_of_the_stream_ends_the_load(
     if not is_first:
         load_sink(sink, before.path, before, JOB)
 
-    def failing(*given):
-        yield from itertools.islice(batches_of(*given), 1)
+    def failing(*given, **named):
+        yield from itertools.islice(batches_of(*given, **named), 1)
         raise raised
 
     monkeypatch.setattr("dshap.sinks.shapes.BATCH_LINES", 4)
@@ -787,7 +787,7 @@ def test_a_load_that_another_process_overtakes_changes_nothing(
 def test_a_table_that_somebody_altered_is_loaded_whole(database, nights):
     """Half of its lines are deleted: all rows of the same run, or of the next one, and it is said."""
     first, second, *_ = nights[1]
-    sink = Sink("reasons", database, table="t")
+    sink = Sink("reasons", database, table="t", primary_key=False)
     load_sink(sink, first.path, first, JOB)
     n_lines = len(lines_in(sink))
     assert run(database, "SELECT n_table_lines FROM _dshap_runs") == [(n_lines,)]
@@ -812,7 +812,7 @@ def test_a_table_that_somebody_altered_is_loaded_whole(database, nights):
 def test_a_table_that_nobody_altered_is_not_loaded_whole(tmp_path, nights, write, deletes):
     """Lines of the user, without a run, are not counted."""
     database = Database(f"duckdb:///{tmp_path}/w.duckdb")
-    sink = Sink("reasons", database, table="t", write=write, deletes=deletes)
+    sink = Sink("reasons", database, table="t", write=write, deletes=deletes, primary_key=False)
     for night in nights[1]:
         result = load_sink(sink, night.path, night, JOB)
         assert "lines of dshap" not in result.reason
