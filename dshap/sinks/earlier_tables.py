@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dshap.core.late import pa
 from dshap.sinks.dialects import Dialect, LoadSession
-from dshap.sinks.table_columns import CLASS, RENAMED, YIELDING
+from dshap.sinks.table_columns import CLASS, OLD_RUN_ID, RENAMED, YIELDING
 
 ADDED = (CLASS, *YIELDING)
 """Columns that tables of earlier versions lack."""
@@ -30,7 +30,7 @@ class TableUpgrade:
     def of(cls, found: Mapping[str, str], schema: pa.Schema, dialect: Dialect) -> TableUpgrade:
         """The changes for a table with these columns, name -> type; none where it is up to date."""
         names = {dialect.as_name(name) for name in found}
-        if not any(dialect.as_name(old) in names for old in RENAMED):
+        if dialect.as_name(OLD_RUN_ID) not in names:
             return cls({}, ())
         renamed = {
             old: new

@@ -10,6 +10,7 @@ from datetime import date
 from dshap.core.places import Place, place_of
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import check_sink
+from dshap.sinks.cube_words import version_in_card
 from dshap.sinks.records import CubeFacts, LoadAbout, RowHistory, RunDay, Sink, SinkResult
 
 
@@ -51,6 +52,8 @@ def load_sink(
     started = time.perf_counter()
     cube = CubeArrays(place_of(cube_path))
     check_sink(sink, CubeFacts.of_cube(cube))
+    if not sink.model_version:
+        sink = replace(sink, model_version=version_in_card(cube.path) or history.method)
     day = RunDay(as_of, is_backfill, about or LoadAbout())
     result = sink.load(cube, history, job_name, say, day)
     return replace(result, seconds=time.perf_counter() - started)

@@ -16,6 +16,7 @@ from dshap.core.late import pa
 from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import refuse_other_columns
+from dshap.sinks.cube_words import column_comments
 from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of
 from dshap.sinks.earlier_tables import TableUpgrade, sql_types
 from dshap.sinks.ledger import (
@@ -80,6 +81,10 @@ def rows_to_load(
         return LoadChoice(reason=alteration)
     if last.method != history.method:
         return LoadChoice(reason=f"run {last.run_id} was loaded with another method")
+    if last.model_version not in (None, sink.model_version):
+        return LoadChoice(
+            reason=f"run {last.run_id} was loaded with version {last.model_version!r} of the model"
+        )
     if last.form != sink.form:
         return LoadChoice(reason=f"run {last.run_id} was loaded in the form {last.form}")
     chosen = history.changed_since(last.run_id, last.method)
@@ -205,7 +210,8 @@ def load_table(
             say(f"{sink}: {upgraded}")
         alteration = upgraded or alteration_of(load, load.before)
         is_whole = not (is_empty(load) or alteration)
-        if is_loaded(line, day.form(sink), history) and is_whole:
+        is_same = line is not None and line.model_version in (None, sink.model_version)
+        if is_loaded(line, day.form(sink), history) and is_same and is_whole:
             return SinkResult(reason="this run was loaded before", already=True)
         choice = rows_to_load(sink, history, last, is_empty(load), alteration)
         say(f"{sink}: loading into {database.describe()}: {_what(choice)}")
@@ -236,7 +242,7 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
         n_lines = make_target(load)
         take_turn(load, ledger, job)
         finish_table(load.session, load.target, load.sink, load.facts)
-    comment(load.session, load.target, load.sink, load.facts, load.day.about.labels)
+    comment(load.session, load.target, load.sink, load.facts, column_comments(load.cube.path))
     if load.sink.text:
         make_view(load.session, load.target, load.sink, load.facts)
     n_rows = load.cube.n_rows
@@ -257,7 +263,7 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
             load.cube.scale,
             load.day.written,
             count_lines(load),
-            **load.day.about.columns(load.sink.model_version or load.history.method),
+            **load.day.about.columns(load.sink.model_version),
         )
     )
     return SinkResult(

@@ -251,7 +251,7 @@ def _write_run(
         about = (job, sink.explain, "", history.run_id, history.method, sink.form)
         now = datetime.now(UTC)
         counts = (cube.n_rows, n_lines, 0, now, cube.scale, day.written)
-        of_run = day.about.columns(sink.model_version or history.method)
+        of_run = day.about.columns(sink.model_version)
         line = asdict(LoadLine(*about, *counts, **of_run))
         (private / LINE).write_text(json.dumps(line | {"loaded_at": now.isoformat()}))
         sync_tree(private)

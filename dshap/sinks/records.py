@@ -243,8 +243,6 @@ class LoadAbout:
     """The versions of dshap and of the library of the model."""
     checks: str = ""
     """The checks that the run has passed, or not, before the load."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Column of the model -> its description, for comments of a table."""
 
     def columns(self, model_version: str) -> dict[str, str]:
         """Column of `_dshap_runs` -> its text."""

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.analysis.column_texts import ColumnTexts
 from dshap.core.blocks import Status
+from dshap.core.column_dictionary import ColumnDictionary
 from dshap.core.errors import InputError
 from dshap.core.late import pa, pc
 from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.blocks import CubeArrays, FinishedBlock, finished_blocks
+from dshap.sinks.cube_words import dictionary_of
 from dshap.sinks.line_forms import LineForm
 from dshap.sinks.reasons import reason_batches
 from dshap.sinks.records import CubeFacts, RowHistory, Sink
@@ -89,7 +92,7 @@ def _chosen_lines(
     sink: Sink, path: Place, history: RowHistory, chosen: BoolArray | None, as_of: date | None
 ) -> Iterator[Lines]:
     """Yield the chosen rows of each block that has some, read whole."""
-    stamp = Stamp(sink.model_version or history.method, as_of)
+    stamp = Stamp(sink.model_version or history.method, as_of, dictionary_of(path))
     for block, wanted in _chosen_blocks(path, chosen):
         yield Lines.of_block(block, history, wanted, sink.lines, stamp)
 
@@ -148,6 +151,8 @@ class Lines:
     stamp: Stamp
     schema: pa.Schema
     player_columns: Mapping[str, tuple[str, ...]]
+    dictionary: ColumnDictionary = field(default_factory=ColumnDictionary)
+    """The words of people for the columns."""
     stored_epsilon: float = 2.0**-52
     """The distance from 1 to the next number of the type that attributions are stored in."""
     code_errors: FloatArray | None = None
@@ -188,6 +193,7 @@ class Lines:
             stamp=stamp,
             schema=table_schema(form, facts),
             player_columns=block.cube.player_columns,
+            dictionary=stamp.dictionary,
             stored_epsilon=block.cube.stored_epsilon,
             **_of_codes(block, wanted, form, at),
         )
@@ -252,8 +258,25 @@ class Lines:
             return pa.nulls(n_rows, pa.string()), no_numbers
         columns = {name: self.columns[name][rows] for name in names}
         if len(columns) > 1:
-            return _joined_texts(columns), no_numbers
-        return value_texts(columns[feature]), value_numbers(columns[feature])
+            return self._joined_texts(columns), no_numbers
+        return self._texts_of(feature, columns[feature]), value_numbers(columns[feature])
+
+    def _joined_texts(self, columns: Mapping[str, NDArray[Any]]) -> pa.Array:
+        """The values (n,) of several columns as one text: "lat = 52.5, lon = 13.4"."""
+        parts = [
+            pc.binary_join_element_wise(
+                f"{name} = ", self._texts_of(name, values).fill_null("none"), ""
+            )
+            for name, values in columns.items()
+        ]
+        return pc.binary_join_element_wise(*parts, ", ")
+
+    def _texts_of(self, column: str, values: NDArray[Any]) -> pa.Array:
+        """The values (n,) of a column as text, in the format of its dictionary where it has one."""
+        entry = self.dictionary.entry(column)
+        if not (entry.format or entry.values):
+            return value_texts(values)
+        return formatted_texts(ColumnTexts(self.dictionary), column, values)
 
 
 def _of_codes(
@@ -275,6 +298,8 @@ class Stamp:
     model_version: str = ""
     as_of: date | None = None
     """The date of the run that writes them."""
+    dictionary: ColumnDictionary = field(default_factory=ColumnDictionary)
+    """The words of people for the columns."""
 
 
 def computed_at(run_ids: pa.Array) -> pa.Array:
@@ -291,13 +316,26 @@ def _time_of(run_id: str) -> datetime | None:
         return None
 
 
-def _joined_texts(columns: Mapping[str, NDArray[Any]]) -> pa.Array:
-    """The values (n,) of several columns as one text: "lat = 52.5, lon = 13.4"."""
-    parts = [
-        pc.binary_join_element_wise(f"{name} = ", value_texts(values).fill_null("none"), "")
-        for name, values in columns.items()
-    ]
-    return pc.binary_join_element_wise(*parts, ", ")
+def formatted_texts(texts: ColumnTexts, column: str, values: NDArray[Any]) -> pa.Array:
+    """The values (n,) of a column as people read them; missing ones are null.
+
+    Each different value is written once.
+    """
+    coded = pc.dictionary_encode(pa.array(_plain_values(values), from_pandas=True))
+    words = [texts.value_text(column, value) for value in _as_numpy(coded.dictionary)]
+    shown = pa.array(words, pa.string())
+    found = pa.DictionaryArray.from_arrays(coded.indices, shown).cast(pa.string())
+    return pc.if_else(pc.is_valid(value_texts(values)), found, None)
+
+
+def _plain_values(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind in "TOU":
+        return values.astype(object)
+    return values
+
+
+def _as_numpy(values: pa.Array) -> NDArray[Any]:
+    return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
 def value_texts(values: NDArray[Any]) -> pa.Array:

@@ -41,7 +41,8 @@ OF_FEATURES = {
     "std_error": pa.float64(),
 }
 """Column of a table with one line a feature -> its type."""
-RENAMED: Mapping[str, str] = {"_dshap_run_id": RUN_ID, "output": CLASS}
+OLD_RUN_ID = "_dshap_run_id"
+RENAMED: Mapping[str, str] = {OLD_RUN_ID: RUN_ID, "output": CLASS}
 """Column of a table that an earlier version made -> its name now."""
 
 COMMENTS: Mapping[str, str] = {
@@ -141,7 +142,7 @@ def comments_of(
             if form.shape == "wide" and name.startswith(start):
                 found[name] = f"{noun} of {labels.get(feature) or feature}"
     if meaning := MEANINGS.get(facts.scale, ""):
-        found["scale"] = f"{COMMENTS['scale']}: {facts.scale}, {meaning}"
+        found["scale"] = f"{COMMENTS['scale']} ({facts.scale}): {meaning}"
     return {name: found[name] for name in table_schema(form, facts).names if name in found}
 
 
