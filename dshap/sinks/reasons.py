@@ -117,9 +117,16 @@ def _places(codes: CodeValues, output: int) -> Places:
 
 
 def _strongest(codes: CodeValues, places: Places, output: int) -> NDArray[np.intp]:
-    """(n, at most 4): the reasons of one output by their values; −1 behind the last."""
-    values = np.where(places.is_reason, codes.values[..., output], -np.inf)
-    order = np.argsort(-values, axis=1, kind="stable")[:, :MOST_REASONS]
+    """(n, at most 4): the reasons of one output by their values; −1 behind the last.
+
+    Exact values that differ by rounding alone stand in the order of the codes.
+    """
+    if codes.errors is None:
+        weakness = places.first.astype(float)
+    else:
+        weakness = -codes.values[..., output]
+    weakness = np.where(places.is_reason, weakness, np.inf)
+    order = np.argsort(weakness, axis=1, kind="stable")[:, :MOST_REASONS]
     return np.where(np.take_along_axis(places.is_reason, order, axis=1), order, -1)
 
 
