@@ -45,6 +45,7 @@ from dshap.cube import (
     unpack_cube,
 )
 from dshap.cube.creation import clear_orphans, creation_at
+from dshap.cube.described import NOT_DESCRIBED, Description, describe_cube
 from dshap.engine import Failure, Plan
 from dshap.engine.block_time import Deadline
 from dshap.engine.explain import BlockWriter, evaluate, failures_in, remove_parts
@@ -89,6 +90,8 @@ class Explanation:
     probes: Probes | None = None
     """The predictions that the store keeps to know the model again; None where it has them."""
     failures: tuple[Failure, ...] = ()
+    description: Description = NOT_DESCRIBED
+    """What people wrote about the columns and the model, which is kept beside the cube."""
 
     @property
     def plan(self) -> Plan:
@@ -317,6 +320,7 @@ class Explanation:
     def _begun(self, session: Session) -> Iterator[None]:
         """Create the store, or mend what is there; learn in this block."""
         is_new = self.create()
+        self.describe()
         unpack_cube(self.path)
         for name in self.work.states.store.mend():
             session.progress.say(f"state {name} is damaged: it is computed again")
@@ -378,6 +382,10 @@ class Explanation:
         """Keep a small record beside the cube of an explanation that has ended."""
         self.work.cube.write_note(name, content)
         mark_finished(self.path)
+
+    def describe(self) -> None:
+        """Keep the description beside the cube: it may change when all rows are explained."""
+        describe_cube(self.path, self.description)
 
     def raise_on_failed(self, kept: str = "", again: str = "the same again") -> None:
         """Raise a `FailedBlocksError` where rows failed, naming the first of them.
