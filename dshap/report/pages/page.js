@@ -277,6 +277,8 @@
     const parts = found.parts.filter((each) => partsShown().includes(each.part));
     shown.replaceChildren(...parts.map((each) => figure(each, found.values, key)));
     said.replaceChildren("Row " + key + ".  ", element("a", { href: addressOf(found.key) }, "The address of this row"));
+    const output = tab() < 0 ? null : partsShown()[0].output;
+    document.dispatchEvent(new CustomEvent("dshap:row", { detail: { ...found, output } }));
   }
 
   function missing(key, rows, at, after) {
@@ -286,6 +288,7 @@
     const hint = data.files || data.rows.length === data.n_rows ? "" : " It holds " + data.rows.length.toLocaleString("en") + " of " + data.n_rows.toLocaleString("en") + " rows; a page with its folder of rows has them all (dshap report --all-rows).";
     current = null;
     shown.replaceChildren();
+    document.dispatchEvent(new CustomEvent("dshap:row", { detail: null }));
     said.textContent = where + printable(key.join(", ")) + (names ? ": near it are " + names + "." : ".") + hint;
   }
 

@@ -10,7 +10,7 @@ from dshap.analysis.measures import bracketed
 from dshap.core.printing import label
 from dshap.report.pages.codes import place_width
 from dshap.report.pages.page_rows import PageRows
-from dshap.report.pages.page_texts import PageTexts, class_of
+from dshap.report.pages.page_texts import PageTexts
 from dshap.report.pages.probabilities import transform_of
 from dshap.report.pages.row_tables import RowFiles, RowTable, json_text
 
@@ -42,7 +42,7 @@ def rows_json(
         "parts": [
             {
                 "name": label(each.explanation),
-                "output": class_of(each.output),
+                "output": label(each.output),
                 "units": bracketed(units, table.cubes[each.explanation].scale),
                 "tab": _tab_of(tabs, each.output, each.explanation),
                 "probability": transform_of(table.cubes[each.explanation]),

@@ -29,6 +29,8 @@ from dshap.report.pages.rendering import (
 )
 from dshap.report.pages.row_files import write_row_files
 from dshap.report.pages.row_tables import RowFiles, tables_of
+from dshap.report.what_if.markup import WhatIfMarkup, what_if_markup
+from dshap.report.what_if.page_part import what_if_of_rows
 from dshap.storage.disk import whole_file
 
 SCRIPTS = ("page.js", "largest_rows.js", "run_history.js")
@@ -44,6 +46,7 @@ def page(
     run: str = "",
     all_rows: bool = False,
     segments: Sequence[str] = (),
+    what_if: bool = False,
     about: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> Path:
@@ -64,6 +67,10 @@ def page(
         features and two explanations
     segments : columns with at most 200 values, or "age:5" for bins of about equally many rows, by
         whose values mean |attribution| is told
+    what_if : let the values of a row be changed on the page, which recomputes its prediction and
+        exact attributions: the page then contains the model and, of kernels, rows of the table
+        that the model was fitted on or compares with.  The store must contain the model:
+        `dshap.explain(..., what_if=True)`.
     about : further facts about the run, heading -> text
     force : replace a file at `path` that dshap has not made; a page that it has made is renewed
 
@@ -76,12 +83,12 @@ def page(
     ------
     InputError
         jinja2 is not installed, there is no store, no cube of this run, no such column of a
-        segment, another file is there, or the page cannot be written.
+        segment, no model for what_if, another file is there, or the page cannot be written.
     DamagedError
         Names or metadata of a cube are not what was written.
     """
     require_jinja()
-    all_rows, force = checked(all_rows=all_rows, force=force)
+    all_rows, force, what_if = checked(all_rows=all_rows, force=force, what_if=what_if)
     target = as_path("path", path, "page")
     cubes = named_cubes(as_place("store", store), run)
     table, others = tables_of(cubes)
@@ -93,6 +100,9 @@ def page(
     content = content_of(
         as_place("store", store), cubes, ranked, table, others, rows, about or {}, segments
     )
+    part = WhatIfMarkup()
+    if what_if:
+        part = what_if_markup(what_if_of_rows(table, rows.texts))
     with writing_page(target):
         files = None
         if all_rows:
@@ -101,11 +111,11 @@ def page(
         texts = PageTexts.of(next(iter(cubes.values())), table.first.features)
         data = rows_json(table, rows, texts, content.units, tabs, files)
         with whole_file(target) as private:
-            private.write_text(_html(content, data, files), encoding="utf-8")
+            private.write_text(_html(content, data, files, part), encoding="utf-8")
     return target
 
 
-def _html(content: PageContent, data: str, files: RowFiles | None) -> str:
+def _html(content: PageContent, data: str, files: RowFiles | None, what_if: WhatIfMarkup) -> str:
     """Fill the template."""
     from markupsafe import Markup
 
@@ -121,6 +131,7 @@ def _html(content: PageContent, data: str, files: RowFiles | None) -> str:
         more_style=selector_style(len(content.parts)),
         page=content,
         files=folder,
+        what_if=what_if,
         script=Markup(script),
         script_hash=hash_of(script),
         rows=Markup(data),
