@@ -221,7 +221,7 @@ def explain(
     compute, what_if = checked(compute=compute, what_if=what_if)
     if what_if and store is None:
         raise InputError("what_if keeps the model in a store: give store=")
-    description = described_by_call(columns, card, rows)
+    description = described_by_call(columns, card)
     options |= {"max_coalitions": max_coalitions, "tol": tol}
     if isinstance(value, Prepared):
         prepared = value
@@ -246,7 +246,7 @@ def explain(
             names = () if is_of_texts(game) else game.players.names
             outputs = game.link.outputs(game.model.output_names)
             return empty_cube(names, outputs, scale_of(game))
-        explanation = described(explanation, description)
+        explanation = described(explanation, description, rows)
         if store is None:
             _check_in_memory(explanation, keeps_columns)
         if quality is None:
