@@ -20,8 +20,7 @@ from dshap.report.pages.rendering import (
 )
 from dshap.report.pages.row_files import write_row_files
 from dshap.report.pages.row_tables import RowFiles, RowTable, page_rows, rows_json, tables_of
-from dshap.report.what_if.markup import WhatIfMarkup, what_if_markup
-from dshap.report.what_if.page_part import what_if_of_rows
+from dshap.report.pages.what_if_markup import WhatIfMarkup, what_if_of_rows
 from dshap.storage.disk import whole_file
 
 ROWS = "rows"
@@ -89,7 +88,7 @@ def page(
     )
     part = WhatIfMarkup()
     if what_if:
-        part = what_if_markup(what_if_of_rows(table, rows))
+        part = what_if_of_rows(table, rows)
     with writing_page(target):
         files = None
         if all_rows:

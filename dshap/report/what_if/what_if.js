@@ -319,6 +319,10 @@
   const figures = element("div");
   const form = element("form", { class: "what-if", "aria-label": "values of the row" }, ...controls.map((each) => each.row), back);
   panel.append(note, form, said, figures);
+  if (data.without.length) {
+    const names = data.without.join(", ");
+    form.after(element("p", { class: "soft" }, "Without a control, as the model does not read it, or it never varies: " + names + "."));
+  }
   form.addEventListener("submit", (event) => event.preventDefault());
   back.addEventListener("click", () => {
     values = [...own];

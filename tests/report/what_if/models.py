@@ -55,7 +55,8 @@ def _target(rows: pd.DataFrame) -> np.ndarray:
 
 
 def _classes(rows: pd.DataFrame) -> np.ndarray:
-    return np.array([0, 1, 2])[np.digitize(_target(rows), [-0.5, 0.7])]
+    flag = rows["flag"].to_numpy(float) if "flag" in rows else 0.0
+    return np.array([0, 1, 2])[np.digitize(_target(rows) + 3.0 * flag, [-0.5, 2.0])]
 
 
 def _linear(kind: str, **more: Any) -> Case:

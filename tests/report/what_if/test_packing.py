@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dshap.report.what_if.packing import packed, packed_bytes, unpacked
+from dshap.report.what_if.packing import numbers_in, packed, packed_bytes
 
 
 @pytest.mark.parametrize(
@@ -32,12 +32,12 @@ from dshap.report.what_if.packing import packed, packed_bytes, unpacked
 def test_the_smallest_type_without_rounding(values, kind):
     found = packed(values)
     assert found["type"] == kind
-    np.testing.assert_array_equal(unpacked(found), np.asarray(values, np.float64))
+    np.testing.assert_array_equal(numbers_in(found), np.asarray(values, np.float64))
 
 
 @given(arrays(np.float64, st.integers(0, 20), elements=st.floats(allow_nan=True)))
 def test_every_number_comes_back(values):
-    np.testing.assert_array_equal(unpacked(packed(values)), values)
+    np.testing.assert_array_equal(numbers_in(packed(values)), values)
 
 
 def test_bytes_of_nested_arrays():
