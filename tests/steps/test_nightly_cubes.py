@@ -509,7 +509,7 @@ def test_old_runs_go(shop):
 def loaded(shop, table="reasons", database="shop"):
     """Lines of the sink's table: key -> (status, run)."""
     with duckdb.connect(str(shop.folder / f"{database}.duckdb"), read_only=True) as connection:
-        lines = connection.execute(f"select id, status, _dshap_run_id from {table}").fetchall()
+        lines = connection.execute(f"select id, status, run_id from {table}").fetchall()
     assert len(lines) == len({key for key, *_ in lines})
     return {key: (status, run) for key, status, run in lines}
 
