@@ -143,10 +143,18 @@ def xgboost_classes() -> Case:
     rows, changed = with_towns(N, 0), with_towns(N_CHANGED, 1)
     options = {"n_estimators": 5, "max_depth": 4, "max_cat_to_onehot": 1, "n_jobs": 1}
     model = xgboost.XGBClassifier(enable_categorical=True, **options)
-    # float32 rounds values to thresholds, and rows beside them are compared too
     model.fit(rows, _classes(rows))
-    changed.loc[:20, "visits"] = rows["visits"].to_numpy()[:21] + 1e-9
-    return _trees(model, rows, changed, classes=["basic", "gold", "silver"])
+    case = _trees(model, rows, changed, classes=["basic", "gold", "silver"])
+    beside_thresholds(case, "visits")
+    return case
+
+
+def beside_thresholds(case: Case, name: str) -> None:
+    """Put values above the thresholds of a column by less than single precision tells apart."""
+    columns = case.value.model.trees.decisions.columns
+    place = columns.columns.tolist().index(case.value.model.column_names.index(name))
+    own = columns.thresholds[columns.starts[place] : columns.starts[place + 1]][:N_CHANGED]
+    case.changed.loc[: len(own) - 1, name] = own + 1e-12 * np.abs(own)
 
 
 def xgboost_missing_number() -> Case:
