@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import dshap
+from dshap.loops.codes import NUMBER
 
 N = 60
 """Rows that are explained."""
@@ -144,17 +145,20 @@ def xgboost_classes() -> Case:
     options = {"n_estimators": 5, "max_depth": 4, "max_cat_to_onehot": 1, "n_jobs": 1}
     model = xgboost.XGBClassifier(enable_categorical=True, **options)
     model.fit(rows, _classes(rows))
-    case = _trees(model, rows, changed, classes=["basic", "gold", "silver"])
-    beside_thresholds(case, "visits")
+    return beside_thresholds(_trees(model, rows, changed, classes=["basic", "gold", "silver"]))
+
+
+def beside_thresholds(case: Case) -> Case:
+    """Put values above the thresholds of columns, by less than single precision tells apart."""
+    model = case.value.model
+    columns = model.trees.decisions.columns
+    for place, column in enumerate(columns.columns.tolist()):
+        if columns.kinds[place] == NUMBER:
+            own = columns.thresholds[columns.starts[place] : columns.starts[place + 1]]
+            above = own + 1e-12 * np.abs(own)
+            rows = np.arange(place, N_CHANGED, 2 * len(columns.columns))[: len(own)]
+            case.changed.loc[rows, model.column_names[column]] = above[: len(rows)]
     return case
-
-
-def beside_thresholds(case: Case, name: str) -> None:
-    """Put values above the thresholds of a column by less than single precision tells apart."""
-    columns = case.value.model.trees.decisions.columns
-    place = columns.columns.tolist().index(case.value.model.column_names.index(name))
-    own = columns.thresholds[columns.starts[place] : columns.starts[place + 1]][:N_CHANGED]
-    case.changed.loc[: len(own) - 1, name] = own + 1e-12 * np.abs(own)
 
 
 def xgboost_missing_number() -> Case:
@@ -174,7 +178,7 @@ def lightgbm_two_classes() -> Case:
     labels = np.array(["no", "yes"])[(_target(rows) + (rows["town"] == "Bonn") > 0).astype(int)]
     model.fit(rows, labels)
     rows, changed = (_with_rome(each) for each in (rows, changed))
-    return _trees(model, rows, changed)
+    return beside_thresholds(_trees(model, rows, changed))
 
 
 def _with_rome(rows: pd.DataFrame) -> pd.DataFrame:
@@ -198,6 +202,7 @@ def forest_of_classes() -> Case:
     case = _trees(
         model.fit(rows, _classes(rows)), rows, changed, players={"place": ["north", "east"]}
     )
+    beside_thresholds(case)
     return Case(case.value.of_classes([2, 0]), rows, changed, {})
 
 
