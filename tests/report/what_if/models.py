@@ -153,7 +153,8 @@ def beside_thresholds(case: Case) -> Case:
     model = case.value.model
     columns = model.trees.decisions.columns
     for place, column in enumerate(columns.columns.tolist()):
-        if columns.kinds[place] == NUMBER:
+        is_float = case.changed[model.column_names[column]].dtype.kind == "f"
+        if columns.kinds[place] == NUMBER and is_float:
             own = columns.thresholds[columns.starts[place] : columns.starts[place + 1]]
             above = own + 1e-12 * np.abs(own)
             rows = np.arange(place, N_CHANGED, 2 * len(columns.columns))[: len(own)]
