@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.analysis.numbers_as_text import shown_value, with_minus
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.histograms import MAX_VALUE_BINS, category_bins, number_bins, value_bins
 from dshap.core.late import pd
@@ -117,6 +118,18 @@ def _in_digits(value: float, digits: int) -> str:
     return f"{value:,.{digits}g}".replace("-", "\N{MINUS SIGN}")
 
 
+def value_texts(values: NDArray[Any]) -> NDArray[Any]:
+    """Values of a column as pictures show them (n,), as text: numbers in four digits, and times."""
+    if has_order(values) and not is_flag(values):
+        if values.dtype.kind == "M":
+            numbers = as_numbers(values)
+            return np.array(
+                [value_name(each, True) if each == each else "missing" for each in numbers]
+            )
+        return np.array([with_minus(shown_value(value)) for value in as_numbers(values)], str)
+    return np.array([shown_value(value) for value in values.tolist()], str)
+
+
 def bins_of_column(
     cube: Any, read: Callable[[slice], NDArray[Any]], n_bins: int = MAX_VALUE_BINS
 ) -> Record:
@@ -127,7 +140,12 @@ def bins_of_column(
 def bins_of_sample(
     sample: NDArray[Any], n_bins: int = MAX_VALUE_BINS, order: Sequence[str] = ()
 ) -> Record:
-    """Bins of a column, learned from a sample of its values; categories stand in their `order`."""
+    """Bins of a column, learned from a sample of its values; categories stand in their `order`.
+
+    False and True have a bin each, though only one of them occurs.
+    """
+    if is_flag(sample):
+        return Record({"edges": np.array([0.5])})
     if has_order(sample):
         return number_bins(as_numbers(sample), n_bins)
     return category_bins(as_texts(sample), n_bins, order)

@@ -97,8 +97,11 @@ def _upper(x: np.ndarray, y: np.ndarray, middle: int) -> tuple[np.ndarray, np.nd
 def test_at_most_twenty_features_are_shown_and_the_others_counted():
     cube, _ = memory_cube(5, d=32)
     axes = beeswarm(cube)
-    assert len(texts_of(axes)) == 20
-    assert [text.get_text() for text in axes.texts] == ["+ 12 others"]
+    assert len(texts_of(axes)) == 21
+    assert texts_of(axes)[-1] == "sum of 12 other features"
+    ranked = np.argsort(-np.abs(cube["attribution"].values[:, :, 0]).mean(axis=0), kind="stable")
+    x, _ = axes.collections[20].get_offsets().T
+    np.testing.assert_allclose(x, cube["attribution"].values[:, ranked[20:], 0].sum(axis=1))
 
 
 def test_outputs_are_chosen_by_name_or_place():

@@ -37,11 +37,12 @@ def test_the_line_is_the_mean_of_each_bin_of_a_category(n):
     frame["x0"] = np.where(frame["x0"] > 0, "high & mighty", "low")
     frame.loc[::7, "x0"] = None
     axes = dependence(cube, "x0", colour="", rows=frame)
-    shown = frame["x0"].fillna("missing")
+    missing = f"{frame['x0'].isna().sum()} missing"
+    shown = frame["x0"].fillna(missing)
     phi = pd.Series(cube["attribution"].values[:, 0, 0])
     groups = phi.groupby(shown)
     names = [text.get_text() for text in axes.get_xticklabels()]
-    assert names == ["high & mighty", "low", "missing"]
+    assert names == ["high & mighty", "low", missing]
     lines = [each for each in axes.collections if hasattr(each, "get_segments")]
     means, lower, upper = ([part[0, 1] for part in each.get_segments()] for each in lines[:3])
     np.testing.assert_allclose(means, groups.mean()[names], rtol=1e-9)
@@ -85,12 +86,13 @@ def test_features_and_columns_that_are_not_there():
     assert len(list(row_slices(cube))) == 1
 
 
-def test_the_other_spelling_of_colour_is_told():
+def test_both_spellings_of_colour_are_one_option():
     cube, frame = memory_cube(300)
-    with pytest.raises(InputError, match=r"unknown option 'color': give colour='x2'"):
-        dependence(cube, "x0", color="x2", rows=frame)
-    with pytest.raises(InputError, match=r"give colour=''"):
-        dependence(cube, "x0", color="")
+    for option in ({"colour": "x2"}, {"color": "x2"}):
+        axes = dependence(cube, "x0", rows=frame, **option)
+        assert axes.figure.axes[1].get_ylabel() == "x2"
+    with pytest.raises(InputError, match="colour='x1' and color='x2' are one option: give one"):
+        dependence(cube, "x0", "x1", color="x2", rows=frame)
 
 
 def test_ordered_categories_stand_in_their_order():
