@@ -11,7 +11,7 @@ from dshap.analysis.rankings import Ranking
 from dshap.analysis.segments import Segments, segments_of
 from dshap.analysis.shown_features import Selection, shown_features
 from dshap.analysis.side_by_side import differing_attributions, warn_without_scale
-from dshap.analysis.view import View, view_of
+from dshap.analysis.view import MAX_SHOWN, View, view_of
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
 from dshap.report.charts.bar_charts import bars_chart
@@ -27,6 +27,12 @@ from dshap.report.panels import (
 from dshap.report.picture_files import AS_WRITTEN
 from dshap.report.pictures.ranking_picture import draw_bars
 
+MAX_BESIDE = 10
+"""The most features of several cubes, or of segments, unless `max_display` says more."""
+BAR_INCHES = 0.15
+"""The height of one of several bars of a feature, in inches."""
+GAP_INCHES = 0.14
+"""The room between the bars of two features, in inches."""
 MAX_BARS = 6
 """The most segments that have bars beside each other: those with most rows."""
 
@@ -46,8 +52,9 @@ def bar(
 ) -> Any:
     """Draw mean |attribution| of every feature as bars, the largest on top.
 
-    Features are sorted by the mean over all rows; those of several cubes by that of the first.  The
-    lowest bar is the sum of the bars of all features that are not shown.
+    Features are sorted by the mean over all rows; those of several cubes by that of the first.  At
+    most 20 are shown, or 10 where each has several bars.  The lowest bar is the sum of the bars of
+    all features that are not shown.
     Lines are the 95 % intervals of the means where the cube has standard errors; those of a Dataset in
     memory are upper bounds, as it holds no summaries of jackknife groups.  With `by` they are the
     intervals of segments, which take rows as a sample (`dshap.analysis.segments.segments_of`).
@@ -94,7 +101,9 @@ def _of_cubes(views: Mapping[str, View], selection: Selection) -> Bars:
     _refuse_others(views)
     ranked = [view.ranking(name) for name, view in views.items()]
     first = next(iter(views.values()))
-    return Bars(tuple(ranked), shown_features(first, selection), "explanation", _words(views))
+    most = MAX_SHOWN if len(ranked) == 1 else MAX_BESIDE
+    chosen = shown_features(first, selection, most)
+    return Bars(tuple(ranked), chosen, "explanation", _words(views))
 
 
 def _of_segments(
@@ -103,7 +112,7 @@ def _of_segments(
     """The bars of the segments with most rows."""
     found = segments_of(cube, by, rows, output)
     ranked, title = _largest(found)
-    chosen = shown_features(view_of(cube, output), selection)
+    chosen = shown_features(view_of(cube, output), selection, MAX_BESIDE)
     return Bars(tuple(ranked), chosen, title, f"mean |attribution|{found.words}")
 
 
@@ -145,8 +154,8 @@ def _drawn(bars: Bars, looks: Looks) -> Any:
     """Draw the bars of these rankings, side by side, the first feature on top."""
     n_ranked = len(bars.ranked)
     width = 8.0 + 2.0 * (n_ranked > 1)  # with a legend beside the bars
-    n_lines = len(bars.lines)
-    axes = new_axes(looks.ax, width, 1.2 + max(0.14 + 0.2 * n_ranked, ROW_INCHES) * n_lines)
+    row = max(ROW_INCHES, BAR_INCHES * n_ranked + GAP_INCHES)
+    axes = new_axes(looks.ax, width, 1.2 + row * len(bars.lines))
     draw_bars(axes, bars.ranked, bars.chosen, bars.title)
     name_rows(
         axes,

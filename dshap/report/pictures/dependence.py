@@ -51,6 +51,8 @@ LEAST_BAR = 0.02
 """The least height of a bar that holds rows, as a part of the highest."""
 SIDE_MARGIN = 0.02
 """The room left and right of the values, as a part of the axis."""
+GAP_LETTERS = 4
+"""The least room between two names on the axis, in letters."""
 CATEGORY_WIDTH = 18
 """The characters of a line of a category's name."""
 
@@ -289,6 +291,6 @@ def _have_room(axes: Any, shown: Dependence, ticks: list[float], names: list[str
         sizes.append(max(map(len, shown.strip_words)))
     span = last - float(shown.scale.place(np.array(shown.ends[0])))
     inches = [each / span * inches_of(axes)[0] for each in at]
-    halves = [(size + 1) * LETTER_INCHES / 2 for size in sizes]
+    halves = [(size + GAP_LETTERS) * LETTER_INCHES / 2 for size in sizes]
     pairs = zip(pairwise(inches), pairwise(halves), strict=True)
     return all(right - left >= before + after for (left, right), (before, after) in pairs)

@@ -16,8 +16,8 @@ from dshap.analysis.rankings import Ranking, features_of
 from dshap.analysis.shown_features import ShownFeatures
 from dshap.core.printing import label
 from dshap.core.rules import as_path
-from dshap.report.labels import labels_of
-from dshap.report.panels import inches_of, write_numbers
+from dshap.report.labels import labels_of, one_label
+from dshap.report.panels import POINTS_PER_INCH, inches_of, write_numbers
 from dshap.report.picture_files import (
     AS_WRITTEN,
     COLOURS,
@@ -34,6 +34,10 @@ NAME_WIDTH = 48
 """The most characters of a name beside its bar."""
 LABEL_LETTER = 0.062
 """The width of a digit behind a bar, in inches."""
+NUMBER_SHARE = 0.85
+"""The size of the number behind a bar, as a part of the height of the bar."""
+NUMBER_SIZES_OF_BARS = (3.0, 7.5)
+"""The smallest and the largest size of these numbers, in points."""
 SUM_ALPHA = 0.45
 """The opacity of the bar that is a sum of features."""
 
@@ -116,7 +120,7 @@ def draw_bars(
             bars,
             [picture_number(length, decimals) for length in lengths[index]],
             padding=3,
-            fontsize=7.5,
+            fontsize=_number_size(axes, height / n_lines),
             color=LABELS,
         )
     axes.set_ylim(n_lines - 0.5, -0.5)
@@ -129,7 +133,15 @@ def draw_bars(
     axes.xaxis.grid(True, color=LABELS, alpha=0.3, linewidth=0.7)
     axes.set_axisbelow(True)
     if len(given) > 1 or given[0].label:
-        _add_legend(axes, drawn, labels_of([ranking.label for ranking in given], LEGEND), title)
+        _add_legend(
+            axes, drawn, labels_of([ranking.label for ranking in given], LEGEND, lines=1), title
+        )
+
+
+def _number_size(axes: Any, share: float) -> float:
+    """The size of the numbers behind bars, in points, of which each takes this part of the height."""
+    points = inches_of(axes)[1] * share * POINTS_PER_INCH
+    return float(np.clip(NUMBER_SHARE * points, *NUMBER_SIZES_OF_BARS))
 
 
 def _add_legend(axes: Any, drawn: Sequence[Any], names: Sequence[str], title: str) -> None:
@@ -149,5 +161,5 @@ def _add_legend(axes: Any, drawn: Sequence[Any], names: Sequence[str], title: st
         fontsize=9,
     )
     texts = [legend.get_title(), *legend.get_texts()]
-    for text, name in zip(texts, [label(title, LEGEND), *names], strict=True):
+    for text, name in zip(texts, [one_label(title, LEGEND, lines=2), *names], strict=True):
         text.set(text=name, **AS_WRITTEN)
