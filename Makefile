@@ -1,6 +1,6 @@
 # `make demo`, `make nightly`, `make test`: each makes .venv and installs what it needs.
 # `make test` leaves out the slow tests (kills, memory peaks, notebooks, the widest games); `make daily` runs them too, with
-# the tiny benchmarks, faults, the commands of the pages, PyTorch, Azure and Python 3.12, in parts that also run alone;
+# the tiny benchmarks, faults, the commands of the pages, PyTorch, Azure, MLflow and Python 3.12, in parts that also run alone;
 # `make test-systems` runs what takes hours, one after the other, and the cases of long tables that these leave out.
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -19,7 +19,8 @@ SCRATCH := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {
 
 AT_ONCE := -n 2 --dist worksteal
 
-DAILY := daily-slow daily-benchmarks daily-chaos daily-documented daily-experiments daily-azure daily-python3.12
+DAILY := daily-slow daily-benchmarks daily-chaos daily-documented daily-experiments daily-azure \
+	daily-platforms daily-python3.12
 
 .PHONY: demo nightly test test-systems daily $(DAILY) documented coverage chaos lint types benchmarks experiments docs \
 	release release-check constraints clean
@@ -52,6 +53,9 @@ daily-experiments: experiments
 
 daily-azure: $(VENV)/installed-dev build/azure/installed  # stores on az://, which no test of `make test` has a server for
 	PATH="$(CURDIR)/build/azure/node_modules/.bin:$$PATH" $(BIN)/python -m pytest tests/storage -k azure
+
+daily-platforms: $(VENV)/installed-dev build/platforms/installed  # models and rows of platforms that no other test installs
+	OMP_NUM_THREADS=1 build/platforms/bin/python -m pytest $(PLATFORM_TESTS)
 
 daily-python3.12:
 	$(MAKE) test VENV=build/python3.12 PYTHON=python3.12
@@ -101,6 +105,13 @@ build/experiments/installed: pyproject.toml $(EXPERIMENTS).txt
 	build/experiments/bin/python -m pip install --quiet --disable-pip-version-check -r $(EXPERIMENTS).txt -e .
 	touch $@
 
+PLATFORM_TESTS := tests/run/test_mlflow_models.py tests/tables/test_conversion.py
+
+build/platforms/installed: pyproject.toml tests/platforms.txt
+	test -x build/platforms/bin/python || $(PYTHON) -m venv build/platforms
+	build/platforms/bin/python -m pip install --quiet --disable-pip-version-check -r tests/platforms.txt -e .
+	touch $@
+
 build/azure/installed:
 	npm install --silent --no-fund --no-audit --prefix build/azure azurite@3
 	touch $@
@@ -132,10 +143,11 @@ define compile
 		pyproject.toml $(1) | grep -vE '^(nvidia|cuda|triton)'
 endef
 
-constraints: $(VENV)/installed-dev  # the tested set of all extras but gpytorch, and that of the experiments
+constraints: $(VENV)/installed-dev  # the tested set of all extras but gpytorch, and those of the experiments and platforms
 	$(BIN)/python -m pip install --quiet uv
 	$(call compile,--extra dev --extra bench --extra gateway) > constraints.txt
 	$(call compile,--extra report $(EXPERIMENTS).in -c constraints.txt) > $(EXPERIMENTS).txt
+	$(call compile,--extra report --extra lake tests/platforms.in) > tests/platforms.txt
 
 clean:
 	rm -rf .venv build

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from dshap.cube.columns import category_orders, column_variables
 from dshap.cube.methods import offer, summary_line
 from dshap.models import KernelModel
 from dshap.predictors.times import times_of
+from dshap.run.description import described, described_by_call
 from dshap.run.explanation import Explanation
 from dshap.run.fitting import fit_models
 from dshap.run.given_models import value_of_given
@@ -82,6 +83,8 @@ def explain(
     compute: bool = True,
     classes: Sequence[str | int] | None = None,
     quality: Any = None,
+    columns: Mapping[str, Mapping[str, Any]] | None = None,
+    card: Mapping[str, Any] | None = None,
     progress: bool | None = None,
     **options: Any,
 ) -> xr.Dataset:
@@ -143,6 +146,16 @@ def explain(
     quality : rows that nothing was learned from, optional
         MSE_v on these rows goes into the cube's attribute `mse_v`, by coalition size too; see
         `mse_v`.
+    columns : mapping, optional
+        The dictionary of columns, for pictures, pages, tables and messages: column, or group of
+        columns, key or output -> a mapping with `label`, `unit`, `format` (of Python, such as
+        ".0%", or "year"), `description`, `order` (of its categories), `values` (value -> text) and
+        `direction` ("higher is better", "lower is better").  A data frame may have one in its
+        `attrs["columns"]`, too.  It is stored with the cube and changes no number: another
+        dictionary is no reason to refuse a store.  None leaves that of the store.
+    card : mapping, optional
+        The card of the model: `purpose`, `owner`, `audience`, `limitations` and others of
+        `dshap.core.model_card.CARD_FIELDS`, as texts.  It is stored as the dictionary is.
     compute : False creates the store with its plan, every row pending, and computes nothing
     classes : list of str or int, optional
         The classes of a model to explain, in the order of the outputs.  None explains all of them,
@@ -199,6 +212,7 @@ def explain(
     90
     """
     (compute,) = checked(compute=compute)
+    description = described_by_call(columns, card, rows)
     options |= {"max_coalitions": max_coalitions, "tol": tol}
     if isinstance(value, Prepared):
         prepared = value
@@ -223,6 +237,7 @@ def explain(
             names = () if is_of_texts(game) else game.players.names
             outputs = game.link.outputs(game.model.output_names)
             return empty_cube(names, outputs, scale_of(game))
+        explanation = described(explanation, description)
         if store is None:
             _check_in_memory(explanation, keeps_columns)
         if quality is None:

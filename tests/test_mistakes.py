@@ -112,6 +112,7 @@ WRONG: dict[str, list[Any]] = {
     "kernels": ["rbf", 3, None, OBJECT, X, RBF(), [], [RBF(1.0)], [RBF], {"a": RBF()}, [1.0, 2.0, 3.0]],
     "embedding": ["nystrom", 3, OBJECT, X, [Nystrom(3)], Nystrom, RBF(), True],
     "value": [None, 3, "value", OBJECT, X, predict, RIDGE, values.Marginal],
+    "explained": [None, 3, "value", OBJECT, X, values.Marginal],  # a model or a function is none
     "design": ["nosuch", 3, None, OBJECT, designs.exact, ["exact"], designs.exact(7), designs.KernelShapDesign,
                designs.local(order=1)],
     "link": ["nosuch", 3, OBJECT, X, values.Logit],
@@ -225,7 +226,7 @@ PLACES = {
     "dshap.mmd_drift": Place(dshap.mmd_drift, {"old": X, "new": X[:20], "n_permutations": 9},
                              kinds={"old": "any table", "new": "any table", "n_rows": "whole"}),
     "dshap.explain": Place(dshap.explain, {"value": MARGINAL, "rows": X[:6]},
-                           kinds={"tol": "chance", "quality": "any table"}),
+                           kinds={"tol": "chance", "quality": "any table", "value": "explained"}),
     "dshap.fit": Place(dshap.fit, {"model": KernelRidge(RBF(1.0), Nystrom(5)), "rows": X, "target": Y},
                        kinds={"rows": "any table"}),
     "dshap.fit_path": Place(dshap.fit_path, {"model": PENALISED, "rows": X, "target": Y, "strengths": [0.0, 1.0]},

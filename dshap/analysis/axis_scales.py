@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -59,6 +60,26 @@ class AxisScale:
             return np.asarray(places, np.float64)
         places = np.asarray(places, np.float64)
         return np.asarray(np.sign(places) * np.expm1(np.abs(places)) * self.constant)
+
+    def even_edges(self, edges: FloatArray, low: float, high: float, parts: int) -> FloatArray:
+        """Edges of bins, and more of them where a bin is wider than one of so many parts of the axis.
+
+        Between whole numbers they are halves.
+        """
+        if not high > low:
+            return edges
+        first, last = self.place(np.array([low, high])).tolist()
+        places = self.place(np.concatenate([[low], edges, [high]]))
+        added = [edges]
+        for left, right in pairwise(places.tolist()):
+            n_parts = int(np.ceil((right - left) / (last - first) * parts - 1e-9))
+            if n_parts > 1:
+                added.append(self.value(np.linspace(left, right, n_parts + 1)[1:-1]))
+        found = np.concatenate(added)
+        if self.is_whole:
+            found = np.floor(found) + 0.5
+        found = np.unique(found)
+        return np.asarray(found[(found > low) & (found <= high)])
 
     def ticks(self, low: float, high: float, most: int) -> list[float]:
         """At most so many round values from the lowest to the highest."""

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.analysis.numbers_as_text import shown_value, with_minus
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.histograms import MAX_VALUE_BINS, category_bins, number_bins, value_bins
 from dshap.core.late import pd
@@ -116,18 +115,6 @@ def value_names(values: Sequence[float], is_time: bool) -> list[str]:
 
 def _in_digits(value: float, digits: int) -> str:
     return f"{value:,.{digits}g}".replace("-", "\N{MINUS SIGN}")
-
-
-def value_texts(values: NDArray[Any]) -> NDArray[Any]:
-    """Values of a column as pictures show them (n,), as text: numbers in four digits, and times."""
-    if has_order(values) and not is_flag(values):
-        if values.dtype.kind == "M":
-            numbers = as_numbers(values)
-            return np.array(
-                [value_name(each, True) if each == each else "missing" for each in numbers]
-            )
-        return np.array([with_minus(shown_value(value)) for value in as_numbers(values)], str)
-    return np.array([shown_value(value) for value in values.tolist()], str)
 
 
 def bins_of_column(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dshap.analysis.axis_scales import AxisScale, scale_of
 from dshap.analysis.column_extents import Extent, extents_of
+from dshap.analysis.column_texts import texts_of
 from dshap.analysis.column_values import (
     Columns,
     Samples,
@@ -25,7 +26,6 @@ from dshap.analysis.column_values import (
     is_flag,
     require_column,
     samples_of,
-    value_texts,
 )
 from dshap.analysis.partners import COLOUR_BINS, strongest_partners
 from dshap.analysis.row_names import names_of_rows
@@ -38,12 +38,14 @@ from dshap.analysis.tallies import (
     tallied_together,
     without_last,
 )
+from dshap.analysis.value_texts import value_texts
 from dshap.analysis.view import View, view_of
 from dshap.core.histograms import (
     MAX_VALUE_BINS,
     OTHERS,
     finite_bins,
     histogram_quantiles,
+    number_bins,
     number_of_bins,
     value_bins,
 )
@@ -51,6 +53,10 @@ from dshap.core.records import FloatArray, Moments, Record
 
 ROWS_PER_BIN = 100
 """The rows that are wanted for a bin of a small cube."""
+EVEN_BINS = 24
+"""The number of even parts of the axis, of which a bin of a density is at most as wide as one."""
+LEAST_BINS = 8
+"""The least bins of about equally many rows of a density."""
 GAP = 0.06
 """The width of the strip of missing values, and the gap before it, as parts of the axis."""
 INSET = 0.1
@@ -300,8 +306,8 @@ def _tally(
     """The histogram that is wanted: by the feature's column, then by the partner's."""
     most = min(MAX_VALUE_BINS, 4 + view.rows // ROWS_PER_BIN)
     own = _named_bins(samples[feature], most, orders.get(feature, ()))
-    if feature in extents and extents[feature].n_infinite:
-        own = finite_bins(as_numbers(samples[feature]), most)
+    if feature in extents and "edges" in own.arrays:
+        own = _bins_of_numbers(view, samples[feature], extents[feature], most)
     by = [BinnedColumn(feature, own)]
     if partner:
         n_bins = COLOUR_BINS
@@ -310,6 +316,24 @@ def _tally(
         bins = _named_bins(samples[partner], n_bins, orders.get(partner, ()))
         by.append(BinnedColumn(partner, bins))
     return Tally(view.position(feature), tuple(by))
+
+
+def _bins_of_numbers(view: View, sample: NDArray[Any], extent: Extent, most: int) -> Record:
+    """Bins of about equally many rows; of a density none is wider than a part of the axis.
+
+    A density would shade all of a wide bin, where few rows lie far from each other.
+    """
+    numbers = as_numbers(sample)
+    bins_of = finite_bins if extent.n_infinite else number_bins
+    if view.rows < FEW_ROWS:
+        return bins_of(numbers, most)
+    scale = scale_of(numbers, extent.low, extent.high, sample.dtype.kind == "M")
+    for n_bins in (most, max(most - EVEN_BINS, LEAST_BINS)):
+        bins = bins_of(numbers, n_bins)
+        edges = scale.even_edges(bins["edges"], extent.low, extent.high, EVEN_BINS)
+        if len(edges) < most:
+            break
+    return Record({**bins.arrays, "edges": edges})
 
 
 def _named_bins(sample: NDArray[Any], n_bins: int, order: Sequence[str]) -> Record:
@@ -385,8 +409,10 @@ def _ends(
         high = max(high, 2 * numbers.max() - last)
     ends = np.array([min(low, first), *bins["edges"], max(high, last)], np.float64)
     codes = value_bins(bins, numbers)
-    means = np.bincount(codes, numbers, n_bins) / np.bincount(codes, minlength=n_bins)
-    return ends, np.asarray(np.clip(means, ends[:-1], ends[1:]), np.float64)
+    counts = np.bincount(codes, minlength=n_bins)
+    middles = (ends[1:] + ends[:-1]) / 2  # of bins without a value in the sample
+    np.divide(np.bincount(codes, numbers, n_bins), counts, out=middles, where=counts > 0)
+    return ends, np.asarray(np.clip(middles, ends[:-1], ends[1:]), np.float64)
 
 
 def _points(view: View, columns: Columns, found: Dependence) -> Record:
@@ -406,5 +432,5 @@ def _points(view: View, columns: Columns, found: Dependence) -> Record:
         second = binned(found.partner_bins, columns[found.partner](whole))
         places = ordered_places(found.partner_bins)[second]
     phi = view.attributions(whole)[:, view.position(found.feature)]
-    texts = value_texts(values)
+    texts = value_texts(texts_of(view.cube), found.feature, values)
     return Record({"values": x, "attributions": phi, "places": places, "texts": texts})

@@ -41,7 +41,7 @@ def _four_digits(value: float) -> str:
         if "." in text:
             text = text.rstrip("0").rstrip(".")
         return text
-    return f"{value:.{SIGNIFICANT}g}"
+    return f"{value + 0.0:.{SIGNIFICANT}g}"
 
 
 def decimals_of(values: Iterable[float]) -> int:
@@ -88,6 +88,44 @@ def axis_texts(values: Sequence[float]) -> list[str]:
     ):
         decimals += 1
     return [picture_number(value, decimals) for value in values]
+
+
+def number_text(value: float | None, error: float | None = None, sign: bool = False) -> str:
+    """A number in as many digits as its error leaves: 0.12345 with an error of 0.0041 is "0.1235".
+
+    The last digit is that of the second digit of the error.  Where there is no error, or it is 0 or
+    unknown, the number has four digits, without zeros at its end: "40", "0.25", "21,023".  A missing
+    number is a dash.
+
+    Parameters
+    ----------
+    value : the number
+    error : its standard error, or half the width of its interval
+    sign : whether a plus stands before what is above 0
+    """
+    if value is None or not math.isfinite(value):
+        return "—"
+    if error is not None and math.isfinite(error) and error > 0:
+        return number(value, _decimals_of_error(error), sign)
+    text = _four_digits(value)
+    if sign and value > 0:
+        return f"+{text}"
+    return text
+
+
+def with_error_text(value: float | None, error: float | None, sign: bool = False) -> str:
+    """A number and its error, in the digits of `number_text`: "12.3 ± 1.2"; "40" without an error."""
+    text = number_text(value, error, sign)
+    if value is None or error is None or not math.isfinite(value):
+        return text
+    if error > 0 and math.isfinite(error):
+        return f"{text} ± {number(error, _decimals_of_error(error))}"
+    return text
+
+
+def _decimals_of_error(error: float) -> int:
+    """The number of decimals that gives an error two digits, at most 12."""
+    return min(12, max(0, 1 - math.floor(math.log10(error))))
 
 
 def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], n_texts: int = 1) -> list[str]:

@@ -26,6 +26,8 @@ DEPTH = 0.5
 """The power of a density that is drawn, so that tails stay visible beside a peak."""
 POINT = 1e-6
 """The width of a bin, as a part of a step, below which its rows lie at one place, such as at 0."""
+LEAST_HEIGHT = 0.05
+"""The least height of a density where any row is, as a part of the largest."""
 MARGIN = 0.03
 """The room beyond the outermost attributions, as a part of the axis."""
 
@@ -45,6 +47,11 @@ class Shades:
     """(…): the lower end of the bin of the smallest attribution: no step below it holds rows."""
     high: FloatArray
     """(…): the upper end of the bin of the largest attribution; NaN, as `low`, without a row."""
+
+    @property
+    def heights(self) -> FloatArray:
+        """(steps, …): `depth`, at least so much that a step with any row can be seen."""
+        return np.where(self.depth > 0, np.maximum(self.depth, LEAST_HEIGHT), 0.0)
 
     @property
     def depth(self) -> FloatArray:

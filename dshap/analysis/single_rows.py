@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from dshap.analysis.column_texts import texts_of
 from dshap.analysis.column_values import columns_of
 from dshap.analysis.measures import scale_of_cube
-from dshap.analysis.numbers_as_text import shown_value, with_minus
 from dshap.analysis.rankings import label_of
 from dshap.analysis.shown_features import Selection, ShownFeatures, sorted_by
+from dshap.analysis.value_texts import picture_value
 from dshap.analysis.view import attribution_words, output_of
 from dshap.core.blocks import Status
 from dshap.core.errors import InputError
@@ -166,7 +166,8 @@ def single_row(cube: Any, key: Any, rows: Any = None, output: str | int | None =
         raise InputError(f"row {key} has an infinite attribution: give another row")
     columns = columns_of(cube, rows)
     where = slice(position, position + 1)
-    values = {name: _value_text(columns[name](where)[0]) for name in columns}
+    texts = texts_of(cube, rows)
+    values = {name: picture_value(texts, name, columns[name](where)[0]) for name in columns}
     return SingleRow(
         tuple(names),
         tuple(values.get(name, "") for name in names),
@@ -175,11 +176,3 @@ def single_row(cube: Any, key: Any, rows: Any = None, output: str | int | None =
         float(row["prediction"].values),
         attribution_words("prediction", cube, place),
     )
-
-
-def _value_text(value: Any) -> str:
-    """A value of a column as pictures show it."""
-    text = shown_value(value)
-    if isinstance(value, Real):
-        return with_minus(text)
-    return text

@@ -12,17 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from dshap.analysis.column_texts import ColumnTexts, texts_of
 from dshap.analysis.column_values import (
     Columns,
     binned,
     bins_of_column,
     columns_of,
-    value_texts,
 )
 from dshap.analysis.row_names import names_of_rows
 from dshap.analysis.shades import Shades, grid_of, limits_of, shades_of, value_places
 from dshap.analysis.shown_features import Selection, shown_features
 from dshap.analysis.tallies import FEW_ROWS, BinnedColumn, Tally, tallied
+from dshap.analysis.value_texts import value_texts
 from dshap.analysis.view import View, view_of
 from dshap.core.records import FloatArray, Moments, Record
 
@@ -142,7 +143,7 @@ def swarms_of(
         first, *added = map(view.position, chosen.others)
         wanted[SUM] = Tally(first, added=tuple(added))
     histograms = tallied(view, columns, wanted)
-    points = _points(view, columns, wanted, bins)
+    points = _points(view, columns, wanted, bins, texts_of(view.cube, rows))
     swarms = {
         name: Swarm(name, histogram, bins.get(name), points.get(name))
         for name, histogram in histograms.items()
@@ -170,7 +171,11 @@ def _by(name: str, bins: Mapping[str, Record]) -> tuple[BinnedColumn, ...]:
 
 
 def _points(
-    view: View, columns: Columns, wanted: Mapping[str, Tally], bins: Mapping[str, Record]
+    view: View,
+    columns: Columns,
+    wanted: Mapping[str, Tally],
+    bins: Mapping[str, Record],
+    words: ColumnTexts,
 ) -> dict[str, Record]:
     """The points of each feature; none where there are too many rows."""
     if view.rows >= FEW_ROWS:
@@ -184,6 +189,6 @@ def _points(
         if name in bins:
             values = columns[name](whole)
             places = value_places(bins[name])[binned(bins[name], values)]
-            texts = value_texts(values)
+            texts = value_texts(words, name, values)
         points[name] = Record({"attributions": tally.of(phi), "places": places, "texts": texts})
     return points

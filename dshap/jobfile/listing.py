@@ -22,6 +22,8 @@ from dshap.jobfile.schema import SEVERAL, Job, name_of_one
 
 _PLACE = re.compile(r"\s*\w[\w -]*(\.[\w -]+)+")
 """Pattern of the place of a key, like model.landmarks."""
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""Pattern of the keys that TOML takes without quotes."""
 Origin = Literal["job file", "--set", "default"]
 
 
@@ -100,7 +102,10 @@ def as_toml(keys: Sequence[Key], *, with_defaults: bool) -> str:
 def _line(key: Key) -> str:
     if key.value is None:
         return f"# {key.name}"
-    return f"{key.name} = {_toml(key.value)}"
+    name = key.name
+    if not BARE.fullmatch(name):
+        name = json.dumps(name, ensure_ascii=False)
+    return f"{name} = {_toml(key.value)}"
 
 
 def _toml(value: Any) -> str:

@@ -21,6 +21,7 @@ from dshap.core.html import table_html
 from dshap.core.options import RULES, WAIT_S, RunOptions, parse_bytes
 from dshap.core.printing import shortened
 from dshap.core.types import Design
+from dshap.cube.described import Description
 from dshap.engine.clusters.worker import WorkerOptions
 from dshap.jobfile.arguments import (
     DESIGN_PARTS,
@@ -34,6 +35,12 @@ from dshap.jobfile.arguments import (
 )
 from dshap.jobfile.check_tables import CHECKS, check_checks
 from dshap.jobfile.cluster_tables import CLUSTERS, NoCluster, WorkerTable, refuse_unused
+from dshap.jobfile.described_tables import (
+    CardTable,
+    ColumnsTable,
+    GivenColumns,
+    described_by_tables,
+)
 from dshap.jobfile.fields import (
     Count,
     FolderName,
@@ -304,6 +311,8 @@ class Job(Table):
     prepare: PrepareTable = PrepareTable()
     check: list[Annotated[Any, BeforeValidator(CHECKS)]] = Field(default=[])
     sink: list[Annotated[Any, BeforeValidator(SINKS)]] = Field(default=[])
+    columns: GivenColumns = ColumnsTable()
+    card: Annotated[Any, BeforeValidator(CardTable.model_validate)] = CardTable()
 
     def _repr_html_(self) -> str:
         """The keys that the job sets, as a table; secrets are masked."""
@@ -455,6 +464,11 @@ class Job(Table):
         """Whether an explanation is of trees."""
         return any(explain.value == "trees" for explain in self.explain)
 
+    @property
+    def description(self) -> Description:
+        """The description of the columns and the model, which cubes keep."""
+        return described_by_tables(self.columns, self.card)
+
     def options(self) -> RunOptions:
         """The options of a run, shared by all explanations."""
         return RunOptions.of(
@@ -527,6 +541,8 @@ TABLES: Mapping[str, Kinds] = {
     "prepare": one_kind(PrepareTable),
     "check": CHECKS,
     "sink": SINKS,
+    "columns": one_kind(ColumnsTable),
+    "card": one_kind(CardTable),
 }
 """Table of a job file -> its kinds."""
 SEVERAL = {"explain": "explanation", "check": "check", "sink": "sink"}

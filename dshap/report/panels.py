@@ -100,6 +100,14 @@ def inches_of(axes: Any) -> tuple[float, float]:
     return box.width / dpi, box.height / dpi
 
 
+def lay_out(axes: Any) -> None:
+    """Give axes the size that their names leave them, which `inches_of` then knows."""
+    whole = axes.get_figure(root=True)
+    engine = whole.get_layout_engine()
+    if engine is not None:
+        engine.execute(whole)
+
+
 def label_width(axes: Any) -> int:
     """The characters of a line of a name beside axes of this size."""
     return int(np.clip(WIDTH_SHARE * inches_of(axes)[0], *LABEL_WIDTHS))

@@ -6,7 +6,7 @@ digests of keys → method → rows to carry → cube, carried and explained →
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -384,6 +384,7 @@ class Night:
             carried=carried,
             checks_rows=run.scope.does(Phase.LEARN),
         )
+        explanation = replace(explanation, description=run.job.description)
         yield from steps_of_explanation(run, opened, explain, explanation)
         yield Act(Phase.FINISH, lambda: self._point(explain))
 

@@ -15,6 +15,7 @@ from dshap.engine import Plan, Stage, check_stages, format_bytes, stage_lines
 from dshap.engine.plan import STAGE_HEADS, STAGE_TEXTS, bytes_of_stages, stage_cells
 from dshap.history.job_store import refuse_store
 from dshap.jobfile.arguments import Context, Model
+from dshap.jobfile.described_tables import PLACE
 from dshap.jobfile.schema import ExplainTable, Job
 from dshap.jobfile.segment_columns import check_segments, segment_lines
 from dshap.jobinput.job_columns import in_words_of
@@ -22,6 +23,7 @@ from dshap.jobinput.job_model import model_of_job
 from dshap.jobinput.job_rows import JobRows
 from dshap.jobinput.quality_of_job import check_quality
 from dshap.jobinput.table_versions import at_version_of_store
+from dshap.run.description import refuse_misnamed
 from dshap.run.identity import explained_classes, settle
 from dshap.run.session import IDLE_WORKER_BYTES
 from dshap.sinks import CubeFacts, check_sink
@@ -167,6 +169,7 @@ def plan_of(job: Job, table: JobRows) -> JobPlan:
     model, fit = model_of_job(job).planned(table.context, table.n_targets)
     check_segments(job.report.segments, table.reader.feature_names)
     plans = tuple((explain.name, _plan(explain, job, model, table)) for explain in job.explain)
+    _check_columns(job, model, table)
     segments = tuple(job.report.segments)
     return JobPlan(table.reader.describe(), fit, plans, segments=segments)
 
@@ -195,6 +198,18 @@ def _plan(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> Plan
             check_sink(sink, facts)
             each.refuse_other_shape(facts)
     return plan
+
+
+def _check_columns(job: Job, model: Model, table: JobRows) -> None:
+    """Refuse a dictionary of columns that names what no explanation has."""
+    if not job.description.columns:
+        return
+    reader = table.reader
+    known = [*reader.feature_names, *reader.key_names, *reader.target_names]
+    for explain in job.explain:
+        value = value_of(explain, table.context(model))
+        known += [*value.players.names, *value.link.outputs(value.model.output_names)]
+    refuse_misnamed(job.description, list(dict.fromkeys(known)), reader, PLACE)
 
 
 def value_of(explain: ExplainTable, context: Context) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from dshap.core.errors import EmptyTableError, StoreMismatchError
@@ -134,7 +135,7 @@ class SharedCubes(JobCubes):
     ) -> Explanation:
         # a background is chosen in this process
         value = value_of(explain, opened.table.context(model, LoopExecutor()))
-        return Explanation.of(
+        explanation = Explanation.of(
             value,
             opened.table.reader_of(value),
             self.store / explain.name,
@@ -144,6 +145,7 @@ class SharedCubes(JobCubes):
             census=census,
             checks_rows=opened.scope.does(Phase.LEARN),
         )
+        return replace(explanation, description=self.job.description)
 
     def _create(self, opened: OpenedJob, fingerprint: dict[str, Any]) -> None:
         create_store(self.store, opened.description(fingerprint))

@@ -53,7 +53,7 @@ def bars_chart(bars: Bars, looks: Looks) -> Any:
                     bars.title: names[index],
                     "length": length,
                     "start": 0.0,
-                    "low": length - error,
+                    "low": max(length - error, 0.0),
                     "high": length + error,
                     "mean |attribution|": f"{text}{interval}",
                     "text": text,
@@ -66,7 +66,9 @@ def bars_chart(bars: Bars, looks: Looks) -> Any:
                 }
             )
     data = table(rows)
-    y = rows_axis(labels_of(bars.lines, NAMES, given=looks.labels))
+    labels = labels_of(bars.lines, NAMES, given=looks.labels)
+    y = rows_axis(labels)
+    middle = rows_axis(labels, "middle")
     x = numbers_axis("x", "length", bars.words)
     tips = hover("feature", *[bars.title] * (len(names) > 1), "mean |attribution|", "rows")
     drawn = alt.Chart(data).mark_rect()
@@ -75,10 +77,10 @@ def bars_chart(bars: Bars, looks: Looks) -> Any:
         drawn.encode(
             x=x, x2="start:Q", y=y, y2="below:Q", color=as_given(), opacity=opacity, tooltip=tips
         ),
-        alt.Chart(data).mark_rule(color=LABELS).encode(x="low:Q", x2="high:Q", y="middle:Q"),
+        alt.Chart(data).mark_rule(color=LABELS).encode(x="low:Q", x2="high:Q", y=middle),
         alt.Chart(data)
         .mark_text(align="left", dx=4, fontSize=10, color=LABELS)
-        .encode(x="high:Q", y="middle:Q", text="text:N"),
+        .encode(x="high:Q", y=middle, text="text:N"),
     ]
     if len(names) > 1:
         layers.append(names_legend(bars.title, names, COLOURS))
@@ -110,6 +112,7 @@ def drift_chart(shown: DriftBars, looks: Looks) -> Any:
     ]
     data = table(rows)
     names = labels_of([each.name for each in shown.lines], NAMES, given=looks.labels)
+    middle = rows_axis(names, "middle")
     tips = hover("column", "part of MMD²", "without drift", "adjusted p-value")
     layers = [
         rule_at(0.0, GREY),
@@ -123,9 +126,9 @@ def drift_chart(shown: DriftBars, looks: Looks) -> Any:
             color=as_given(),
             tooltip=tips,
         ),
-        alt.Chart(data).mark_rule(color=LABELS).encode(x="low:Q", x2="high:Q", y="middle:Q"),
+        alt.Chart(data).mark_rule(color=LABELS).encode(x="low:Q", x2="high:Q", y=middle),
         alt.Chart(data)
         .mark_rule(color=GREY, strokeWidth=2)
-        .encode(x="expected:Q", y="y:Q", y2="below:Q"),
+        .encode(x="expected:Q", y=rows_axis(names), y2="below:Q"),
     ]
     return layered(layers, looks.title, ROW_PIXELS * len(names))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.analysis.axis_scales import AxisScale
 from dshap.analysis.numbers_as_text import decimals_of, picture_number
 from dshap.analysis.pair_effects import PairEffects
 from dshap.analysis.segment_cells import SegmentCells
@@ -28,6 +29,8 @@ from dshap.report.labels import labels_of
 from dshap.report.looks import Looks
 from dshap.report.panels import BLUE, GREY, RED
 
+MOST_TICKS = 6
+"""The most numbers beside the bar of colours."""
 MAX_NUMBERED = 12
 """The most columns whose cells hold their numbers."""
 COLUMN_PIXELS = 64
@@ -105,19 +108,22 @@ def _cells_chart(
     x = alt.X(
         "x:Q", scale=alt.Scale(domain=[-0.5, len(names) - 0.5], nice=False, zero=False), axis=axis
     )
-    legend = alt.Legend(title=measure, format=NUMBERS, titleLimit=400)
+    ticks = AxisScale().ticks(domain[0], domain[-1], MOST_TICKS)
+    legend = alt.Legend(title=measure, format=NUMBERS, titleLimit=400, values=ticks)
+    scale = alt.Scale(domain=domain, range=colours, interpolate="rgb")
     colour = alt.condition(
         "isValid(datum.value)",
-        alt.Color("value:Q", scale=alt.Scale(domain=domain, range=colours), legend=legend),
+        alt.Color("value:Q", scale=scale, legend=legend),
         alt.value("transparent"),
     )
     data = table(rows)
+    labels = labels_of(lines, NAMES, given=looks.labels)
     drawn = alt.Chart(data).mark_rect()
     layers = [
         drawn.encode(
             x=x,
             x2="right:Q",
-            y=rows_axis(labels_of(lines, NAMES, given=looks.labels)),
+            y=rows_axis(labels),
             y2="below:Q",
             color=colour,
             tooltip=hover("feature", "column", "number"),
@@ -129,7 +135,7 @@ def _cells_chart(
     text_colour = alt.condition("isValid(datum.value)", alt.value("#000000"), alt.value(GREY))
     layers.append(
         shown.mark_text(fontSize=9).encode(
-            x="centre:Q", y="middle:Q", text="number:N", color=text_colour
+            x="centre:Q", y=rows_axis(labels, "middle"), text="number:N", color=text_colour
         )
     )
     width = min(COLUMN_PIXELS * len(names), 900)

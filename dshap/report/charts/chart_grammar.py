@@ -109,8 +109,10 @@ def colours_legend(title: str, names: Sequence[str] = ("low", "high")) -> Any:
     alt = import_altair()
     places = [0.5] if len(names) == 1 else np.linspace(0.0, 1.0, len(names)).tolist()
     expression = f"{json.dumps(list(names))}[indexof({json.dumps(places)}, datum.value)]"
-    legend = alt.Legend(title=title, values=places, labelExpr=expression, gradientThickness=8)
-    scale = alt.Scale(domain=[0.0, 1.0], range=list(GRADIENT))
+    legend = alt.Legend(
+        title=title, titleLimit=400, values=places, labelExpr=expression, gradientThickness=8
+    )
+    scale = alt.Scale(domain=[0.0, 1.0], range=list(GRADIENT), interpolate="rgb")
     return (
         alt.Chart(table([{"place": 0.0}, {"place": 1.0}]))
         .mark_point(opacity=0)
@@ -118,8 +120,8 @@ def colours_legend(title: str, names: Sequence[str] = ("low", "high")) -> Any:
     )
 
 
-def names_legend(title: str, names: Sequence[str], colours: Sequence[str]) -> Any:
-    """A layer that draws nothing and has a colour for each name."""
+def names_legend(title: str, names: Sequence[str], colours: Sequence[str], offset: int = 18) -> Any:
+    """A layer that draws nothing and has a colour for each name, so many pixels beside the chart."""
     alt = import_altair()
     scale = alt.Scale(domain=list(names), range=list(colours))
     return (
@@ -129,20 +131,35 @@ def names_legend(title: str, names: Sequence[str], colours: Sequence[str]) -> An
             color=alt.Color(
                 "name:N",
                 scale=scale,
-                legend=alt.Legend(title=title, symbolOpacity=1, labelLimit=240),
+                legend=alt.Legend(
+                    title=title, symbolOpacity=1, labelLimit=240, titleLimit=240, offset=offset
+                ),
             )
         )
     )
 
 
-def rule_at(value: float, colour: str, channel: str = "x", dash: Sequence[int] = ()) -> Any:
-    """A line across the chart at a number."""
+def rule_at(
+    value: float, colour: str, channel: str = "x", dash: Sequence[int] = (), **places: Any
+) -> Any:
+    """A line across the chart at a number; `places` may end it before."""
     alt = import_altair()
     at = {"x": alt.X("at:Q"), "y": alt.Y("at:Q")}[channel]
     line = alt.Chart(table([{"at": value}])).mark_rule(
         color=colour, strokeDash=list(dash) or [1, 0]
     )
-    return line.encode(**{channel: at})
+    return line.encode(**{channel: at}, **places)
+
+
+def number_under_pointer(field: str, title: str) -> Any:
+    """A number under the pointer, in four digits."""
+    alt = import_altair()
+    return alt.Tooltip(f"{field}:Q", title=title, format="+,.4~r")
+
+
+def names_of_lines(chart: Any, names: Sequence[str]) -> Any:
+    """The chart with the field `feature`: the name of the line of each row of data."""
+    return chart.transform_calculate(feature=f"{json.dumps(list(names))}[datum.line]")
 
 
 def layered(layers: Sequence[Any], title: str, height: float, width: float = WIDTH) -> Any:

@@ -17,6 +17,7 @@ from dshap.report.charts.chart_grammar import (
     import_altair,
     layered,
     names_legend,
+    number_under_pointer,
     numbers_axis,
     rows_axis,
     rule_at,
@@ -40,12 +41,14 @@ def compare_chart(found: SideBySide, looks: Looks) -> Any:
     y = rows_axis(labels_of(found.lines, NAMES, given=looks.labels))
     words = [found.words, f"the same feature is largest in {found.same_largest:.0%} of them"]
     x = numbers_axis("x", "attribution", words, found.limits)
-    tips = hover("feature", "explanation", "mean |φ|", "r between rows", "attribution as text")
+    tips = hover("feature", "explanation", "mean |φ|", "r between rows")
     layers = [rule_at(0.0, GREY)]
     if found.swarms[0][0].points is not None:
+        tips.append(number_under_pointer("attribution", "attribution"))
         drawn = alt.Chart(table(_points(found, names))).mark_circle(size=12, opacity=1)
         layers.append(drawn.encode(x=x, y=y, color=as_given(), tooltip=tips))
     else:
+        tips += hover("attributions")
         drawn = alt.Chart(table(_steps(found, names))).mark_rect(strokeWidth=0.6)
         layers.append(
             drawn.encode(
@@ -71,7 +74,7 @@ def compare_chart(found: SideBySide, looks: Looks) -> Any:
     ]
     layers.append(_beside(texts, GREY, 66))
     sides = [f"{name}, {side} (right: mean |φ|)" for name, side in zip(names, SIDES, strict=True)]
-    layers.append(names_legend("explanation", sides, PAIR))
+    layers.append(names_legend("explanation", sides, PAIR, offset=110))
     return layered(layers, looks.title, PAIR_PIXELS * len(found.lines))
 
 
@@ -105,13 +108,11 @@ def _points(found: SideBySide, names: list[str]) -> Iterator[dict[str, Any]]:
                 continue
             phi = swarm.points["attributions"]
             facts = _facts(found, line, side, names[side])
-            decimals = decimals_of(phi.tolist())
             offsets = 0.04 + np.abs(spread(phi, *found.limits))
             for row in np.flatnonzero(~np.isnan(phi)).tolist():
                 yield {
                     **facts,
-                    "attribution": phi[row],
-                    "attribution as text": picture_number(phi[row], decimals, sign=True),
+                    "attribution": float(f"{phi[row]:.6g}"),
                     "y": line + (2 * side - 1) * offsets[row],
                 }
 
@@ -131,7 +132,7 @@ def _steps(found: SideBySide, names: list[str]) -> Iterator[dict[str, Any]]:
                     **facts,
                     "attribution": low[step],
                     "end": high[step],
-                    "attribution as text": " to ".join(ends),
+                    "attributions": " to ".join(ends),
                     "y": float(line),
                     "far": line + (2 * side - 1) * HALF_HEIGHT * heights[step],
                 }

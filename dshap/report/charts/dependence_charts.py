@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dshap.analysis.column_values import value_name, value_names
+from dshap.analysis.column_values import value_names
 from dshap.analysis.dependences import Dependence
 from dshap.analysis.numbers_as_text import axis_texts, decimals_of, picture_number
+from dshap.analysis.value_texts import category_texts, tick_texts
 from dshap.core.histograms import number_of_bins
 from dshap.report.charts.chart_grammar import (
     STRENGTH,
@@ -22,6 +23,7 @@ from dshap.report.charts.chart_grammar import (
     import_altair,
     layered,
     named_axis,
+    number_under_pointer,
     numbers_axis,
     rule_at,
     table,
@@ -70,7 +72,8 @@ def dependence_chart(shown: Dependence, looks: Looks, curves: PartialCurves | No
         )
     else:
         points = alt.Chart(table(_points(shown))).mark_circle(size=16, opacity=1)
-        tips = hover("value", "attribution as text", "row")
+        tips = hover("value", "row")
+        tips.insert(1, number_under_pointer("attribution", "attribution"))
         layers.append(points.encode(x=x, y=y, color=as_given(), tooltip=tips))
     bins = table(_bins(shown, floor, low))
     tips = hover("values", "rows", "mean attribution", "quartiles")
@@ -88,9 +91,9 @@ def dependence_chart(shown: Dependence, looks: Looks, curves: PartialCurves | No
         line = alt.Chart(table(rows)).mark_line(color=RED, strokeWidth=STRENGTH)
         layers.append(line.encode(x=x, y="partial:Q"))
     if shown.partner:
-        grey = " (grey: missing)" * shown.has_grey
-        (partner,) = labels_of([shown.partner], AXIS_NAME, lines=1, given=looks.labels)
-        layers.append(colours_legend(f"{partner}{grey}", shown.names_of_colours))
+        partner = looks.axis_of(shown.partner, AXIS_NAME, "grey: missing" * shown.has_grey)
+        names = category_texts(looks.texts, shown.partner, shown.names_of_colours)
+        layers.append(colours_legend(partner, names))
     return layered(layers, looks.title, HEIGHT)
 
 
@@ -100,22 +103,19 @@ def _values_axis(shown: Dependence, looks: Looks) -> Any:
     ends = [float(shown.ends[0]), float(shown.ends[-1])]
     if shown.has_categories:
         places = np.flatnonzero(shown.counts[:-1]).astype(np.float64).tolist()
-        names = labels_of([shown.names_of_bins[int(at)] for at in places], CATEGORY_NAMES)
+        named = [shown.names_of_bins[int(at)] for at in places]
+        names = labels_of(category_texts(looks.texts, shown.feature, named), CATEGORY_NAMES)
         if not shown.counts[-2]:
             ends[1] = float(shown.ends[-2])
     else:
         places = shown.scale.ticks(ends[0], ends[1], MOST_TICKS)
-        names = axis_texts(places)
-        if shown.is_time:
-            names = [value_name(value, True) for value in places]
+        names = tick_texts(looks.texts, shown.feature, places, shown.is_time)
     if shown.counts[-1]:
         strip = shown.scale.place(np.array(shown.strip)).mean()
         places = [*places, float(shown.scale.value(strip))]
         names = [*names, "\n".join(shown.strip_words)]
         ends[1] = shown.strip[1]
-    (title,) = labels_of([shown.feature], AXIS_NAME, lines=1, given=looks.labels)
-    if shown.scale.words:
-        title = f"{title} ({shown.scale.words})"
+    title = looks.axis_of(shown.feature, AXIS_NAME, shown.scale.words)
     scale = alt.Scale(domain=ends, nice=False, zero=False)
     if shown.scale.constant is not None:
         scale = alt.Scale(
@@ -173,6 +173,7 @@ def _means(shown: Dependence, x: Any) -> list[Any]:
             rows = [
                 {"left": at, "height": value}
                 for at, value in zip(shown.middles, values[:n_bins], strict=True)
+                if np.isfinite(value)
             ]
             line = alt.Chart(table(rows)).mark_line(
                 color="#444444", strokeWidth=width, strokeDash=dash
@@ -199,13 +200,11 @@ def _points(shown: Dependence) -> Iterator[dict[str, Any]]:
     if shown.partner:
         is_known = ~np.isnan(places)
         colours = hex_colours(colour_at(np.nan_to_num(places), 1.0 - is_known))
-    decimals = decimals_of(phi.tolist())
     texts = shown.points["texts"].tolist()
     for row in np.flatnonzero(~np.isnan(phi)).tolist():
         yield {
             "left": shown.points["values"][row],
-            "attribution": phi[row],
-            "attribution as text": picture_number(phi[row], decimals, sign=True),
+            "attribution": float(f"{phi[row]:.6g}"),
             "value": texts[row],
             "row": shown.row_names[row],
             "colour": colours[row],

@@ -76,12 +76,12 @@ def waterfall_chart(steps: Steps, looks: Looks) -> Any:
         ),
         alt.Chart(data)
         .mark_text(align="left", dx=4, fontSize=10, color=GREY)
-        .encode(x="right:Q", y="middle:Q", text="attribution:N"),
+        .encode(x="right:Q", y=rows_axis(labels, "middle"), text="attribution:N"),
     ]
     return layered(layers, looks.title, ROW_PIXELS * (len(labels) + 0.2))
 
 
-def _ends(row: SingleRow) -> list[Any]:
+def _ends(row: SingleRow, **places: Any) -> list[Any]:
     """Lines at the base value and at the prediction, named above the chart."""
     alt = import_altair()
     decimals = decimals_of([row.base_value, row.prediction])
@@ -89,7 +89,7 @@ def _ends(row: SingleRow) -> list[Any]:
     for line, (name, value) in enumerate(
         (("prediction", row.prediction), ("base value", row.base_value))
     ):
-        layers.append(rule_at(value, GREY, dash=(2, 3)))
+        layers.append(rule_at(value, GREY, dash=(2, 3), **places))
         said = {"at": value, "text": f"{name} {picture_number(value, decimals)}"}
         layers.append(
             alt.Chart(table([said]))
@@ -142,7 +142,8 @@ def force_chart(found: Forces, looks: Looks) -> Any:
                 .mark_text(align={1: "right", -1: "left"}[sign], fontSize=10, color=GREY)
                 .encode(x="at:Q", y=alt.value(y), text="text:N")
             )
-    return layered([*_ends(row), *layers], looks.title, LINE + LEVEL * (levels + 1))
+    ends = _ends(row, y=alt.value(0), y2=alt.value(LINE))
+    return layered([*ends, *layers], looks.title, LINE + LEVEL * (levels + 1))
 
 
 def _names_of(side: Any, decimals: int, looks: Looks) -> list[tuple[float, str]]:

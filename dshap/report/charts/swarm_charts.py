@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.analysis.numbers_as_text import axis_texts, decimals_of, picture_number
+from dshap.analysis.numbers_as_text import axis_texts
 from dshap.analysis.swarms import Swarm, Swarms
 from dshap.report.charts.chart_grammar import (
     ROW_PIXELS,
@@ -17,6 +17,8 @@ from dshap.report.charts.chart_grammar import (
     hover,
     import_altair,
     layered,
+    names_of_lines,
+    number_under_pointer,
     numbers_axis,
     rows_axis,
     rule_at,
@@ -28,7 +30,7 @@ from dshap.report.panels import BLUE, GREY, HALF_HEIGHT, colour_at, rgb_of, spre
 
 STEPS = 160
 """Steps of an axis in which a density is drawn."""
-NAMES = 26
+NAMES = 31
 """The characters of a line of a name."""
 
 
@@ -44,8 +46,9 @@ def swarms_chart(swarms: Swarms, looks: Looks) -> Any:
         points = [
             row for at, each in enumerate(swarms.lines) for row in _points(each, at, swarms, plain)
         ]
-        drawn = alt.Chart(table(points)).mark_circle(size=16, opacity=1)
-        tips = hover("feature", "value", "attribution as text", "row")
+        drawn = names_of_lines(alt.Chart(table(points)), names).mark_circle(size=16, opacity=1)
+        tips = [*hover("feature", "value"), number_under_pointer("attribution", "attribution")]
+        tips += hover("row")
         layers.append(drawn.encode(x=x, y=y, color=as_given(), tooltip=tips))
     else:
         steps = [
@@ -79,15 +82,13 @@ def _points(swarm: Swarm, at: int, swarms: Swarms, plain: str) -> Iterator[dict[
     colours = hex_colours(colour_at(np.nan_to_num(places), 1.0 - is_known))
     if swarm.bins is None:
         colours = [plain] * len(phi)
-    decimals = decimals_of(phi.tolist())
     offsets = spread(phi, *swarms.limits)
     texts = swarm.points["texts"].tolist()
     for row in np.flatnonzero(~np.isnan(phi)).tolist():
         yield {
-            "feature": swarm.feature,
-            "attribution": phi[row],
-            "attribution as text": picture_number(phi[row], decimals, sign=True),
-            "y": at + offsets[row],
+            "line": at,
+            "attribution": float(f"{phi[row]:.6g}"),
+            "y": round(float(at + offsets[row]), 3),
             "value": texts[row],
             "row": swarms.row_names[row],
             "colour": colours[row],
@@ -101,7 +102,7 @@ def _steps(swarm: Swarm, at: int, swarms: Swarms, plain: str) -> Iterator[dict[s
     colours = hex_colours(colour_at(shades.place, shades.unordered))
     if swarm.bins is None:
         colours = hex_colours(np.tile(rgb_of(plain), (STEPS, 1)))
-    heights = HALF_HEIGHT * shades.depth
+    heights = HALF_HEIGHT * shades.heights
     low = np.maximum(grid[:-1], shades.low)
     high = np.minimum(grid[1:], shades.high)
     for step in np.flatnonzero(shades.rows > 0).tolist():

@@ -15,10 +15,11 @@ from dshap.analysis.view import MAX_SHOWN, View, view_of
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
 from dshap.report.charts.bar_charts import bars_chart
-from dshap.report.looks import Looks, labels_of_columns
+from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
     ROW_INCHES,
     add_title,
+    lay_out,
     name_rows,
     new_axes,
     row_labels,
@@ -79,7 +80,7 @@ def bar(
         scale (the message says which).
     """
     selection = Selection(max_display, order, features)
-    looks = Looks(ax, title, chart, labels_of_columns(cube))
+    looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     if has_member(cube, "data_vars") or not has_member(cube, "items"):
         cube = {"": cube}
     if not cube:
@@ -156,11 +157,10 @@ def _drawn(bars: Bars, looks: Looks) -> Any:
     width = 8.0 + 2.0 * (n_ranked > 1)  # with a legend beside the bars
     row = max(ROW_INCHES, BAR_INCHES * n_ranked + GAP_INCHES)
     axes = new_axes(looks.ax, width, 1.2 + row * len(bars.lines))
+    others = bars.lines[len(bars.chosen.shown) :]
+    name_rows(axes, row_labels(axes, bars.chosen.shown, others, looks.labels))
+    lay_out(axes)
     draw_bars(axes, bars.ranked, bars.chosen, bars.title)
-    name_rows(
-        axes,
-        row_labels(axes, bars.chosen.shown, bars.lines[len(bars.chosen.shown) :], looks.labels),
-    )
     axes.set_xlabel(bars.words, **AS_WRITTEN)
     write_numbers(axes.xaxis)
     add_title(axes, looks.title)

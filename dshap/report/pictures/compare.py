@@ -13,7 +13,7 @@ from dshap.analysis.shown_features import Selection
 from dshap.analysis.side_by_side import SideBySide, side_by_side
 from dshap.report.charts.compare_charts import compare_chart
 from dshap.report.labels import labels_of
-from dshap.report.looks import Looks, labels_of_columns
+from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
     GREY,
     HALF_HEIGHT,
@@ -83,7 +83,7 @@ def compare(
         As `beeswarm`; there are not two, or they have other features, rows, keys, outputs or units
         (the message says which).
     """
-    looks = Looks(ax, title, chart, labels_of_columns(cubes))
+    looks = Looks(ax, title, chart, words_of_columns(cubes))
     found = side_by_side(cubes, output, Selection(max_display, order, features))
     return looks.draw(found, matplotlib=_drawn, altair=compare_chart)
 

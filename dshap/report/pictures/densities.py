@@ -15,7 +15,7 @@ from dshap.analysis.shown_features import Selection
 from dshap.analysis.swarms import Swarm, Swarms, swarms_of
 from dshap.core.records import FloatArray
 from dshap.report.charts.swarm_charts import swarms_chart
-from dshap.report.looks import Looks, labels_of_columns
+from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
     BLUE,
     GREY,
@@ -86,7 +86,7 @@ def beeswarm(
         No row is explained, an unknown output, feature, order or chart (the message lists those that
         are near), or rows that are not those of the cube.
     """
-    looks = Looks(ax, title, chart, labels_of_columns(cube))
+    looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     swarms = swarms_of(cube, rows, output, Selection(max_display, order, features))
     return looks.draw(swarms, matplotlib=_drawn, altair=swarms_chart)
 
@@ -123,7 +123,7 @@ def _draw_density(axes: Any, swarm: Swarm, y: int, grid: FloatArray, plain: str)
     colours = colour_at(shades.place, shades.unordered)
     if swarm.bins is None:
         colours[:] = rgb_of(plain)
-    x, half = outline(shades, grid, HALF_HEIGHT * shades.depth)
+    x, half = outline(shades, grid, HALF_HEIGHT * shades.heights)
     if x[-1] - x[0] < grid[1] - grid[0]:
         middle = int(np.clip(np.searchsorted(grid, x[0], side="right") - 1, 0, len(colours) - 1))
         axes.vlines(

@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from dshap.analysis.column_values import value_name
 from dshap.analysis.dependences import Dependence, dependence_of
-from dshap.analysis.numbers_as_text import axis_texts
+from dshap.analysis.value_texts import category_texts, tick_texts
 from dshap.core.errors import InputError
 from dshap.core.histograms import number_of_bins
 from dshap.core.records import FloatArray, Record
 from dshap.report.charts.dependence_charts import dependence_chart
 from dshap.report.labels import labels_of
-from dshap.report.looks import Looks, labels_of_columns
+from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
     BLUE,
     GREY,
@@ -106,7 +105,7 @@ def dependence(
     """
     if color is not None and colour is not None:
         raise InputError(f"colour={colour!r} and color={color!r} are one option: give one of them")
-    looks = Looks(ax, title, chart, labels_of_columns(cube))
+    looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     shown = dependence_of(cube, feature, colour if color is None else color, rows, output)
     curves = None
     if partial_dependence is not None:
@@ -133,24 +132,16 @@ def _drawn(shown: Dependence, looks: Looks, curves: PartialCurves | None = None)
     _draw_histogram(axes, shown, limits)
     zero_line(axes.axhline)
     write_numbers(axes.yaxis)
-    _name_values(axes, shown)
+    _name_values(axes, shown, looks)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlabel(_axis_words(shown, looks), **AS_WRITTEN)
+    axes.set_xlabel(looks.axis_of(shown.feature, AXIS_WIDTH, shown.scale.words), **AS_WRITTEN)
     axes.set_ylabel(words_beside(axes, shown.words), **AS_WRITTEN)
     if shown.partner:
-        grey = " (grey: missing)" * shown.has_grey
-        (partner,) = labels_of([shown.partner], AXIS_WIDTH, lines=1, given=looks.labels)
-        colour_bar(axes, f"{partner}{grey}", shown.names_of_colours)
+        partner = looks.axis_of(shown.partner, AXIS_WIDTH, "grey: missing" * shown.has_grey)
+        names = category_texts(looks.texts, shown.partner, shown.names_of_colours)
+        colour_bar(axes, partner, names)
     add_title(axes, looks.title)
     return axes
-
-
-def _axis_words(shown: Dependence, looks: Looks) -> str:
-    """The name of the column, and of its axis where that is not linear."""
-    (name,) = labels_of([shown.feature], AXIS_WIDTH, lines=1, given=looks.labels)
-    if shown.scale.words:
-        return f"{name} ({shown.scale.words})"
-    return name
 
 
 def _draw_density(axes: Any, shown: Dependence) -> None:
@@ -189,11 +180,12 @@ def _draw_means(axes: Any, shown: Dependence) -> None:
     n_bins = number_of_bins(shown.bins)
     is_bar = shown.counts > 0
     if shown.is_line:
+        is_there = is_bar[:n_bins].copy()
         is_bar[:n_bins] = False
         for each, width, style in widths:
             axes.plot(
-                shown.middles,
-                each[:-1],
+                shown.middles[is_there],
+                each[:-1][is_there],
                 color=text_colour(),
                 linewidth=width,
                 linestyle=style,
@@ -243,9 +235,9 @@ def _draw_histogram(axes: Any, shown: Dependence, limits: tuple[float, float]) -
     )
 
 
-def _name_values(axes: Any, shown: Dependence) -> None:
+def _name_values(axes: Any, shown: Dependence, looks: Looks) -> None:
     """Name the numbers or times, or the categories, and the missing values on the axis."""
-    places, names = _named_places(axes, shown)
+    places, names = _named_places(axes, shown, looks)
     right = shown.ends[-1]
     if shown.has_categories and not shown.counts[-2]:
         right = shown.ends[-2]  # no other category is there
@@ -265,16 +257,17 @@ def _name_values(axes: Any, shown: Dependence) -> None:
         turn_names(axes)
 
 
-def _named_places(axes: Any, shown: Dependence) -> tuple[FloatArray, list[str]]:
+def _named_places(axes: Any, shown: Dependence, looks: Looks) -> tuple[FloatArray, list[str]]:
     """The places that are named on the axis, and their names, as many as have room."""
     if shown.has_categories:
         places = np.flatnonzero(shown.counts[:-1])
-        names = [shown.names_of_bins[place] for place in places]
+        named = [shown.names_of_bins[place] for place in places]
+        names = category_texts(looks.texts, shown.feature, named)
         return places.astype(np.float64), labels_of(names, CATEGORY_WIDTH)
     low, high = float(shown.ends[0]), float(shown.ends[-1])
     for most in range(MOST_TICKS, 1, -1):
         ticks = shown.scale.ticks(low, high, most)
-        names = [value_name(tick, True) for tick in ticks] if shown.is_time else axis_texts(ticks)
+        names = tick_texts(looks.texts, shown.feature, ticks, shown.is_time)
         if _have_room(axes, shown, ticks, names):
             break
     return np.array(ticks), names

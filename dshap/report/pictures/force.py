@@ -14,7 +14,7 @@ from dshap.analysis.shown_features import Selection, words_of_sum
 from dshap.analysis.single_rows import single_row
 from dshap.report.charts.row_charts import force_chart
 from dshap.report.labels import labels_of, one_label
-from dshap.report.looks import Looks, labels_of_columns
+from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
     BLUE,
     LETTER_INCHES,
@@ -85,7 +85,7 @@ def force(
     InputError
         As `waterfall`.
     """
-    looks = Looks(ax, title, chart, labels_of_columns(cube))
+    looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     row = single_row(cube, key, rows, output)
     found = forces_of(row, Selection(max_display, None, features))
     return looks.draw(found, matplotlib=_drawn, altair=force_chart)

@@ -14,7 +14,7 @@ from dshap.core.printing import counted
 from dshap.core.records import FloatArray
 from dshap.report.charts.cell_charts import heatmap_chart
 from dshap.report.labels import labels_of, one_label
-from dshap.report.looks import Looks, labels_of_columns
+from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
     BLUE,
     LETTER_INCHES,
@@ -23,6 +23,7 @@ from dshap.report.panels import (
     ROW_INCHES,
     add_title,
     inches_of,
+    lay_out,
     name_rows,
     new_axes,
     row_labels,
@@ -85,7 +86,7 @@ def heatmap(
     InputError
         As `beeswarm`; a column that was not kept, or with more than 200 values.
     """
-    looks = Looks(ax, title, chart, labels_of_columns(cube))
+    looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     selection = Selection(max_display, order, features)
     cells = segment_cells(cube, segment, magnitude, rows, output, selection)
     return looks.draw(cells, matplotlib=_drawn, altair=heatmap_chart)
@@ -95,9 +96,9 @@ def _drawn(cells: SegmentCells, looks: Looks) -> Any:
     n_lines, n_segments = cells.values.shape
     width = 3.2 + min(max(4.0, CELL_INCHES * n_segments), 11.0)
     axes = new_axes(looks.ax, width, 1.6 + ROW_INCHES * n_lines)
-    draw_cells(axes, cells.values, cells.is_magnitude, cells.words, cells.sums)
     others = [cells.chosen.words_of_others] * (cells.sums is not None)
     name_rows(axes, row_labels(axes, cells.chosen.shown, others, looks.labels))
+    draw_cells(axes, cells.values, cells.is_magnitude, cells.words, cells.sums)
     _name_segments(axes, cells)
     add_title(axes, looks.title)
     return axes
@@ -124,10 +125,12 @@ def draw_cells(
         low = 0.0
     picture = axes.imshow(values, aspect="auto", cmap=colours, vmin=low, vmax=largest)
     axes.set_xlim(-0.5, values.shape[1] - 0.5)
+    axes.set_ylim(len(values) + (sums is not None) - 0.4, -0.6)
     bar = axes.figure.colorbar(picture, ax=axes, aspect=40, pad=0.02)
     bar.outline.set_visible(False)
     bar.set_label(words_beside(axes, words), fontsize="small", **AS_WRITTEN)
     write_numbers(bar.ax.yaxis)
+    lay_out(axes)
     is_few = values.size <= MAX_NUMBERS and values.shape[1] <= MAX_NUMBERED
     numbers = [*np.ravel(values).tolist(), *([] if sums is None else sums.tolist())]
     decimals = decimals_of([value for value in numbers if not np.isnan(value)])

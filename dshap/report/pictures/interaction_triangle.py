@@ -11,7 +11,7 @@ from dshap.analysis.pair_effects import PairEffects, pair_effects
 from dshap.analysis.shown_features import Selection, words_of_sum
 from dshap.report.charts.cell_charts import interactions_chart
 from dshap.report.labels import labels_of
-from dshap.report.looks import Looks, labels_of_columns
+from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import add_title, name_rows, new_axes, row_labels
 from dshap.report.pictures.heatmaps import CELL_INCHES, draw_cells, name_columns
 
@@ -53,7 +53,7 @@ def interactions(
     InputError
         The cube has no interactions, or as `beeswarm`.
     """
-    looks = Looks(ax, title, chart, labels_of_columns(cube))
+    looks = Looks(ax, title, chart, words_of_columns(cube))
     found = pair_effects(cube, output, Selection(max_display, order, features))
     return looks.draw(found, matplotlib=_drawn, altair=interactions_chart)
 
@@ -66,9 +66,9 @@ def _drawn(found: PairEffects, looks: Looks) -> Any:
     values = np.where(is_above, np.nan, found.magnitude)
     if found.others is not None:
         values = np.pad(values, ((0, 0), (0, 1)), constant_values=np.nan)
-    draw_cells(axes, values, True, found.words, found.others)
     others = [words_of_sum(found.n_others)] * (found.others is not None)
     name_rows(axes, row_labels(axes, found.features, others, looks.labels))
+    draw_cells(axes, values, True, found.words, found.others)
     names = labels_of([*found.features, *others], COLUMN_WIDTH, given=looks.labels)
     name_columns(axes, names)
     axes.spines["bottom"].set_visible(False)

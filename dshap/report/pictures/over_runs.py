@@ -14,7 +14,7 @@ from dshap.analysis.shown_features import Selection
 from dshap.core.records import FloatArray
 from dshap.report.charts.run_charts import over_runs_chart
 from dshap.report.labels import labels_of
-from dshap.report.looks import Looks
+from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
     GREY,
     LETTER_INCHES,
@@ -75,7 +75,7 @@ def over_runs(
         The store has no cube for each run, no run is finished, an unknown explanation, or as
         `beeswarm`.
     """
-    looks = Looks(ax, title, chart)
+    looks = Looks(ax, title, chart, words_of_columns(store))
     history = importance_history(store, explain, output)
     lines = history_lines(history, Selection(max_display, order, features))
     return looks.draw(lines, matplotlib=_drawn, altair=over_runs_chart)

@@ -14,7 +14,7 @@ from dshap.analysis.steps_of_rows import MAX_STEPS as MAX_STEPS
 from dshap.analysis.steps_of_rows import Steps, steps_of
 from dshap.report.charts.row_charts import waterfall_chart
 from dshap.report.labels import labels_with_values
-from dshap.report.looks import Looks, labels_of_columns
+from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
     BLUE,
     GREY,
@@ -24,6 +24,7 @@ from dshap.report.panels import (
     add_title,
     inches_of,
     label_width,
+    lay_out,
     name_rows,
     new_axes,
     write_numbers,
@@ -71,7 +72,7 @@ def waterfall(
         No row has this key (the message names its neighbours), the row is not explained, or as
         `beeswarm`.
     """
-    looks = Looks(ax, title, chart, labels_of_columns(cube))
+    looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     row = single_row(cube, key, rows, output)
     steps = steps_of(row, Selection(max_display, order, features))
     return looks.draw(steps, matplotlib=_drawn, altair=waterfall_chart)
@@ -79,9 +80,10 @@ def waterfall(
 
 def _drawn(steps: Steps, looks: Looks) -> Any:
     axes = new_axes(looks.ax, 8.0, 1.5 + ROW_INCHES * len(steps.names))
-    _draw_steps(axes, steps)
     width = label_width(axes)
     name_rows(axes, labels_with_values(steps.names, steps.values, width, given=looks.labels))
+    lay_out(axes)
+    _draw_steps(axes, steps)
     write_numbers(axes.xaxis)
     n_lines = name_ends(axes, steps.row)
     axes.set_xlabel(steps.row.words, **AS_WRITTEN)
