@@ -148,6 +148,12 @@ class Dependence:
         return float(first), float(last)
 
     @property
+    def strip_middle(self) -> float:
+        """The value at the middle of the strip of missing values, as it is drawn."""
+        middle = self.scale.place(np.array(self.strip)).mean(keepdims=True)
+        return float(self.scale.value(middle)[0])
+
+    @property
     def strip_words(self) -> list[str]:
         """Words for the values in the strip: ["12 missing", "3 infinite"]."""
         n_missing = max(int(self.counts[-1]) - self.n_infinite, 0)
@@ -162,7 +168,7 @@ class Dependence:
     @property
     def densities(self) -> FloatArray:
         """(v,): the rows of each bin by its width on the axis; the largest is 1."""
-        left, right = (self.scale.place(each) for each in self.sides)
+        left, right = self.placed_sides
         found = self.counts / np.maximum(right - left, 1e-300)
         return np.asarray(found / max(found.max(), 1e-300))
 
@@ -180,6 +186,12 @@ class Dependence:
         inset = INSET * self.has_categories
         low, high = self.strip
         return np.append(self.ends[:-1] + inset, low), np.append(self.ends[1:] - inset, high)
+
+    @property
+    def placed_sides(self) -> tuple[FloatArray, FloatArray]:
+        """The places (v,) of both sides of each bin on the axis, as `scale` has them."""
+        left, right = self.sides
+        return self.scale.place(left), self.scale.place(right)
 
     @property
     def is_line(self) -> bool:
@@ -397,8 +409,8 @@ def _ends(
     if n_bins == 1:
         alone: FloatArray = np.append(numbers, 0.0)[:1]
         return alone + np.array([-0.5, 0.5]), alone
-    low = numbers.min()
-    high = numbers.max()
+    low = float(numbers.min())
+    high = float(numbers.max())
     if extent is not None:
         low = min(low, extent.low)
         high = max(high, extent.high)

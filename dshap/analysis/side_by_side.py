@@ -113,7 +113,7 @@ def side_by_side(
     _refuse_others((first, second), views)
     rankings = (views[0].ranking(first), views[1].ranking(second))
     chosen = shown_features(views[0], selection or Selection())
-    groups = {name: (views[0].position(name),) for name in chosen.shown}
+    groups: dict[str, tuple[int, ...]] = {name: (views[0].position(name),) for name in chosen.shown}
     if chosen.others:
         groups[chosen.words_of_others] = tuple(map(views[0].position, chosen.others))
     names = views[0].features

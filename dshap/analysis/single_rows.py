@@ -156,6 +156,8 @@ def single_row(cube: Any, key: Any, rows: Any = None, output: str | int | None =
     """
     cube = as_cube(cube)
     place = output_of(cube, output)
+    if not cube.sizes["instance"]:
+        raise InputError("no row of the cube is explained: it has no rows")
     position = row_position(cube, key)
     row = cube.isel(instance=position, output=place).load()
     names = row_features(row)

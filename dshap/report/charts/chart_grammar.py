@@ -81,7 +81,7 @@ def rows_axis(labels: Sequence[str], field: str = "y") -> Any:
 
 
 def numbers_axis(
-    channel: str, field: str, words: str, limits: tuple[float, float] | None = None
+    channel: str, field: str, words: str | list[str], limits: tuple[float, float] | None = None
 ) -> Any:
     """An axis of numbers, x or y, with the same texts as all pictures."""
     alt = import_altair()

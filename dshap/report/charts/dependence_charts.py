@@ -111,8 +111,7 @@ def _values_axis(shown: Dependence, looks: Looks) -> Any:
         places = shown.scale.ticks(ends[0], ends[1], MOST_TICKS)
         names = tick_texts(looks.texts, shown.feature, places, shown.is_time)
     if shown.counts[-1]:
-        strip = shown.scale.place(np.array(shown.strip)).mean()
-        places = [*places, float(shown.scale.value(strip))]
+        places = [*places, shown.strip_middle]
         names = [*names, "\n".join(shown.strip_words)]
         ends[1] = shown.strip[1]
     title = looks.axis_of(shown.feature, AXIS_NAME, shown.scale.words)

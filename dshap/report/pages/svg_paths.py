@@ -231,13 +231,13 @@ def _curve(given: Dependence, quartiles: FloatArray, span: tuple[float, float]) 
     mean = ""
     if given.is_line:
         is_there = is_step[:n_bins]
-        x = _scaled(given.middles[is_there], ends, WIDTH)
+        x = _scaled(given.scale.place(given.middles[is_there]), ends, WIDTH)
         mean = f"M{_points(x, means[:n_bins][is_there])}"
         above = _points(x, upper[:n_bins][is_there])
         below = _points(x[::-1], lower[:n_bins][is_there][::-1])
         band = f"M{above}L{below}Z"
         is_step[:n_bins] = False
-    left, right = (_scaled(each, ends, WIDTH) for each in given.sides)
+    left, right = (_scaled(each, ends, WIDTH) for each in given.placed_sides)
     for place in np.flatnonzero(is_step):
         sides = f"H{right[place]:.0f}"
         mean += f"M{left[place]:.0f} {means[place]:.1f}{sides}"
@@ -248,13 +248,17 @@ def _curve(given: Dependence, quartiles: FloatArray, span: tuple[float, float]) 
 
 
 def _ends_of(given: Dependence) -> tuple[float, float]:
-    """The ends of the axis of values, with the strip of missing ones where there are any."""
-    low = float(given.ends[0])
-    if given.counts[-1]:
-        return low, given.strip[1]
+    """The ends of the axis of values, with the strip of missing ones where there are any.
+
+    They are places on it, as `given.scale` has them.
+    """
+    high = float(given.ends[-1])
     if given.has_categories and not given.counts[-2] and len(given.ends) > 2:
-        return low, float(given.ends[-2])  # no other category is there
-    return low, float(given.ends[-1])
+        high = float(given.ends[-2])  # no other category is there
+    if given.counts[-1]:
+        high = given.strip[1]
+    first, last = given.scale.place(np.array([given.ends[0], high]))
+    return float(first), float(last)
 
 
 def _names(given: Dependence) -> list[str]:
@@ -277,7 +281,7 @@ def _value_names(given: Dependence, values: Sequence[float]) -> list[str]:
 def _x_ticks(given: Dependence) -> tuple[Tick, ...]:
     """The ends of the axis of numbers, or its categories where they are few."""
     ends = _ends_of(given)
-    left, right = given.sides
+    left, right = given.placed_sides
     ticks = []
     if given.has_categories:
         there = np.flatnonzero(given.counts[:-1])
@@ -291,7 +295,8 @@ def _x_ticks(given: Dependence) -> tuple[Tick, ...]:
         outer = [float(given.ends[0]), float(given.ends[-1])]
         names = _value_names(given, outer)
         ticks = [
-            Tick(_percent(value, ends), name) for value, name in zip(outer, names, strict=True)
+            Tick(_percent(given.scale.place(np.array(value)), ends), name)
+            for value, name in zip(outer, names, strict=True)
         ]
     if given.counts[-1]:
         ticks = [*ticks[:1], Tick(100.0, "missing")]
@@ -337,7 +342,7 @@ def _scaled(values: NDArray[np.float64], ends: tuple[float, float], size: float)
     return np.asarray(np.clip((values - low) / ((high - low) or 1.0), 0.0, 1.0) * size)
 
 
-def _percent(value: float, ends: tuple[float, float]) -> float:
+def _percent(value: float | FloatArray, ends: tuple[float, float]) -> float:
     return round(float(_scaled(np.array([value]), ends, 100.0)[0]), 2)
 
 

@@ -242,10 +242,8 @@ def _name_values(axes: Any, shown: Dependence, looks: Looks) -> None:
     if shown.has_categories and not shown.counts[-2]:
         right = shown.ends[-2]  # no other category is there
     if shown.counts[-1]:
-        low, right = shown.strip
-        places = np.append(
-            places, shown.scale.value(shown.scale.place(np.array([low, right])).mean())
-        )
+        _, right = shown.strip
+        places = np.append(places, shown.strip_middle)
         names = [*names, "\n".join(shown.strip_words)]
     axes.set_xticks(places, names, **AS_WRITTEN)
     axes.minorticks_off()
