@@ -21,6 +21,8 @@ BETWEEN = ("#5b6df0", "#9a4fd0", "#d02f93")
 """The colours of low and high values of a column, as in shap, and those between."""
 PAIR = ("#3f8fc4", "#f26419")
 """The colours of the first and the second explanation, legible on white and on black."""
+PAIR_SIDES = ("above", "below")
+"""Where the first and the second explanation lie."""
 LINE_COLOURS = (
     "#3f8fc4",
     "#f26419",
@@ -113,13 +115,18 @@ def label_width(axes: Any) -> int:
     return int(np.clip(WIDTH_SHARE * inches_of(axes)[0], *LABEL_WIDTHS))
 
 
-def write_numbers(axis: Any) -> None:
-    """Write the numbers of an axis as all pictures do, as many as have room; limits are set before."""
+def write_numbers(axis: Any, inches: float | None = None) -> None:
+    """Write the numbers of an axis as all pictures do, as many as have room; limits are set before.
+
+    `inches` is the length of the axis where it is not that of the axes.
+    """
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes = axis.axes
     is_wide = axis.axis_name == "x"
-    room = inches_of(axes)[0 if is_wide else 1] * POINTS_PER_INCH
+    if inches is None:
+        inches = inches_of(axes)[0 if is_wide else 1]
+    room = inches * POINTS_PER_INCH
     low, high = sorted(axis.get_view_interval())
     for most in range(MOST_TICKS, 1, -1):
         locator = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10])

@@ -26,12 +26,11 @@ from dshap.report.charts.chart_grammar import (
 from dshap.report.charts.swarm_charts import NAMES, STEPS
 from dshap.report.labels import labels_of
 from dshap.report.looks import Looks
-from dshap.report.panels import GREY, HALF_HEIGHT, PAIR, spread
+from dshap.report.panels import GREY, HALF_HEIGHT, PAIR, PAIR_SIDES, spread
 from dshap.report.picture_files import LEGEND
 
 PAIR_PIXELS = 44
 """The height of a feature's row."""
-SIDES = ("above", "below")
 
 
 def compare_chart(found: SideBySide, looks: Looks) -> Any:
@@ -73,7 +72,9 @@ def compare_chart(found: SideBySide, looks: Looks) -> Any:
         for line, value in enumerate(found.correlation.tolist())
     ]
     layers.append(_beside(texts, GREY, 66))
-    sides = [f"{name}, {side} (right: mean |φ|)" for name, side in zip(names, SIDES, strict=True)]
+    sides = [
+        f"{name}, {side} (right: mean |φ|)" for name, side in zip(names, PAIR_SIDES, strict=True)
+    ]
     layers.append(names_legend("explanation", sides, PAIR, offset=110))
     return layered(layers, looks.title, PAIR_PIXELS * len(found.lines))
 

@@ -19,9 +19,11 @@ from dshap.report.panels import (
     HALF_HEIGHT,
     LETTER_INCHES,
     PAIR,
+    PAIR_SIDES,
     ROW_INCHES,
     add_title,
     inches_of,
+    lay_out,
     name_rows,
     new_axes,
     row_labels,
@@ -37,8 +39,10 @@ LEAST_OFFSET = 0.04
 """The distance of a point from the line of its feature."""
 HEAD = -0.62
 """The height above which the heads of the table stand; the first feature is at 0."""
-HEAD_LETTERS = 14
-"""The most characters of an explanation's name in the table."""
+HEADS_INCHES = 0.22
+"""The height of the heads of the table above the axes, in inches."""
+LINES_ABOVE = 4
+"""The lines of small text above the axes."""
 COLUMN_GAP = 0.16
 """The room before a column of the table, in inches."""
 LEAST_ROOM = 1.0
@@ -96,9 +100,10 @@ def _drawn(found: SideBySide, looks: Looks) -> Any:
     axes.hlines(np.arange(len(found.lines)), *found.limits, color=GREY, lw=0.5, alpha=0.5, zorder=0)
     others = found.lines[len(found.features) :]
     name_rows(axes, row_labels(axes, found.features, others, looks.labels))
-    room = _write_table(axes, found)
-    n_lines = _name_sides(axes, found.names, room)
-    add_title(axes, looks.title, n_lines)
+    lay_out(axes)
+    _write_table(axes, found)
+    _name_sides(axes, found.names)
+    add_title(axes, looks.title, LINES_ABOVE)
     axes.set_xlabel(
         f"{found.words}\nthe same feature is largest in {found.same_largest:.0%} of them",
         **AS_WRITTEN,
@@ -127,16 +132,12 @@ def _draw_pair(axes: Any, found: SideBySide, y: int) -> None:
             axes.scatter(x, y + side * offsets, s=9, linewidths=0, color=colour, zorder=2)
 
 
-def _write_table(axes: Any, found: SideBySide) -> float:
-    """Write mean |attribution| of both, and their correlation, beside each feature.
-
-    Gives the width that is left of it, in inches.
-    """
+def _write_table(axes: Any, found: SideBySide) -> None:
+    """Write mean |attribution| of both, and their correlation, beside each feature."""
     decimals = decimals_of(np.concatenate(found.magnitudes).tolist())
-    heads = [f"{name}\nmean |φ|" for name in labels_of(found.names, HEAD_LETTERS)]
     columns = [
-        (head, [picture_number(value, decimals) for value in values], colour)
-        for head, values, colour in zip(heads, found.magnitudes, PAIR, strict=True)
+        (f"{side}\nmean |φ|", [picture_number(value, decimals) for value in values], colour)
+        for side, values, colour in zip(PAIR_SIDES, found.magnitudes, PAIR, strict=True)
     ]
     correlations = [picture_number(value, 2) for value in found.correlation]
     columns.append(("r between\nrows", correlations, text_colour()))
@@ -146,13 +147,12 @@ def _write_table(axes: Any, found: SideBySide) -> float:
     low, high = found.limits
     ends = high + (high - low) * inches / room
     axes.set_xlim(low, high)
-    write_numbers(axes.xaxis)
+    write_numbers(axes.xaxis, float(room))
     axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick <= high])
     for (head, texts, colour), end in zip(columns, ends.tolist(), strict=True):
         _write_column(axes, head, texts, end, colour)
     axes.set_xlim(low, ends[-1])
     axes.spines["bottom"].set_bounds(low, high)
-    return float(room)
 
 
 def _write_column(axes: Any, head: str, texts: Sequence[str], end: float, colour: str) -> None:
@@ -163,21 +163,21 @@ def _write_column(axes: Any, head: str, texts: Sequence[str], end: float, colour
         axes.text(end, y, text, va="center", **style)
 
 
-def _name_sides(axes: Any, names: tuple[str, str], room: float) -> int:
-    """Name both explanations above the axes, in so many inches; gives the number of lines.
+def _name_sides(axes: Any, names: tuple[str, str]) -> None:
+    """Name both explanations above the axes and the heads of the table.
 
     matplotlib drops names that begin with an underscore, so they are set afterwards.
     """
+    width, height = inches_of(axes)
     legend = axes.legend(
         [axes.fill_between([], [], color=colour) for colour in PAIR],
-        ["above", "below"],
+        list(PAIR_SIDES),
         loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
+        bbox_to_anchor=(0.0, 1.0 + HEADS_INCHES / height),
         borderaxespad=0.2,
         frameon=False,
     )
-    letters = int((room - KEY_INCHES) / LETTER_INCHES) - len(", above")
+    letters = int((width - KEY_INCHES) / LETTER_INCHES) - len(", above")
     labels = labels_of(names, min(letters, 2 * LEGEND), lines=1)
-    for text, name in zip(legend.get_texts(), labels, strict=True):
-        text.set(text=f"{name}, {text.get_text()}", fontsize="small", **AS_WRITTEN)
-    return 3
+    for text, name, side in zip(legend.get_texts(), labels, PAIR_SIDES, strict=True):
+        text.set(text=f"{name}, {side}", fontsize="small", **AS_WRITTEN)

@@ -34,7 +34,7 @@ NAMES_SHARE = 0.3
 """The most of the width of the axes that names beside the lines take."""
 NAME_WIDTHS = (8, 28)
 """The least and the most characters of a line of a name."""
-TEXT_INCHES = 0.13
+TEXT_INCHES = 0.15
 """The height of a line of text, in inches."""
 MAX_TICKS = 8
 """The most runs that are named."""

@@ -101,8 +101,9 @@ def test_every_picture_is_a_chart(tmp_path):
     paired, _ = with_interactions(30, 25)
     found = dshap.mmd_drift(np.eye(5), np.zeros((5, 5)), n_permutations=19)
     nights(tmp_path / "churn")
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="not finished"):
         runs = over_runs(tmp_path / "churn", output="z", chart="altair", max_display=1)
+    with pytest.warns(RuntimeWarning, match="state no scale"):
         both = compare({"a": cube, "b": cube}, chart="altair", max_display=3)
     charts = {
         "bar": bar(cube, chart="altair", max_display=3),

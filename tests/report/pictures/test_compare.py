@@ -65,7 +65,7 @@ def test_the_picture_names_both_and_their_numbers(n):
     assert names == ["_first $x$, above", "second, below"]
     shown = {text.get_text() for text in axes.texts}
     assert {"\N{MINUS SIGN}1.00", "\N{EM DASH}", "0.100"} <= shown
-    assert {"_first $x$\nmean |φ|", "second\nmean |φ|", "r between\nrows"} <= shown
+    assert {"above\nmean |φ|", "below\nmean |φ|", "r between\nrows"} <= shown
     assert axes.get_xlabel().startswith(f"attribution (kW), over {n - 1:,} rows\nthe same feature")
     axes.figure.canvas.draw()
 
