@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dshap.core.duck_typing import column_names, has_columns, has_member
-from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.errors import InputError, near_names, shown, unknown_name
 from dshap.core.printing import one_line
 
 COLUMNS = "columns"
@@ -76,6 +76,10 @@ class ColumnEntry:
         return {name: value for name, value in plain.items() if value}
 
 
+NO_ENTRY = ColumnEntry()
+"""The entry of a column that has none."""
+
+
 @dataclass(frozen=True)
 class ColumnDictionary(Mapping[str, ColumnEntry]):
     """The entries of the columns of a table, by their names."""
@@ -133,7 +137,7 @@ class ColumnDictionary(Mapping[str, ColumnEntry]):
 
     def entry(self, column: str) -> ColumnEntry:
         """The entry of a column; an empty one where it has none."""
-        return self.entries.get(column, ColumnEntry())
+        return self.entries.get(column, NO_ENTRY)
 
     def label_of(self, column: str) -> str:
         """The label of a column; its name where it has none."""
@@ -152,6 +156,17 @@ class ColumnDictionary(Mapping[str, ColumnEntry]):
         for column in self.entries:
             if column not in known:
                 raise InputError(f"{place}: {unknown_name('column', column, known)}")
+
+    def refuse_mistyped(self, known: Collection[str], place: str = COLUMNS) -> None:
+        """Raise an `InputError` where a column seems to be one of those that are known, mistyped.
+
+        It is near one that has no entry.  Other unknown columns are those of other jobs, which share
+        the dictionary.
+        """
+        bare = [name for name in known if name not in self.entries]
+        for column in self.entries:
+            if column not in known and near_names(column, bare):
+                raise InputError(f"{place}: {unknown_name('column', column, bare)}")
 
     def refuse_categories(
         self, categories: Mapping[str, Sequence[str]], place: str = COLUMNS

@@ -21,6 +21,7 @@ from dshap.core.errors import (
     NotLearnedError,
 )
 from dshap.core.places import Place
+from dshap.core.records import Record
 from dshap.core.rows import runs_of_neighbours
 from dshap.core.types import Attributor, Design, Explained
 from dshap.cube import (
@@ -383,6 +384,20 @@ class Explanation:
     def keep_note(self, name: str, content: dict[str, Any]) -> None:
         """Keep a small record beside the cube of an explanation that has ended."""
         self.work.cube.write_note(name, content)
+        mark_finished(self.path)
+
+    def attributor(self, session: Session) -> Attributor:
+        """The attributor of an explanation that has ended; nothing is learned."""
+        return opened_attributor(session, self.work, self.path)
+
+    def keep_state(self, name: str, record: Record) -> None:
+        """Keep a record beside the states of an explanation that has ended, in place of an old one."""
+        states = states_of(self.path)
+        if states.has(name):
+            if states.is_whole(name) and states.get(name, Record).digest() == record.digest():
+                return
+            states.remove(name)
+        states.put(name, record)
         mark_finished(self.path)
 
     def describe(self) -> None:

@@ -181,8 +181,8 @@ def _draw_means(axes: Any, shown: Dependence) -> None:
     widths = ((shown.means, 1.8, "-"), (lower, 0.8, "--"), (upper, 0.8, "--"))
     n_bins = number_of_bins(shown.bins)
     is_bar = shown.counts > 0
-    if shown.is_line:
-        is_there = is_bar[:n_bins].copy()
+    is_there = is_bar[:n_bins].copy()
+    if shown.is_line and is_there.sum() > 1:  # a line of one point would not be seen
         is_bar[:n_bins] = False
         for each, width, style in widths:
             axes.plot(
