@@ -253,13 +253,13 @@ def _curve(given: Dependence, quartiles: FloatArray, span: tuple[float, float]) 
     mean = ""
     is_there = is_step[:n_bins].copy()
     if given.is_line and is_there.sum() > 1:  # a line of one point would not be seen
-        x = _scaled(given.middles[is_there], ends, WIDTH)
+        x = _scaled(given.scale.place(given.middles[is_there]), ends, WIDTH)
         mean = f"M{_points(x, means[:n_bins][is_there])}"
         above = _points(x, upper[:n_bins][is_there])
         below = _points(x[::-1], lower[:n_bins][is_there][::-1])
         band = f"M{above}L{below}Z"
         is_step[:n_bins] = False
-    left, right = (_scaled(each, ends, WIDTH) for each in given.sides)
+    left, right = (_scaled(each, ends, WIDTH) for each in given.placed_sides)
     for place in np.flatnonzero(is_step):
         sides = f"H{right[place]:.0f}"
         mean += f"M{left[place]:.0f} {means[place]:.1f}{sides}"
@@ -270,19 +270,23 @@ def _curve(given: Dependence, quartiles: FloatArray, span: tuple[float, float]) 
 
 
 def _ends_of(given: Dependence) -> tuple[float, float]:
-    """The ends of the axis of values, with the strip of missing ones where there are any."""
-    low = float(given.ends[0])
-    if given.counts[-1]:
-        return low, given.strip[1]
+    """The ends of the axis of values, with the strip of missing ones where there are any.
+
+    They are places on it, as `given.scale` has them.
+    """
+    high = float(given.ends[-1])
     if given.has_categories and not given.counts[-2] and len(given.ends) > 2:
-        return low, float(given.ends[-2])  # no other category is there
-    return low, float(given.ends[-1])
+        high = float(given.ends[-2])  # no other category is there
+    if given.counts[-1]:
+        high = given.strip[1]
+    first, last = given.scale.place(np.array([given.ends[0], high]))
+    return float(first), float(last)
 
 
 def _x_ticks(given: Dependence, names: Sequence[str], texts: PageTexts) -> tuple[Tick, ...]:
     """The ends of the axis of numbers, or its categories where they are few."""
     ends = _ends_of(given)
-    left, right = given.sides
+    left, right = given.placed_sides
     ticks = []
     if given.has_categories:
         there = np.flatnonzero(given.counts[:-1])
@@ -294,7 +298,11 @@ def _x_ticks(given: Dependence, names: Sequence[str], texts: PageTexts) -> tuple
     else:
         outer = _outer_values(given)
         ticks = [
-            Tick(_percent(value, ends), axis_value_text(given, value, texts)) for value in outer
+            Tick(
+                _percent(given.scale.place(np.array(value)), ends),
+                axis_value_text(given, value, texts),
+            )
+            for value in outer
         ]
     if given.counts[-1]:
         ticks = [*ticks[:1], Tick(100.0, "missing")]
@@ -355,7 +363,7 @@ def _scaled(values: NDArray[np.float64], ends: tuple[float, float], size: float)
     return np.asarray(np.clip((values - low) / ((high - low) or 1.0), 0.0, 1.0) * size)
 
 
-def _percent(value: float, ends: tuple[float, float]) -> float:
+def _percent(value: float | FloatArray, ends: tuple[float, float]) -> float:
     return round(float(_scaled(np.array([value]), ends, 100.0)[0]), 2)
 
 

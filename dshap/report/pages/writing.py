@@ -29,8 +29,7 @@ from dshap.report.pages.rendering import (
 )
 from dshap.report.pages.row_files import write_row_files
 from dshap.report.pages.row_tables import RowFiles, tables_of
-from dshap.report.what_if.markup import WhatIfMarkup, what_if_markup
-from dshap.report.what_if.page_part import what_if_of_rows
+from dshap.report.pages.what_if_markup import WhatIfMarkup, what_if_of_rows
 from dshap.storage.disk import whole_file
 
 SCRIPTS = ("page.js", "largest_rows.js", "run_history.js")
@@ -102,7 +101,7 @@ def page(
     )
     part = WhatIfMarkup()
     if what_if:
-        part = what_if_markup(what_if_of_rows(table, rows.texts))
+        part = what_if_of_rows(table, rows.texts)
     with writing_page(target):
         files = None
         if all_rows:

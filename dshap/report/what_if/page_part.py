@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from dshap.core.records import FloatArray
 from dshap.cube import feature_ranking, read_notes
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.reader import key_texts
-from dshap.report.pages.row_tables import RowTable, json_text
 from dshap.report.what_if.keeping import stored_what_if
 from dshap.report.what_if.model_record import MAX_BYTES, MAX_MODEL_BYTES
 from dshap.report.what_if.packing import packed, packed_bytes
@@ -39,14 +39,24 @@ STEPS = 200
 """About the steps of a slider."""
 
 
+SCRIPTS = ("games.js", "what_if.js")
+"""The scripts beside this module, in their order."""
+
+
+def what_if_scripts() -> list[str]:
+    """The texts of the scripts that compute a row, and show what was computed."""
+    files = resources.files(__package__)
+    return [(files / name).read_text(encoding="utf-8") for name in SCRIPTS]
+
+
 @dataclass(frozen=True)
 class WhatIfPart:
     """The part of a page, as its template takes it; all empty where none was asked for."""
 
-    content: str = ""
-    """JSON for the script; empty where no explanation has a model."""
+    content: Mapping[str, Any] = MappingProxyType({})
+    """Plain values that the script reads; empty where no explanation has a model."""
     sentences: tuple[str, ...] = ()
-    """What the page says about what-if: what it contains, and reasons where there is none."""
+    """Sentences for the page: the models that it contains, and reasons where there is none."""
 
 
 @dataclass(frozen=True)
@@ -62,20 +72,6 @@ class PageColumn:
     """The categories, as they are shown."""
     numbers: tuple[float, ...] = ()
     """The number that the model gets for each text; empty where it gets the text's position."""
-
-
-def what_if_of_rows(table: RowTable, rows: Sequence[str]) -> WhatIfPart:
-    """Make the part of a page that holds these rows, as JSON texts that begin with their keys."""
-    if not rows:
-        return WhatIfPart()
-    n_keys = len(table.key_names)
-    parts = table.parts
-    read = [json.loads(row) for row in rows]
-    keys = [[str(each) for each in row[:n_keys]] for row in read]
-    predictions = np.array([row[n_keys : n_keys + len(parts)] for row in read], np.float64)
-    extremes = [*predictions.argmin(axis=0).tolist(), *predictions.argmax(axis=0).tolist()]
-    part_of = {(part.explanation, part.output): at for at, part in enumerate(parts)}
-    return what_if_part(table.cubes, keys, table.first.features, part_of, extremes)
 
 
 def what_if_part(
@@ -123,7 +119,7 @@ def what_if_part(
         )
         del models[name]
     if not models:
-        return WhatIfPart("", tuple(reasons))
+        return WhatIfPart(sentences=tuple(reasons))
     first = cubes[next(iter(models))]
     columns = list(dict.fromkeys(each for one in models.values() for each in one["columns"]))
     missing = [name for name in columns if name not in first.columns]
@@ -132,7 +128,7 @@ def what_if_part(
             f"There is no what-if: the values of {label(missing[0])} were not kept "
             "(keep_rows=True, or [run] keep_rows = true, keeps them)."
         )
-        return WhatIfPart("", (said, *reasons))
+        return WhatIfPart(sentences=(said, *reasons))
     return _with_models(cubes, models, columns, keys, features, part_of, first_rows, reasons)
 
 
@@ -182,16 +178,18 @@ def _with_models(
     ]
     used = packed_bytes(content_of_models)
     chosen = _rows_within(MAX_BYTES - used, found, len(keys), first_rows)
+    order = _order(cubes, models, columns)
     content = {
         "features": [words.label_of(name) for name in features],
         "columns": [_control(each, _player_of(each.name, models), words) for each in found],
         "models": content_of_models,
-        "order": _order(cubes, models, columns),
+        "order": order,
+        "without": [words.label_of(name) for i, name in enumerate(columns) if i not in order],
         "keys": [list(keys[row]) for row in chosen],
         "values": [packed(each.values[chosen]) for each in found],
     }
     return WhatIfPart(
-        json_text(content),
+        content,
         (*_contained(models, len(chosen), len(keys)), *reasons),
     )
 

@@ -12,7 +12,7 @@ import pytest
 
 import dshap
 from dshap.report.what_if.model_record import MAX_BYTES
-from dshap.report.what_if.packing import packed_bytes, unpacked
+from dshap.report.what_if.packing import numbers_in, packed_bytes
 from tests.report.what_if.models import N, numbers, with_towns
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
@@ -34,7 +34,7 @@ def page_of(value: Any, rows: Any, folder: Path, **options: Any) -> tuple[str, d
 
 
 def values_of(content: dict[str, Any]) -> np.ndarray:
-    return np.stack([unpacked(each) for each in content["values"]], axis=1)
+    return np.stack([numbers_in(each) for each in content["values"]], axis=1)
 
 
 def test_rows_have_their_exact_values_under_their_keys(tmp_path):
