@@ -86,7 +86,7 @@ def _content_of(explanation: Explanation, session: Session) -> dict[str, Any]:
         "format": FORMAT,
         "kind": kind.name,
         "columns": list(model.column_names),
-        "categories": {name: list(kept) for name, kept in model.categories.items()},
+        "categories": {name: np.array(kept).tolist() for name, kept in model.categories.items()},
         "players": list(value.players.names),
         "player": player,
         "reads": [place for place in kind.reads(value) if player[place] >= 0],
