@@ -19,7 +19,7 @@ from dshap.core.records import FloatArray
 from dshap.cube import feature_ranking, read_notes
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.reader import key_texts
-from dshap.report.what_if.keeping import stored_what_if
+from dshap.report.what_if.keeping import reason_of_none, stored_what_if
 from dshap.report.what_if.model_record import MAX_BYTES, MAX_MODEL_BYTES
 from dshap.report.what_if.packing import packed, packed_bytes
 
@@ -102,16 +102,13 @@ def what_if_part(
             "what_if needs the model, which the store does not contain: the same explain(..., "
             "what_if=True) again adds it, or [report] what_if = true and dshap run"
         )
+    without = {name: reason_of_none(content) for name, content in stored.items()}
     reasons = [
-        f"{label(name)}: there is no what-if: {_reason(content)}."
-        for name, content in stored.items()
-        if content is None or "why_not" in content
+        f"{label(name)}: there is no what-if: {reason}."
+        for name, reason in without.items()
+        if reason
     ]
-    models = {
-        name: content
-        for name, content in stored.items()
-        if content is not None and "why_not" not in content
-    }
+    models = {name: content for name, content in stored.items() if content and not without[name]}
     for name in _beyond_room(models):
         reasons.append(
             f"{label(name)}: there is no what-if: the models take more than "
@@ -143,12 +140,6 @@ def _beyond_room(models: Mapping[str, Mapping[str, Any]]) -> list[str]:
         else:
             used += n_bytes
     return beyond
-
-
-def _reason(content: Mapping[str, Any] | None) -> str:
-    if content is None:
-        return "its model was not kept in the store"
-    return str(content["why_not"])
 
 
 def _with_models(

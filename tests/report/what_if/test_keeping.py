@@ -199,6 +199,9 @@ def test_a_job_keeps_its_models_and_renews_its_page(tmp_path, monkeypatch):
     (tmp_path / "page.html").unlink()
     done = CliRunner().invoke(cli, ["report", "out.zarr", "-o", "page.html", "--what-if"])
     assert done.exit_code == 0, done.stderr
+    page_line, reason_line = done.stdout.splitlines()
+    assert page_line.startswith("report: ")
+    assert reason_line.startswith("no what-if of observational: the value function is Kernel")
     assert "what-if-data" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert stored_what_if(tmp_path / "out.zarr" / "interventional")["format"] == FORMAT
 
