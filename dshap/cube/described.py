@@ -28,6 +28,8 @@ class Description:
     columns: ColumnDictionary | None = None
     card: Mapping[str, str] | None = None
     sentences: Wording | None = None
+    is_shared: bool = False
+    """Whether the dictionary may have columns of other jobs too."""
 
     @property
     def notes(self) -> dict[str, dict[str, Any]]:

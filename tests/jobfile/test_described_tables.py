@@ -48,6 +48,13 @@ def test_a_file_beside_the_job_file(tmp_path, monkeypatch, table):
     assert job.description.columns.label_of("hr") == "Stünde"
 
 
+def test_only_a_file_may_be_shared_by_jobs(tmp_path):
+    (tmp_path / "words.toml").write_text("[hr]\n")
+    job = parse_job(changed(("columns", str(tmp_path / "words.toml"))))
+    assert job.description.is_shared
+    assert not parse_job(changed(("columns", {"hr": {}}))).description.is_shared
+
+
 @pytest.mark.parametrize(
     ("tables", "message"),
     [

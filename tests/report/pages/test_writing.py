@@ -98,16 +98,22 @@ def test_the_numbers_are_those_of_the_cubes(store, written):
         number
         for j in order
         for phi in cubes
-        for number in (np.abs(phi[:, j]).mean(), 0.0, phi[:, j].mean())
+        for number in (
+            np.abs(phi[:, j]).mean() / np.abs(phi).mean(axis=0).sum(),
+            np.abs(phi[:, j]).mean(),
+            0.0,
+            phi[:, j].mean(),
+        )
     ]
-    np.testing.assert_allclose(found.numbers["ranking"], expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.numbers["first"], expected, rtol=1e-9, atol=1e-12)
     assert len(found.numbers["swarms"]) == 2 * 3 * 5
     assert f"{N:,} explained of {N:,}" in found.texts["explained"]
     assert "prices" in found.texts["explained"]
     assert "R7" in found.texts[""]
-    for words in ("Additivity: ", "no coalition was sampled", "MSE_v) was not measured"):
-        assert found.texts["sure"].count(words) == 2
-    assert "(EUR)" in found.texts["ranking"]
+    for words in ("Additivity: ", "no coalition was sampled"):
+        assert found.texts["method"].count(words) == 2
+    assert "mse_v" not in written.read_text()  # a closed form has none
+    assert "(EUR)" in found.texts["first"]
     assert f"all {N} rows" in found.texts["one"]
     assert len(found.numbers["segments"]) == 2 * 4 * (1 + 3)
     assert len(found.numbers["comparison"]) == 3 * 2 * 2
@@ -129,12 +135,57 @@ def test_nothing_is_loaded_and_only_its_own_script_may_run(written):
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "'self'" not in policy
-    assert len(found.raw["script"].encode()) <= 15_000
+    assert len(found.raw["script"].encode()) <= 22_000
     # what assistive programs read beside each figure
     pictures = [given for _, given in found.tags if given.get("role") == "img"]
-    assert len(pictures) == 1 + 2 + 3
-    assert all(given["aria-label"] for given in pictures)
-    assert sum(tag == "details" for tag, _ in found.tags) == len(pictures)
+    assert len(pictures) == 2 + 3
+    assert {given["aria-labelledby"] for given in pictures} <= set(ids)
+    tables = sum(tag == "details" and given.get("class") is None for tag, given in found.tags)
+    assert tables == 1 + len(pictures)
+    assert sum(given.get("class") == "largest" for _, given in found.tags) == 3
+    assert [tag for tag, _ in found.tags if tag in ("header", "nav", "main", "footer")] == [
+        "header",
+        "nav",
+        "main",
+        "footer",
+    ]
+    assert not any(given.get("role") == "region" for _, given in found.tags)
+
+
+def test_no_sentence_is_there_twice(written):
+    texts = " ".join(Parsed(written).texts.values())
+    sentences = [each.strip() for each in re.split(r"(?<=[.:?])\s", texts)]
+    long = [each for each in sentences if len(each.split()) > 6 and not any(map(str.isdigit, each))]
+    of_each = (
+        "Standard errors",
+        "none, as no coalition",
+        "Additivity",
+        "base value and attributions",
+    )
+    long = [each for each in long if "\n" not in each and not each.startswith(of_each)]
+    assert len(long) > 8
+    assert sorted(set(long)) == sorted(long)
+
+
+def test_words_of_the_method_stand_in_its_appendix_alone(written):
+    texts = Parsed(written).texts
+    assert "coalition" in texts.pop("method")
+    assert not [name for name, text in texts.items() if "coalition" in text.lower()]
+
+
+def test_an_output_is_selected_without_a_script(tmp_path):
+    make_cube(tmp_path / "s", columns={"a": "int64"})
+    written = page(tmp_path / "s", tmp_path / "report.html")
+    found = Parsed(written)
+    radios = [given for tag, given in found.tags if given.get("type") == "radio"]
+    assert [given["id"] for given in radios] == ["output0", "output1"]
+    assert ["checked" in given for given in radios] == [True, False]
+    assert "body:has(#output1:checked) .of:not(.of1) { display: none; }" in written.read_text()
+    classes = [given.get("class", "").split() for _, given in found.tags]
+    assert sum("of1" in each for each in classes) == sum("of0" in each for each in classes) > 4
+    ids = found.values_of("id")
+    assert {"o0f0", "o1f0"} <= set(ids)
+    assert len(ids) == len(set(ids))
 
 
 def test_names_are_texts(tmp_path):
@@ -143,7 +194,7 @@ def test_names_are_texts(tmp_path):
     assert not {"img", "i", "y"} & {tag for tag, _ in found.tags}
     assert sum(tag == "script" for tag, _ in found.tags) == 2
     for name in (*HOSTILE[:2], "\\u2028\\x1b[31m", "<y>"):
-        assert name in found.texts["ranking"]
+        assert name in found.texts["first"]
     assert json.loads(found.raw["rows"])["features"][1] == HOSTILE[1]
 
 
@@ -151,9 +202,9 @@ def test_numbers_of_an_axis_stand_beside_its_lines(written):
     """Those of the upright axis above and below the picture of a card, which no line leaves."""
     picture, numbers = [], []
     for tag, given in Parsed(written).tags:
-        if tag == "svg" and given.get("height") == "160":
-            picture = [float(given["y"]), float(given["y"]) + 160.0]
-        elif tag == "svg" and given.get("height") != "160":
+        if tag == "svg" and given.get("height") == "140":
+            picture = [float(given["y"]), float(given["y"]) + 140.0]
+        elif tag == "svg" and given.get("height") != "140":
             picture = []
         if tag == "text" and picture:
             numbers.append((float(given["y"]), picture))
@@ -169,7 +220,7 @@ def test_missing_rows_are_told_on_top(tmp_path):
     make_cube(tmp_path / "empty", tiles=[])
     found = Parsed(page(tmp_path / "empty", tmp_path / "report.html"))
     assert "21 of 21 rows are not finished: rows 0 to 20." in found.texts[""]
-    assert "No row is explained yet." in found.texts["ranking"]
+    assert "No row is explained yet." in found.texts["first"]
 
 
 def test_errors_of_learning_and_of_folds_are_told(tmp_path):
@@ -179,7 +230,7 @@ def test_errors_of_learning_and_of_folds_are_told(tmp_path):
     writer.write_note("learning_error", learning)
     folds = {"coalitions": 254, "folded": 250, "landmarks": 51.3, "largest": 9.98e-5, "rms": 7e-5}
     writer.write_note("fold_error", folds)
-    sure = Parsed(page(tmp_path / "s", tmp_path / "report.html")).texts["sure"]
+    sure = Parsed(page(tmp_path / "s", tmp_path / "report.html")).texts["method"]
     assert "Learning: learned from 65,536 of 1,810,580 rows" in sure
     assert "Folding: 250 of 254 coalitions are folded to 51 landmarks on average" in sure
 
