@@ -1073,6 +1073,10 @@ def difference(
     type=float,
     help="End with exit status 8 where the p-value of all columns together is at most this.",
 )
+@click.option("-o", "page", metavar="PAGE.html", help="Write the drift as one HTML page too.")
+@click.option(
+    "--force", is_flag=True, help="Replace a file at -o that is there and that dshap has not made."
+)
 def drift(
     old: str,
     new: str,
@@ -1083,6 +1087,8 @@ def drift(
     permutations: int,
     seed: int,
     level: float | None,
+    page: str | None,
+    force: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -1091,11 +1097,13 @@ def drift(
     It finds changes that no column shows by itself, such as a correlation that turns.
     """
     from dshap.core.errors import CheckFailedError
-    from dshap.report import checked_level, mmd_drift, seen_line
+    from dshap.report import checked_level, drift_page, mmd_drift, require_jinja, seen_line
     from dshap.run.table_drift import MAX_ROWS
 
     if level is not None:
         checked_level(level, permutations)
+    if page is not None:
+        require_jinja()
     found = mmd_drift(
         old,
         new,
@@ -1106,6 +1114,8 @@ def drift(
         n_rows=n_rows,
         seed=seed,
     )
+    if page is not None:
+        drift_page(found, page, force=force)
     if as_json or not quiet:
         _print(str(found).splitlines(), found.to_dict(), as_json)
     if level is not None and found.is_seen(level):
@@ -1228,8 +1238,10 @@ def report(
 
     A page that dshap has made is renewed; another file is left alone.
     """
+    from dshap.cube import named_cubes
     from dshap.jobs import about_run
     from dshap.report import page
+    from dshap.report.what_if.keeping import what_if_lines
 
     path = _store(store)
     about = about_run(path, run_id)
@@ -1243,8 +1255,13 @@ def report(
         about=about,
         force=force,
     )
+    lines = [f"report: {written}"]
+    content: dict[str, Any] = {"report": written}
+    if what_if:
+        content["what_if"] = what_if_lines(named_cubes(path, run_id))
+        lines += content["what_if"]
     if as_json or not quiet:
-        _print([f"report: {written}"], {"report": written}, as_json)
+        _print(lines, content, as_json)
 
 
 @command

@@ -30,6 +30,7 @@ from dshap.run.description import refuse_misnamed
 from dshap.run.identity import explained_classes, settle
 from dshap.run.session import IDLE_WORKER_BYTES
 from dshap.sinks import CubeFacts, check_sink
+from dshap.steps.asked_codes import options_of_explanation
 from dshap.steps.model_speed import (
     Alternative,
     ModelSpeed,
@@ -257,7 +258,11 @@ def _planned(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> t
     table.check_kinds(value)
     reader = table.reader
     settled = settle(
-        value, job.options(), job.design_of(len(value.players)), job.design_seed, reader.n_rows
+        value,
+        options_of_explanation(job, explain),
+        job.design_of(len(value.players)),
+        job.design_seed,
+        reader.n_rows,
     )
     plan = settled.plan(reader, open_source(value.data) if reads_data(value) else None)
     check_quality(explain, plan, reader)
@@ -269,6 +274,9 @@ def _planned(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> t
         job.keeps_columns,
         explained_classes(value),
         is_of_texts=job.is_of_texts,
+        n_replicates=plan.n_replicates,
+        codes=settled.options.codes or {},
+        undone=(settled.options.undo_codes and settled.options.codes) or {},
     )
     for each in job.sink:
         sink = each.sink(job.explain[0].name)
