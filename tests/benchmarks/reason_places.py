@@ -78,9 +78,7 @@ def main(n_seeds: int, n_rows: int, n_coalitions: int, names: tuple[str, ...] = 
     members = code_members(codes(), [f"x{j}" for j in range(D)])
     assert len(players) == D
     truth = exact["attribution"].values[..., 0] @ members
-    value = dshap.values.Marginal(
-        lambda rows: model.predict(rows, output_margin=True), background
-    )
+    value = dshap.values.Marginal(lambda rows: model.predict(rows, output_margin=True), background)
     for name in names:
         total = np.zeros(4, dtype=int)
         for seed in range(n_seeds):
