@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, WithJsonSc
 
 from dshap.core.column_dictionary import COLUMNS, DIRECTIONS, ColumnDictionary
 from dshap.core.model_card import CARD, CARD_FIELDS, checked_card
-from dshap.core.wordings import SENTENCES, Wording
+from dshap.core.wordings import ENGLISH, LANGUAGES, SENTENCES, Wording
 from dshap.cube.described import Description
 from dshap.jobfile.fields import or_say
 from dshap.jobfile.kinds import Table, record_of
@@ -137,6 +137,19 @@ def _sentences(given: Any) -> SentencesTable:
     return SentencesTable.model_validate(Wording.of(given, "").to_dict())
 
 
+OF_SENTENCES = {
+    "type": "object",
+    "properties": {
+        "language": {"enum": [*LANGUAGES]},
+        "k": {"type": "integer", "minimum": 1},
+        "threshold": {"type": "number"},
+        **{name: {"type": "string"} for name in ENGLISH},
+    },
+    "additionalProperties": False,
+}
+"""The JSON schema of [sentences]."""
+SCHEMAS = {COLUMNS: OF_COLUMNS, SENTENCES: OF_SENTENCES}
+"""Table whose keys are names of the user's, or of templates -> its JSON schema."""
 GivenSentences = Annotated[Any, BeforeValidator(_sentences)]
 """The type of `sentences` in a job."""
 

@@ -37,7 +37,7 @@ class DatabaseSink(Sink):
     def __post_init__(self) -> None:
         if not self.table:
             raise InputError("give table, the name of the table in the database")
-        if self.text and self.has_known_rules and not self._dialect.has_views:
+        if self.has_view and self.has_known_rules and not self._dialect.has_views:
             raise InputError(
                 "text = true makes a view in DuckDB, SQLite and PostgreSQL, not in "
                 f"{self.database.kind}: leave it out"

@@ -61,9 +61,10 @@ class FolderSink(Sink):
     def __post_init__(self) -> None:
         if self.table or self.schema:
             raise InputError("path is the whole address of the folder: leave table out")
-        if self.text:
+        if self.text and self.shape == "reasons":
             raise InputError(
-                "text = true makes a view, which a folder of files has none of: leave it out"
+                'text = true with shape = "reasons" makes a view, which a folder of files has none '
+                "of: leave it out"
             )
         super().__post_init__()
 
