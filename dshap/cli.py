@@ -1238,8 +1238,10 @@ def report(
 
     A page that dshap has made is renewed; another file is left alone.
     """
+    from dshap.cube import named_cubes
     from dshap.jobs import about_run
     from dshap.report import page
+    from dshap.report.what_if.keeping import what_if_lines
 
     path = _store(store)
     about = about_run(path, run_id)
@@ -1253,8 +1255,13 @@ def report(
         about=about,
         force=force,
     )
+    lines = [f"report: {written}"]
+    content: dict[str, Any] = {"report": written}
+    if what_if:
+        content["what_if"] = what_if_lines(named_cubes(path, run_id))
+        lines += content["what_if"]
     if as_json or not quiet:
-        _print([f"report: {written}"], {"report": written}, as_json)
+        _print(lines, content, as_json)
 
 
 @command

@@ -98,7 +98,7 @@ class AxisScale:
         return sorted(chosen)
 
 
-def scale_of(numbers: FloatArray, low: float, high: float, is_time: bool = False) -> AxisScale:
+def axis_scale_of(numbers: FloatArray, low: float, high: float, is_time: bool = False) -> AxisScale:
     """The scale of an axis from the lowest to the highest value, by a sample of them.
 
     It is symmetric-log where the largest |value| is over five times the 99 % quantile of |values|.

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.analysis.axis_scales import AxisScale, scale_of
+from dshap.analysis.axis_scales import AxisScale, axis_scale_of
 from dshap.analysis.column_extents import Extent, extents_of
 from dshap.analysis.column_texts import texts_of
 from dshap.analysis.column_values import (
@@ -38,7 +38,7 @@ from dshap.analysis.tallies import (
     tallied_together,
     without_last,
 )
-from dshap.analysis.value_texts import value_texts
+from dshap.analysis.value_texts import texts_of_values
 from dshap.analysis.view import View, view_of
 from dshap.core.histograms import (
     MAX_VALUE_BINS,
@@ -339,7 +339,7 @@ def _bins_of_numbers(view: View, sample: NDArray[Any], extent: Extent, most: int
     bins_of = finite_bins if extent.n_infinite else number_bins
     if view.rows < FEW_ROWS:
         return bins_of(numbers, most)
-    scale = scale_of(numbers, extent.low, extent.high, sample.dtype.kind == "M")
+    scale = axis_scale_of(numbers, extent.low, extent.high, sample.dtype.kind == "M")
     for n_bins in (most, max(most - EVEN_BINS, LEAST_BINS)):
         bins = bins_of(numbers, n_bins)
         edges = scale.even_edges(bins["edges"], extent.low, extent.high, EVEN_BINS)
@@ -373,7 +373,7 @@ def _dependence(
     n_infinite = 0
     if extent is not None and "categories" not in own.bins.arrays:
         is_time = sample.dtype.kind == "M"
-        scale = scale_of(as_numbers(sample), extent.low, extent.high, is_time)
+        scale = axis_scale_of(as_numbers(sample), extent.low, extent.high, is_time)
         n_infinite = extent.n_infinite
     found = Dependence(
         feature=own.name,
@@ -444,5 +444,5 @@ def _points(view: View, columns: Columns, found: Dependence) -> Record:
         second = binned(found.partner_bins, columns[found.partner](whole))
         places = ordered_places(found.partner_bins)[second]
     phi = view.attributions(whole)[:, view.position(found.feature)]
-    texts = value_texts(texts_of(view.cube), found.feature, values)
+    texts = texts_of_values(texts_of(view.cube), found.feature, values)
     return Record({"values": x, "attributions": phi, "places": places, "texts": texts})

@@ -23,7 +23,7 @@ from dshap.analysis.row_names import names_of_rows
 from dshap.analysis.shades import Shades, grid_of, limits_of, shades_of, value_places
 from dshap.analysis.shown_features import Selection, shown_features
 from dshap.analysis.tallies import FEW_ROWS, BinnedColumn, Tally, tallied
-from dshap.analysis.value_texts import value_texts
+from dshap.analysis.value_texts import texts_of_values
 from dshap.analysis.view import View, view_of
 from dshap.core.records import FloatArray, Moments, Record
 
@@ -189,6 +189,6 @@ def _points(
         if name in bins:
             values = columns[name](whole)
             places = value_places(bins[name])[binned(bins[name], values)]
-            texts = value_texts(words, name, values)
+            texts = texts_of_values(words, name, values)
         points[name] = Record({"attributions": tally.of(phi), "places": places, "texts": texts})
     return points

@@ -21,7 +21,7 @@ def picture_value(texts: ColumnTexts, column: str, value: Any) -> str:
     return text
 
 
-def value_texts(texts: ColumnTexts, column: str, values: NDArray[Any]) -> NDArray[Any]:
+def texts_of_values(texts: ColumnTexts, column: str, values: NDArray[Any]) -> NDArray[Any]:
     """Values of a column as texts (n,)."""
     return np.array([picture_value(texts, column, value) for value in values], str)
 

@@ -44,6 +44,7 @@ def labels_of(
 
     Examples
     --------
+    >>> from dshap.report.labels import labels_of
     >>> labels_of(["age", "monthly_income"], 12)
     ['age', 'monthly_\nincome']
     >>> labels_of(["balance_of_all_accounts_2023", "balance_of_all_accounts_2024"], 14, lines=1)
@@ -75,6 +76,7 @@ def labels_with_values(
 
     Examples
     --------
+    >>> from dshap.report.labels import labels_with_values
     >>> labels_with_values(["age", "monthly_income"], ["31", "2,400"], 14)
     ['age = 31', 'monthly_income\n= 2,400']
     """
@@ -133,7 +135,7 @@ def _size(text: str) -> int:
 
 
 def _texts(names: Sequence[str], given: Mapping[str, str]) -> list[str]:
-    """What is shown of each name; a label that is given to two of them has the name behind it."""
+    """Take the label of each name, or the name; a label that is given to two of them has the name behind it."""
     shown = [str(given.get(name, name)) for name in names]
     times = Counter(shown)
     return [
@@ -169,7 +171,8 @@ def _in_common(texts: Sequence[str]) -> tuple[int, int]:
 
 def _common_beginning(texts: Sequence[str]) -> str:
     """The longest text that all of these begin with."""
-    first, last = min(texts), max(texts)  # the two that differ most
+    first = min(texts)
+    last = max(texts)  # these two differ most
     n_same = 0
     while n_same < min(len(first), len(last)) and first[n_same] == last[n_same]:
         n_same += 1

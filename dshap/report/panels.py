@@ -102,7 +102,7 @@ def inches_of(axes: Any) -> tuple[float, float]:
     return box.width / dpi, box.height / dpi
 
 
-def lay_out(axes: Any) -> None:
+def settle_layout(axes: Any) -> None:
     """Give axes the size that their names leave them, which `inches_of` then knows."""
     whole = axes.get_figure(root=True)
     engine = whole.get_layout_engine()
@@ -163,6 +163,13 @@ def text_colour() -> Any:
     from matplotlib import rcParams
 
     return rcParams["text.color"]
+
+
+def plain_colour(has_order: bool) -> str:
+    """The colour of a swarm without a column: grey beside colours that go from low to high."""
+    if has_order:
+        return GREY
+    return BLUE
 
 
 def zero_line(draw: Any) -> None:

@@ -98,9 +98,11 @@ def _cells_chart(
         if not np.isnan(value)
     ]
     largest = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
-    domain, colours = [-largest, 0.0, largest], [BLUE, "#ffffff", RED]
+    domain = [-largest, 0.0, largest]
+    colours = [BLUE, "#ffffff", RED]
     if is_magnitude:
-        domain, colours = [0.0, largest], ["#ffffff", RED]
+        domain = domain[1:]
+        colours = colours[1:]
     names = labels_of(columns, COLUMN_NAMES, given=looks.labels)
     axis = named_axis(
         range(len(names)), names, title=title or None, grid=False, ticks=False, labelAngle=-40

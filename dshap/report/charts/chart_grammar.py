@@ -1,4 +1,4 @@
-"""What all charts of Altair share: data, axes with the texts of pictures, colours, sizes."""
+"""The grammar that all charts of Altair share: data, axes with the texts of pictures, colours, sizes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def numbers_axis(
 
 
 def hover(*fields: str) -> list[Any]:
-    """What appears under the pointer: texts of these fields, named as they are."""
+    """The texts under the pointer: those of these fields, named as they are."""
     alt = import_altair()
     return [alt.Tooltip(f"{field}:N") for field in fields]
 
@@ -165,13 +165,10 @@ def names_of_lines(chart: Any, names: Sequence[str]) -> Any:
 def layered(layers: Sequence[Any], title: str, height: float, width: float = WIDTH) -> Any:
     """Layers over each other as one chart."""
     alt = import_altair()
-    options = {"title": label(title, TITLE)} if title else {}
-    return (
-        alt.layer(*layers)
-        .properties(width=width, height=height, **options)
-        .resolve_scale(color="independent")
-        .configure_view(stroke=None)
-    )
+    chart = alt.layer(*layers).properties(width=width, height=height)
+    if title:
+        chart = chart.properties(title=label(title, TITLE))
+    return chart.resolve_scale(color="independent").configure_view(stroke=None)
 
 
 def hex_colours(colours: FloatArray) -> list[str]:

@@ -90,7 +90,7 @@ def _beside(texts: list[dict[str, Any]], colour: str, pixels: float) -> Any:
 
 
 def _facts(found: SideBySide, line: int, side: int, name: str) -> dict[str, Any]:
-    """What the pointer shows of a feature under one explanation."""
+    """The facts under the pointer about a feature under one explanation."""
     decimals = decimals_of(np.concatenate(found.magnitudes).tolist())
     return {
         "feature": found.lines[line],

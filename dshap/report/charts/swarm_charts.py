@@ -26,7 +26,7 @@ from dshap.report.charts.chart_grammar import (
 )
 from dshap.report.labels import labels_of
 from dshap.report.looks import Looks
-from dshap.report.panels import BLUE, GREY, HALF_HEIGHT, colour_at, rgb_of, spread
+from dshap.report.panels import GREY, HALF_HEIGHT, colour_at, plain_colour, rgb_of, spread
 
 STEPS = 160
 """Steps of an axis in which a density is drawn."""
@@ -40,7 +40,7 @@ def swarms_chart(swarms: Swarms, looks: Looks) -> Any:
     names = [each.feature for each in swarms.lines]
     y = rows_axis(labels_of(names, NAMES, given=looks.labels))
     x = numbers_axis("x", "attribution", swarms.words, swarms.limits)
-    plain = GREY if swarms.has_order else BLUE
+    plain = plain_colour(swarms.has_order)
     layers = [rule_at(0.0, GREY)]
     if swarms.lines[0].points is not None:
         points = [

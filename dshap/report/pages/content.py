@@ -84,6 +84,8 @@ class PageContent:
     parts: tuple[OutputPart, ...]
     """Each output that has rows."""
     explained: tuple[ExplanationWords, ...]
+    sureness: tuple[tuple[str, tuple[str, ...]], ...]
+    """Heading -> sentences about the errors of the numbers; those of all explanations come first."""
     facts: tuple[tuple[str, tuple[str, ...]], ...]
     """Heading -> the text of each explanation."""
     card: tuple[tuple[str, str], ...]
@@ -184,6 +186,7 @@ def content_of(
         ),
         parts=tuple(_part(table, cubes, tab, tab in shown, tabs, texts, units) for tab in tabs),
         explained=each,
+        sureness=tuple(_sureness(each)),
         facts=_facts(each, about),
         card=tuple((CARD_FIELDS[name], text) for name, text in card.items() if name not in SAID),
         missing=tuple(_missing(each)),
@@ -272,6 +275,17 @@ def _part(
         figures,
         histories_of(mine, tab.output, texts),
     )
+
+
+def _sureness(explanations: Sequence[ExplanationWords]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Sentences about errors by explanation; a sentence that is true of all of them is there once."""
+    first = explanations[0].sureness
+    shared = [line for line in first if all(line in each.sureness for each in explanations)]
+    yield "", tuple(shared)
+    for each in explanations:
+        own = tuple(line for line in each.sureness if line not in shared)
+        if own:
+            yield each.name, own
 
 
 def _facts(

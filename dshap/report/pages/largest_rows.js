@@ -22,7 +22,7 @@
     if (!rows.length) return element("p", {}, "This page holds none of them.");
     const digits = decimals(rows.map((row) => row.phi));
     const wide = decimals(rows.map((row) => row.prediction));
-    const heads = [data.keys.map((column) => column.name).join(", "), "value", "moved by", "prediction"];
+    const heads = [data.keys.map((column) => column.name).join(", "), "value", "by", "predicted"];
     const body = rows.map((row) =>
       element("tr", {},
         element("th", { scope: "row" }, element("a", { href: addressOf(row.key) }, printable(row.key.join(", ")))),

@@ -204,10 +204,12 @@
   function axisOf(each, digits, scale) {
     const svg = drawn("svg", { class: "axis", width: "100%", height: "34", "aria-hidden": "true" });
     const isLeft = each.base < each.prediction;
-    for (const [name, value, y] of [["base value ", each.base, 14], ["prediction ", each.prediction, 30]]) {
-      const left = name === "base value " ? isLeft : !isLeft;
+    for (const [end, value, y] of [[0, each.base, 14], [1, each.prediction, 30]]) {
+      const left = end === 0 ? isLeft : !isLeft;
+      const chance = each.chances[end];
       const text = drawn("text", { x: scale(value), y, "text-anchor": left ? "start" : "end" });
-      text.textContent = name + fixed(value, digits);
+      const name = ["rows in general ", "this row "][end];
+      text.textContent = name + fixed(value, digits) + (chance === null ? "" : " (" + percent(chance) + ")");
       svg.append(text);
     }
     return element("div", { class: "line" }, element("span"), svg, element("span"));
@@ -230,9 +232,9 @@
     const axis = axisOf(each, wide, scale);
     const largest = steps[0];
     const moved = largest.phi === 0 ? "no feature moves it." : largest.name + " moves it most, by " + fixed(largest.phi, digits, true) + ".";
-    const ends2 = [fixed(each.base, wide), fixed(each.prediction, wide)];
-    const [from, to] = each.chances[0] === null ? ends2 : each.chances.map(percent);
-    const behind = each.chances[0] === null || each.part.probability === "probability" ? "" : " (" + ends2.join(" \u2192 ") + each.part.units + ")";
+    const margins = [fixed(each.base, wide), fixed(each.prediction, wide)];
+    const [from, to] = each.chances[0] === null ? margins : each.chances.map(percent);
+    const behind = each.chances[0] === null || each.part.probability === "probability" ? "" : " (" + [each.part.units.trim().replace(/^\(|\)$/g, ""), margins.join(" \u2192 ")].filter(Boolean).join(" ") + ")";
     const units = each.chances[0] === null ? each.part.units : "";
     const sentence =
       "The prediction of " + key + " goes from " + from + " for rows in general to " + to + units + behind + "; " + moved;

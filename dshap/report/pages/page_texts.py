@@ -12,6 +12,7 @@ from dshap.analysis.column_texts import ColumnTexts, texts_of
 from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.core.scales import OF_CLASSES
+from dshap.report.labels import labels_of
 from dshap.report.pages.page_numbers import MINUS
 
 NAME = 40
@@ -38,7 +39,7 @@ class PageTexts:
     def named(cls, columns: ColumnTexts, features: Sequence[str]) -> PageTexts:
         """The words for these features, in a dictionary of columns."""
         given = {name: columns.dictionary.label_of(name) for name in features}
-        found = _unlike([label(given[name], NAME) for name in features])
+        found = labels_of(features, NAME, lines=1, given=given)
         return cls(columns, tuple(features), tuple(found))
 
     def name(self, feature: str) -> str:
@@ -58,19 +59,6 @@ class PageTexts:
     def has_named_values(self, feature: str) -> bool:
         """Whether the values of a column have names, so that their order says nothing."""
         return bool(self.columns.entry(feature).values)
-
-
-def _unlike(names: Sequence[str]) -> list[str]:
-    """These names; one that was there before has a number behind it."""
-    found: dict[str, None] = {}
-    for name in names:
-        unlike = name
-        number = 2
-        while unlike in found:
-            unlike = f"{name} ({number})"
-            number += 1
-        found[unlike] = None
-    return list(found)
 
 
 def class_of(output: str) -> str:

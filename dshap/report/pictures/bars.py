@@ -19,10 +19,10 @@ from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
     ROW_INCHES,
     add_title,
-    lay_out,
     name_rows,
     new_axes,
     row_labels,
+    settle_layout,
     write_numbers,
 )
 from dshap.report.picture_files import AS_WRITTEN
@@ -160,7 +160,7 @@ def _drawn(bars: Bars, looks: Looks) -> Any:
     axes = new_axes(looks.ax, width, 1.2 + row * len(bars.lines))
     others = bars.lines[len(bars.chosen.shown) :]
     name_rows(axes, row_labels(axes, bars.chosen.shown, others, looks.labels))
-    lay_out(axes)
+    settle_layout(axes)
     draw_bars(axes, bars.ranked, bars.chosen, bars.title)
     axes.set_xlabel(bars.words, **AS_WRITTEN)
     write_numbers(axes.xaxis)

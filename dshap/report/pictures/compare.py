@@ -23,10 +23,10 @@ from dshap.report.panels import (
     ROW_INCHES,
     add_title,
     inches_of,
-    lay_out,
     name_rows,
     new_axes,
     row_labels,
+    settle_layout,
     spread,
     text_colour,
     write_numbers,
@@ -100,7 +100,7 @@ def _drawn(found: SideBySide, looks: Looks) -> Any:
     axes.hlines(np.arange(len(found.lines)), *found.limits, color=GREY, lw=0.5, alpha=0.5, zorder=0)
     others = found.lines[len(found.features) :]
     name_rows(axes, row_labels(axes, found.features, others, looks.labels))
-    lay_out(axes)
+    settle_layout(axes)
     _write_table(axes, found)
     _name_sides(axes, found.names)
     add_title(axes, looks.title, LINES_ABOVE)

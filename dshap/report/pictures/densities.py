@@ -17,8 +17,6 @@ from dshap.core.records import FloatArray
 from dshap.report.charts.swarm_charts import swarms_chart
 from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
-    BLUE,
-    GREY,
     HALF_HEIGHT,
     ROW_INCHES,
     add_title,
@@ -27,6 +25,7 @@ from dshap.report.panels import (
     colour_bar,
     name_rows,
     new_axes,
+    plain_colour,
     rgb_of,
     row_labels,
     spread,
@@ -110,7 +109,7 @@ def _drawn(swarms: Swarms, looks: Looks) -> Any:
 def draw_swarms(axes: Any, swarms: Swarms) -> None:
     """Draw the swarm of each feature, from the top down."""
     for y, swarm in enumerate(swarms.lines):
-        plain = GREY if swarms.has_order else BLUE
+        plain = plain_colour(swarms.has_order)
         if swarm.points is None:
             _draw_density(axes, swarm, y, swarms.grid(GRID), plain)
         else:
@@ -148,7 +147,8 @@ def outline(shades: Shades, grid: FloatArray, heights: FloatArray) -> tuple[Floa
     `heights` are those of the steps of the grid.  The outline ends at the bins of the smallest and of
     the largest attribution.
     """
-    low, high = float(shades.low), float(shades.high)
+    low = float(shades.low)
+    high = float(shades.high)
     middles = (grid[1:] + grid[:-1]) / 2
     is_inside = (middles > low) & (middles < high)
     x = np.array([low, *middles[is_inside], high])

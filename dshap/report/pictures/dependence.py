@@ -106,7 +106,9 @@ def dependence(
     if color is not None and colour is not None:
         raise InputError(f"colour={colour!r} and color={color!r} are one option: give one of them")
     looks = Looks(ax, title, chart, words_of_columns(cube, rows))
-    shown = dependence_of(cube, feature, colour if color is None else color, rows, output)
+    if colour is None:
+        colour = color
+    shown = dependence_of(cube, feature, colour, rows, output)
     curves = None
     if partial_dependence is not None:
         curves = partial_curves(shown, partial_dependence)
@@ -179,8 +181,8 @@ def _draw_means(axes: Any, shown: Dependence) -> None:
     widths = ((shown.means, 1.8, "-"), (lower, 0.8, "--"), (upper, 0.8, "--"))
     n_bins = number_of_bins(shown.bins)
     is_bar = shown.counts > 0
-    if shown.is_line:
-        is_there = is_bar[:n_bins].copy()
+    is_there = is_bar[:n_bins].copy()
+    if shown.is_line and is_there.sum() > 1:  # a line of one point would not be seen
         is_bar[:n_bins] = False
         for each, width, style in widths:
             axes.plot(
@@ -262,7 +264,7 @@ def _named_places(axes: Any, shown: Dependence, looks: Looks) -> tuple[FloatArra
         named = [shown.names_of_bins[place] for place in places]
         names = category_texts(looks.texts, shown.feature, named)
         return places.astype(np.float64), labels_of(names, CATEGORY_WIDTH)
-    low, high = float(shown.ends[0]), float(shown.ends[-1])
+    low, high = shown.ends[[0, -1]].tolist()
     for most in range(MOST_TICKS, 1, -1):
         ticks = shown.scale.ticks(low, high, most)
         names = tick_texts(looks.texts, shown.feature, ticks, shown.is_time)

@@ -37,7 +37,7 @@ BOTTOM = -0.5
 LEVEL = 0.55
 """The distance of two names below each other."""
 LEVEL_INCHES = 0.24
-"""The same in inches, in a figure of its own."""
+"""The distance of two names in a figure of its own, in inches."""
 NAMES_SHARE = 0.26
 """The most of the width of the axes that a name takes."""
 NAME_WIDTHS = (8, 40)

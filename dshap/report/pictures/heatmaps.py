@@ -23,10 +23,10 @@ from dshap.report.panels import (
     ROW_INCHES,
     add_title,
     inches_of,
-    lay_out,
     name_rows,
     new_axes,
     row_labels,
+    settle_layout,
     text_colour,
     turn_names,
     words_beside,
@@ -130,10 +130,12 @@ def draw_cells(
     bar.outline.set_visible(False)
     bar.set_label(words_beside(axes, words), fontsize="small", **AS_WRITTEN)
     write_numbers(bar.ax.yaxis)
-    lay_out(axes)
+    settle_layout(axes)
     is_few = values.size <= MAX_NUMBERS and values.shape[1] <= MAX_NUMBERED
-    numbers = [*np.ravel(values).tolist(), *([] if sums is None else sums.tolist())]
-    decimals = decimals_of([value for value in numbers if not np.isnan(value)])
+    numbers = np.ravel(values)
+    if sums is not None:
+        numbers = np.append(numbers, sums)
+    decimals = decimals_of(numbers[~np.isnan(numbers)].tolist())
     if is_few:
         for (y, x), value in np.ndenumerate(values):
             _write_number(axes, x, y, value, decimals, magnitude, "#000000")

@@ -24,9 +24,9 @@ from dshap.report.panels import (
     add_title,
     inches_of,
     label_width,
-    lay_out,
     name_rows,
     new_axes,
+    settle_layout,
     write_numbers,
 )
 from dshap.report.picture_files import AS_WRITTEN
@@ -82,7 +82,7 @@ def _drawn(steps: Steps, looks: Looks) -> Any:
     axes = new_axes(looks.ax, 8.0, 1.5 + ROW_INCHES * len(steps.names))
     width = label_width(axes)
     name_rows(axes, labels_with_values(steps.names, steps.values, width, given=looks.labels))
-    lay_out(axes)
+    settle_layout(axes)
     _draw_steps(axes, steps)
     write_numbers(axes.xaxis)
     n_lines = name_ends(axes, steps.row)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from dshap.attributors.method import Method
 from dshap.core.places import Place
+from dshap.core.printing import label
 from dshap.core.records import Record, State
 from dshap.cube.reference_copy import states_of
 from dshap.report.what_if.kinds import kind_of_method
@@ -57,6 +59,23 @@ def has_what_if(cube: Place) -> bool:
     """Whether a cube has a record of this version."""
     content = stored_what_if(cube)
     return content is not None and content.get("format") == FORMAT
+
+
+def what_if_lines(cubes: Mapping[str, Place]) -> list[str]:
+    """A line for each explanation whose model is not on the page, with the reason."""
+    found = {name: stored_what_if(place) for name, place in cubes.items()}
+    return [
+        f"no what-if of {label(name)}: {reason}"
+        for name, content in found.items()
+        if (reason := reason_of_none(content))
+    ]
+
+
+def reason_of_none(content: Mapping[str, Any] | None) -> str:
+    """The reason why a record gives no what-if; empty where it does."""
+    if content is None:
+        return "its model was not kept in the store"
+    return str(content.get("why_not", ""))
 
 
 def why_no_what_if(method: Method, n_data: int) -> str:
