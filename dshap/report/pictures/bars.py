@@ -57,9 +57,10 @@ def bar(
     Features are sorted by the mean over all rows; those of several cubes by that of the first.  At
     most 20 are shown, or 10 where each has several bars.  The lowest bar is the sum of the bars of
     all features that are not shown.
-    Lines are the 95 % intervals of the means where the cube has standard errors; those of a Dataset in
-    memory are upper bounds, as it holds no summaries of jackknife groups.  With `by` they are the
-    intervals of segments, which take rows as a sample (`dshap.analysis.segments.segments_of`).
+    Lines are the 95 % intervals of the means, which take rows as a sample of more rows and add the
+    error of sampled coalitions; there are none of fewer than ten rows, and none reaches below 0.  The
+    errors of a Dataset in memory are upper bounds, as it holds no summaries of jackknife groups.  With
+    `by` they are the intervals of segments (`dshap.analysis.segments.segments_of`).
 
     Parameters
     ----------
