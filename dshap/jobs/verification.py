@@ -234,8 +234,9 @@ def _damage_of_keys(run: RunFolders, cubes: Cubes, joins: KeyJoins) -> Iterator[
         yield Damage(f"{room}/{ROWS}", what, (room,))
         return
     snapshot = Snapshot.read(run.parts)
-    if snapshot is not None and snapshot.n_rows != n_rows:
-        what = f"has {n_rows:,} rows, and {snapshot.n_rows:,} were read"
+    n_left = n_rows - run.digests.count_erased()
+    if snapshot is not None and snapshot.n_rows != n_left:
+        what = f"has {n_left:,} rows, and {snapshot.n_rows:,} were read"
         yield Damage(f"{room}/{ROWS}", what, (room,))
         return
     for name, cube in cubes.items():
