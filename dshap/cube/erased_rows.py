@@ -22,12 +22,12 @@ from dshap.cube.arrays import RUN, read_run
 from dshap.cube.block_arrays import SUMMARIES
 from dshap.cube.creation import ROOT
 from dshap.cube.metadata import block_rows
+from dshap.cube.opening import keep_opening
 from dshap.cube.packing import pack_cube, unpack_cube
-from dshap.cube.receipts import block_name
+from dshap.cube.receipts import block_name, is_packed
 from dshap.cube.reference_copy import (
     FINISHED,
     copied_files,
-    copy_name,
     copy_name_of,
     copy_of,
     failures_of,
@@ -65,9 +65,7 @@ def erased_rows(path: Place) -> NDArray[np.int64]:
     return np.asarray(note["rows"], np.int64)
 
 
-def erase_rows(
-    path: Place, positions: NDArray[np.int64], texts: Collection[str], *, has_learned: bool
-) -> None:
+def erase_rows(path: Place, positions: NDArray[np.int64], *, has_learned: bool) -> None:
     """Erase rows of a finished cube; the same call again goes on where a killed one ended.
 
     Parameters
@@ -75,8 +73,6 @@ def erase_rows(
     path : Place
     positions : (n,)
         The rows to erase.
-    texts : collection of str
-        Texts of columns that only erased rows have; they leave the documents of the cube.
     has_learned : bool
         Whether the states of the cube were learned from rows that are erased: such states go.
 
@@ -92,7 +88,6 @@ def erase_rows(
     for block in np.unique(positions // tile).tolist():
         _erase_in_block(path, block, positions[positions // tile == block])
     _erase_in_failures(path, positions, tile)
-    _redact_documents(path, texts)
     _erase_states(path, positions, has_learned=has_learned)
     notes_of(path).put_over(ERASED, {"rows": rows.tolist()})
     mark_of(path).put_over(FINISHED, {**_list_now(path), "others": others})
@@ -287,35 +282,30 @@ def _holds_rows(name: str, path: Place) -> bool:
     return content.get("kind") != "trees"
 
 
-def _redact_documents(path: Place, texts: Collection[str]) -> None:
-    """Take texts that only erased rows had out of the root document, and out of its copy.
+def redact_documents(path: Place, texts: Collection[str]) -> None:
+    """Take texts out of the record of the run in the root document, and out of the copy of it.
 
-    The copy is put first, under its new name, and the old one goes last.
+    The old copy goes last; the same call again goes on where a killed one ended.
     """
     folder = Folder(path)
     root = folder.get(ROOT) or b"{}"
     fresh = redacted_root(root, texts)
-    name = copy_name(path)
-    if name is None or (fresh == root and name == copy_name_of(path)):
-        return
     copies = copy_of(path)
     names = list(copies.names())
-    created = _copy_to_keep(path)
-    created[ROOT] = redacted_root(created[ROOT], texts)
-    folder.replace(ROOT, created[ROOT])
+    if not names or (fresh == root and names == [copy_name_of(path)]):
+        return
+    created = copied_files(path)
+    folder.replace(ROOT, fresh)
     now = copy_name_of(path)
-    if now not in names or not copies.is_whole(now):
-        copies.remove(now)
-        record = {each: np.frombuffer(content, np.uint8) for each, content in created.items()}
-        copies.put(now, Record(record))
+    if now not in names:
+        created[ROOT] = redacted_root(created[ROOT], texts)
+        contents = {name: np.frombuffer(content, np.uint8) for name, content in created.items()}
+        copies.put(now, Record(contents))
     for other in names:
         if other != now:
             copies.remove(other)
-
-
-def _copy_to_keep(path: Place) -> dict[str, bytes]:
-    """The content of the created files, from the copy of them that is whole."""
-    return dict(copied_files(path))
+    if is_packed(path):
+        keep_opening(path)
 
 
 def redacted_root(content: bytes, texts: Collection[str]) -> bytes:

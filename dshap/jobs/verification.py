@@ -34,7 +34,7 @@ from dshap.history.key_joins import KeyJoins
 from dshap.history.row_history import NightHistory
 from dshap.history.run_folders import ABOUT, ROWS, ROWS_MARK, RunFolders, runs_in_store
 from dshap.history.run_record import RECORD, RunRecord, document_in
-from dshap.steps.outlook import ROOM, read_learned
+from dshap.steps.outlook import ROOM, read_learned, withdrawn_run
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone
 from dshap.tables.keys.digests import UNREADABLE
@@ -147,6 +147,10 @@ def _damage_of_learned(store: Place, explanations: Iterable[str]) -> Iterator[Da
         if not Folder(store).has_room(keys):
             yield Damage(keys, "is missing: the next run explains all rows anew")
         about = read_learned(room, name)
+        withdrawn = withdrawn_run(room, name)
+        if withdrawn is not None:
+            used.add(withdrawn)
+            continue
         if about is None:
             what = "is missing or damaged: the next run learns anew"
             yield Damage(file, what, (file,))

@@ -65,24 +65,24 @@ class PartWithout:
     """The digest of its bytes now."""
 
 
-def numbers_in_part(part: Place, keys: WantedKeys) -> list[int]:
-    """The numbers of the wanted keys that rows of a part have."""
+def note_part(part: Place, keys: WantedKeys, texts: ColumnTexts) -> list[int]:
+    """The numbers of the wanted keys that rows of a part have; notes the texts of all its rows."""
     found: set[int] = set()
     with opened_part(part) as source, open_parquet(source) as opened:
-        for batch in opened.iter_batches(BATCH_ROWS, columns=list(keys.names)):
+        for batch in opened.iter_batches(BATCH_ROWS):
             numbers = keys.numbers(_keys(batch, keys.names))
+            texts.note(batch, numbers != NO_KEY, keys.names)
             found |= {*numbers[numbers != NO_KEY].tolist()}
     return sorted(found)
 
 
-def erase_in_part(part: Place, keys: WantedKeys, texts: ColumnTexts) -> PartWithout:
+def erase_in_part(part: Place, keys: WantedKeys) -> PartWithout:
     """Write a part again without the rows of these keys; a part without such rows stays."""
     n_gone = 0
     n_rows = 0
     with opened_part(part) as source, open_parquet(source) as opened:
-        for batch in opened.iter_batches(BATCH_ROWS):
+        for batch in opened.iter_batches(BATCH_ROWS, columns=list(keys.names)):
             is_gone = keys.numbers(_keys(batch, keys.names)) != NO_KEY
-            texts.note(batch, is_gone, keys.names)
             n_gone += int(np.count_nonzero(is_gone))
             n_rows += len(is_gone)
     room = Folder(part.parent)

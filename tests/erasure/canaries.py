@@ -33,9 +33,12 @@ class Canaries:
         if found.dtype.kind in "iu":
             wanted = [each for each in self.keys if isinstance(each, int)]
             return {int(each) for each in found[np.isin(found, wanted)].tolist()}
-        texts = [each for each in found.tolist() if isinstance(each, str | bytes)]
-        others = [each for each in found.tolist() if isinstance(each, float | int)]
-        more = self.in_values(np.asarray(others)) if others else set()
+        listed = found.tolist()
+        numbers = [each for each in listed if isinstance(each, float)]
+        whole = [each for each in listed if isinstance(each, int)]
+        more = self._in_numbers(np.array(numbers, np.float64))
+        more |= set(whole) & {each for each in self.keys if isinstance(each, int)}
+        texts = (each for each in listed if isinstance(each, str | bytes))
         return more | {word for text in texts for word in self.in_text(text)}
 
     def _in_numbers(self, numbers: NDArray[np.float64]) -> set[Any]:
@@ -112,6 +115,8 @@ def _in_document(value: Any, canaries: Canaries) -> Iterator[Any]:
                 yield from canaries.in_bytes(b64decode(value, validate=True))
             except ValueError:
                 return
+        case bool():
+            return
         case int() | float():
             yield from canaries.in_values([value])
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.errors import InputError
+from dshap.core.late import pa
+from dshap.tables.checksums import open_parquet, unreadable
 from dshap.tables.keys.hashes import wide_hashes
 
 NO_KEY = -1
@@ -83,3 +87,23 @@ class WantedKeys:
         """The most wanted keys that share the first half of a hash."""
         _, counts = np.unique(self._hashed[0], return_counts=True)
         return int(counts.max(initial=1))
+
+
+def columns_as_text(file: Path, names: Sequence[str]) -> list[list[str]]:
+    """The values of columns of a Parquet file as texts.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or lacks a column.
+    """
+    try:
+        with open_parquet(file) as opened:
+            table = opened.read()
+    except (OSError, ValueError) as error:  # those of Arrow are ValueErrors
+        raise unreadable(file, error) from error
+    if missing := [name for name in names if name not in table.column_names]:
+        raise InputError(f"{file} has no column {missing[0]!r}, which is part of the key")
+    return [
+        [str(text) for text in table[name].cast(pa.string()).to_pylist()] for name in names
+    ]
