@@ -218,10 +218,9 @@ def explain(
     >>> dshap.explain(model.predict_proba, X, classes=["gold"]).sizes["instance"]
     90
     """
-    compute, what_if = checked(compute=compute, what_if=what_if)
-    if what_if and store is None:
-        raise InputError("what_if keeps the model in a store: give store=")
-    description = described_by_call(columns, card, rows)
+    (compute,) = checked(compute=compute)
+    what_if = _checked_what_if(what_if, store)
+    description = described_by_call(columns, card)
     options |= {"max_coalitions": max_coalitions, "tol": tol}
     if isinstance(value, Prepared):
         prepared = value
@@ -246,7 +245,7 @@ def explain(
             names = () if is_of_texts(game) else game.players.names
             outputs = game.link.outputs(game.model.output_names)
             return empty_cube(names, outputs, scale_of(game))
-        explanation = described(explanation, description)
+        explanation = described(explanation, description, rows)
         if store is None:
             _check_in_memory(explanation, keeps_columns)
         if quality is None:
@@ -255,12 +254,9 @@ def explain(
             held_out = open_held_out(quality, explanation, session)
         if compute:
             explanation.run(session).raise_on_failed()
+            _finish(explanation, session, held_out, what_if)
         else:
             explanation.create()
-        if compute and held_out is not None:
-            measure(explanation, held_out, session)
-        if compute and what_if and isinstance(explanation, Explanation):
-            _say_why_no_what_if(keep_what_if(explanation, session), session)
         beside: dict[str, xr.Variable] = {}
         if keeps_columns:
             beside = column_variables(read_columns(explanation.work.rows), category_orders(rows))
@@ -270,10 +266,24 @@ def explain(
         return cube
 
 
-def _say_why_no_what_if(reason: str, session: Session) -> None:
-    """Tell on a line of progress why the page of a store will have no what-if."""
-    if reason:
-        session.progress.say(f"no what-if: {reason}")
+def _finish(
+    explanation: Measurable, session: Session, held_out: RowReader | None, what_if: bool
+) -> None:
+    """Do what was asked for beyond the attributions: measure MSE_v, keep the model for a page."""
+    if held_out is not None:
+        measure(explanation, held_out, session)
+    if what_if and isinstance(explanation, Explanation):
+        reason = keep_what_if(explanation, session)
+        if reason:
+            session.progress.say(f"no what-if: {reason}")
+
+
+def _checked_what_if(given: Any, store: Any) -> bool:
+    """Whether the model is kept for a page, which takes a store."""
+    (what_if,) = checked(what_if=given)
+    if what_if and store is None:
+        raise InputError("what_if keeps the model in a store: give store=")
+    return bool(what_if)
 
 
 def prepare(

@@ -111,6 +111,10 @@ class ColumnTexts:
         """Whether the dictionary has a text for this value of a column."""
         return _key_of(value) in self.entry(column).values
 
+    def named(self, column: str, text: str) -> str:
+        """A value of a column, which is given as text, in the words of the dictionary."""
+        return self.entry(column).values.get(text, text)
+
     def value_text(self, column: str, value: Any, with_unit: bool = False) -> str:
         """A value of a column as people read it: "81%", "1976", "spring", "missing".
 

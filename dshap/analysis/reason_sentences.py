@@ -90,7 +90,8 @@ class SentenceWriter:
         head = fields["outcome"]
         if not self.is_of_classes:
             head = self.wording.filled("estimate", fields)
-        return _capitalised(self._whole(row, head, fields, 1.0 if is_outcome else -1.0))
+        direction = 2.0 * is_outcome - 1.0
+        return _capitalised(self._whole(row, head, fields, direction))
 
     def _whole(
         self, row: RowNumbers, head: str, fields: Mapping[str, str], direction: float
@@ -113,19 +114,26 @@ class SentenceWriter:
             named = {**fields, "head": head, "reasons": self.wording.listed(reasons)}
             said = self.wording.filled("because", named)
         if others:
-            against = self._against(others, fields, "raised" if direction < 0 else "lowered")
+            against = self._against(others, fields, ("raised", "lowered")[direction > 0])
             said = self.wording.filled("but", {**fields, "sentence": said, "reasons": against})
         return said
 
     def _against(
         self, others: Sequence[Mapping[str, str]], fields: Mapping[str, str], template: str
     ) -> str:
-        """What spoke against the outcome, all of it in one direction."""
+        """The features that spoke against the outcome, all of them in one direction."""
         if len(others) == 1:
             return self.wording.filled(template, others[0])
         parts = [self.wording.filled("together", each) for each in others]
         named = {**fields, "reasons": self.wording.listed(parts)}
         return self.wording.filled(f"{template}_together", named)
+
+    def phrase(self, row: RowNumbers, place: int, decimals: int) -> str:
+        """The words about one feature of a row: "a guarantor lowered it (−0.23)"."""
+        phi = float(row.attributions[place])
+        fields = self._reason_fields(row, place, phi, decimals)
+        named = {**fields, "subject": self._subject(row, place, fields)}
+        return _capitalised(self.wording.filled(("lowered", "raised")[phi > 0], named))
 
     def _is_outcome(self, row: RowNumbers) -> bool:
         """Whether a class is predicted; of a number, whether it is above the base value."""
@@ -228,11 +236,11 @@ class SentenceWriter:
 
     def _flag_text(self, value: bool, name: str, *, is_named: bool) -> str:
         if is_named and name:
-            template = "present" if value else "absent"
+            template = ("absent", "present")[value]
             fields = {"name": name, "label": name, "feature": name, "value": "", "unit": ""}
             fields |= {"attribution": "", "description": "", "a": self.wording.indefinite(name)}
             return self.wording.filled(template, fields)
-        return self.wording.words["yes" if value else "no"]
+        return self.wording.words[("no", "yes")[value]]
 
     def _is_missing(self, row: RowNumbers, feature: str) -> bool:
         """Whether the value of a feature of one column is missing."""
@@ -255,7 +263,9 @@ class SentenceWriter:
             return self.wording.filled("missing", fields)
         if self._says_itself(row, feature):
             return self.wording.filled("flag", fields)
-        return self.wording.filled("reason" if fields["value"] else "bare", fields)
+        if fields["value"]:
+            return self.wording.filled("reason", fields)
+        return self.wording.filled("bare", fields)
 
     def _subject(self, row: RowNumbers, place: int, fields: Mapping[str, str]) -> str:
         """The words for a feature and its value as the subject of a sentence."""
@@ -478,6 +488,11 @@ def _without_rounding(row: RowNumbers) -> FloatArray:
     phi = row.attributions
     largest = max(abs(row.prediction), abs(row.base_value), float(np.abs(phi).max(initial=0.0)))
     return np.where(np.abs(phi) <= NO_REASON * largest, 0.0, phi)
+
+
+def decimals_of_row(attributions: FloatArray) -> int:
+    """The decimals that give the largest of the attributions (d,) of a row two digits."""
+    return _decimals(float(np.nanmax(np.abs(attributions))) or 1.0)
 
 
 def _decimals(largest: float) -> int:

@@ -143,7 +143,7 @@ class Wording:
         raise InputError(f'{place} = {shown(given)}: give a mapping, like {{"language": "de"}}')
 
     def to_dict(self) -> dict[str, Any]:
-        """What differs from the language's own, as plain values: `Wording.of` takes it."""
+        """Plain values of all that differs from the language's own, as `Wording.of` takes them."""
         own = LANGUAGES[self.language]
         found: dict[str, Any] = {
             name: text for name, text in self.words.items() if text != own[name]
@@ -157,7 +157,7 @@ class Wording:
         return found
 
     def with_k(self, k: int) -> Wording:
-        """The same wording with another number of features."""
+        """Give the wording another number of features."""
         return replace(self, k=k)
 
     def filled(self, template: str, fields: Mapping[str, str]) -> str:

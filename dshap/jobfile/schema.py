@@ -69,10 +69,17 @@ from dshap.jobfile.model_tables import (
 from dshap.jobfile.night_tables import IncrementalTable, PrepareTable
 from dshap.jobfile.paths import PagePath, PicturePath, StorePath
 from dshap.jobfile.segment_columns import check_kept, check_what_if
-from dshap.jobfile.sink_tables import SINKS, check_sink_names, check_sinks
+from dshap.jobfile.sink_tables import (
+    SINKS,
+    books_of,
+    check_code_books,
+    check_sink_names,
+    check_sinks,
+)
 from dshap.jobfile.source_tables import CsvTable, HeldTable, SpooledTable, SqlTable
 from dshap.jobfile.text_tables import TEXT_FILES_PARTS, TEXT_PARTS, with_chains
 from dshap.sinks import CubeFacts
+from dshap.sinks.code_books import CodeBook
 from dshap.tables.sources import IN_FILES, READERS
 from dshap.warehouse import kinds
 
@@ -277,7 +284,7 @@ def _design(given: Any) -> Any:
     return DESIGNS(kept)
 
 
-ELSEWHERE = ("missing", "max_coalitions", "dtype", "tol", "wait")
+ELSEWHERE = ("missing", "max_coalitions", "dtype", "tol", "wait", "codes", "undo_codes")
 """Options of a run that belong to other tables."""
 Run = record_of("Run", (Table,), options_of(RunOptions, RULES, ELSEWHERE))
 """The table [run]: how the run is divided into tasks and stored; see
@@ -372,6 +379,7 @@ class Job(Table):
         )
         check_checks(self.check, {explain.name: explain for explain in self.explain})
         check_sinks(self.sink, [explain.name for explain in self.explain])
+        check_code_books(self.sink, [explain.name for explain in self.explain])
         check_sink_names(self.sink, self._named_facts)
         return self
 
@@ -490,6 +498,10 @@ class Job(Table):
     def description(self) -> Description:
         """The description of the columns and the model, which cubes keep."""
         return described_by_tables(self.columns, self.card, self.sentences)
+
+    def code_books(self, explain: str) -> list[tuple[CodeBook, bool]]:
+        """The code books of the sinks of an explanation, and whether their reasons are undone."""
+        return books_of(self.sink, explain, self.explain[0].name)
 
     def options(self) -> RunOptions:
         """The options of a run, shared by all explanations."""

@@ -29,6 +29,8 @@ from dshap.cube import runs_of as cubes_of
 from dshap.cube.arrays import RUNS, is_job_store
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.current import CURRENT, fault_of_current, has_nights, names_of_cubes
+from dshap.erasure.journal import ROOM as ERASURES
+from dshap.erasure.journal import Journal
 from dshap.history.backfills import is_backfill
 from dshap.history.key_joins import KeyJoins
 from dshap.history.row_history import NightHistory
@@ -53,7 +55,20 @@ def verify_job_store(store: Place) -> Damages:
     found = verify_store(store)
     if damages := list(_damage_of_runs(store)):
         found[RUNS] = damages
+    if damages := list(_unfinished_erasure(store)):
+        found[ERASURES] = damages
     return found
+
+
+def _unfinished_erasure(store: Place) -> Iterator[Damage]:
+    """The erasure that was stopped before its end, which leaves rows of persons behind."""
+    unfinished = Journal(store).unfinished
+    if unfinished is not None:
+        yield Damage(
+            f"{ERASURES}/{unfinished.erasure_id}.json",
+            f"an erasure of {len(unfinished.keys):,} keys was stopped: dshap forget {store} with the "
+            "same keys finishes it",
+        )
 
 
 def repair_job_store(store: Place) -> Damages:

@@ -23,7 +23,7 @@ from dshap.sinks.records import (
     SourceQuery,
     Target,
 )
-from dshap.sinks.shapes import table_schema
+from dshap.sinks.table_columns import table_schema
 from dshap.sinks.targets import is_read_by, look_at_table
 from dshap.warehouse.databases import Database
 
@@ -41,6 +41,11 @@ class DatabaseSink(Sink):
     def __post_init__(self) -> None:
         if not self.table:
             raise InputError("give table, the name of the table in the database")
+        if self.has_view and self.has_known_rules and not self._dialect.has_views:
+            raise InputError(
+                "text = true makes a view in DuckDB, SQLite and PostgreSQL, not in "
+                f"{self.database.kind}: leave it out"
+            )
         super().__post_init__()
 
     @property
@@ -87,7 +92,7 @@ class DatabaseSink(Sink):
         if target.columns:
             dialect = self._dialect
             table = dialect.place(self._place)
-            schema = table_schema(self.shape, facts)
+            schema = table_schema(self.lines, facts)
             refuse_other_columns(self, schema, target.columns, dialect, table, target.is_known)
 
     def load(

@@ -21,6 +21,7 @@ from dshap.sinks import Sink, load_sink
 from dshap.steps.facts_of_job import explanations_of
 from dshap.steps.job_cubes import JobCubes
 from dshap.steps.judging import judge
+from dshap.steps.load_facts import about_load
 from dshap.steps.row_sources import RowSource
 from dshap.steps.scope import Phase
 from dshap.steps.sink_targets import sink_in
@@ -127,6 +128,7 @@ class LoadSink(Step):
                 run.progress.say,
                 as_of=run.facts.as_of,
                 is_backfill=run.facts.is_backfill,
+                about=about_load(run),
             )
             counted.rows = found.n_rows
         if found.already:

@@ -35,6 +35,7 @@ def steps_of_explanation(
     yield ExplainRows(run, opened, explanation, explain.name)
     if explain.n_quality_rows is not None and run.results[explain.name].failure is None:
         yield MeasureQuality(run, opened, explanation, explain)
+    yield Act(Phase.FINISH, explanation.describe)
     if run.job.report.what_if and run.results[explain.name].failure is None:
         yield KeepWhatIf(run, explanation, explain.name)
     yield Act(Phase.FINISH, lambda: _pack(run, explanation))

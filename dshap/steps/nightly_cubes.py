@@ -39,6 +39,7 @@ from dshap.run.carrying import Carried
 from dshap.run.explanation import Explanation
 from dshap.run.session import Session
 from dshap.sinks import RowHistory
+from dshap.steps.asked_codes import session_of_explanation
 from dshap.steps.explaining import steps_of_explanation
 from dshap.steps.facts_of_job import model_facts
 from dshap.steps.job_cubes import JobCubes
@@ -378,7 +379,7 @@ class Night:
             value,
             opened.table.reader_of(value),
             path,
-            run.session,
+            session_of_explanation(run.session, run.job, explain),
             census=opened.census(),
             prepared=method.learned,
             carried=carried,

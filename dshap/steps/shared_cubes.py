@@ -29,6 +29,7 @@ from dshap.run.explanation import Explanation
 from dshap.run.row_difference import RowsOfStore
 from dshap.run.session import Session
 from dshap.sinks import RowHistory, SingleRun
+from dshap.steps.asked_codes import session_of_explanation
 from dshap.steps.explaining import steps_of_explanation
 from dshap.steps.job_cubes import JobCubes
 from dshap.steps.opened import OpenedJob
@@ -139,7 +140,7 @@ class SharedCubes(JobCubes):
             value,
             opened.table.reader_of(value),
             self.store / explain.name,
-            opened.session,
+            session_of_explanation(opened.session, self.job, explain),
             design=self.job.design_of(len(value.players)),
             seed=self.job.design_seed,
             census=census,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,8 @@ FILES: Mapping[str, str] = {
     "sklearn": "pickled_model",
 }
 """Flavour of a version -> its key that names the file of the model."""
+VARIABLES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
+"""The variables that MLflow reads, and sets for processes that it starts."""
 NOT_CONTENT = ("registered_model_meta",)
 """Files of a version that say where it is registered."""
 
@@ -55,7 +58,8 @@ class Registry:
 
     def client(self) -> Any:
         """A client of the registry."""
-        return _library("mlflow").MlflowClient(tracking_uri=self.tracking_uri)
+        uri = self.tracking_uri
+        return _library("mlflow").MlflowClient(tracking_uri=uri, registry_uri=uri)
 
     def log_file(self, experiment: str, run_name: str, tags: Mapping[str, str], path: Path) -> str:
         """Log a file as an artifact of a new run of an experiment, which is made; gives the run's id.
@@ -96,11 +100,35 @@ class Registry:
     def fetch(self, address: str, folder: Path) -> Path:
         """Fetch the files of a version; gives the folder that they are in."""
         artifacts = _library("mlflow.artifacts")
-        with _in_one_line(address):
-            found = artifacts.download_artifacts(
-                artifact_uri=address, dst_path=str(folder), tracking_uri=self.tracking_uri
-            )
+        with _in_one_line(address), self._as_setting():
+            found = artifacts.download_artifacts(artifact_uri=address, dst_path=str(folder))
         return Path(found)
+
+    @contextmanager
+    def _as_setting(self) -> Iterator[None]:
+        """Make the address that of MLflow's own settings: some of its steps ask these alone."""
+        if self.tracking_uri is None:
+            yield
+            return
+        mlflow = _library("mlflow")
+        variables = {name: os.environ.get(name) for name in VARIABLES}
+        before = mlflow.get_tracking_uri(), mlflow.get_registry_uri()
+        try:
+            mlflow.set_tracking_uri(self.tracking_uri)
+            mlflow.set_registry_uri(self.tracking_uri)
+            yield
+        finally:
+            mlflow.set_tracking_uri(None)
+            mlflow.set_registry_uri(None)
+            for name, value in variables.items():
+                os.environ.pop(name, None)
+                if value is not None:
+                    os.environ[name] = value
+            # what the environment says by itself is not set, so that it may change later
+            if mlflow.get_tracking_uri() != before[0]:
+                mlflow.set_tracking_uri(before[0])
+            if mlflow.get_registry_uri() != before[1]:
+                mlflow.set_registry_uri(before[1])
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""What-if on a page: models small enough to be computed by its script, and the part of the page."""
+"""Models that the script of a page computes, so that a reader can change the values of a row."""

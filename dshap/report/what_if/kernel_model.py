@@ -1,4 +1,4 @@
-"""What-if of kernel models: product games by quadrature, or all coalitions by their table.
+"""Kernel models on a page: product games by quadrature, or all coalitions by their table.
 
 Both give the interventional values over the cube's own background.  Quadrature takes the rows of the
 background, the table of subsets their mean factors: it serves backgrounds of any number of rows.
@@ -31,7 +31,7 @@ MAX_SUBSET_COLUMNS = 10
 """The most players whose coalitions are a table."""
 
 
-def refuse(method: Method, n_data: int) -> None:
+def refuse_kernel(method: Method, n_data: int) -> None:
     """Raise a `NoWhatIf` where a method of kernel values is not computed on a page."""
     value = method.value
     expansion = value.expansion
@@ -60,7 +60,7 @@ def refuse(method: Method, n_data: int) -> None:
         refuse_more(method.info.n_players, MAX_SUBSET_COLUMNS, "players of a table of subsets")
 
 
-def arrays_of(learned: LearnedParts) -> dict[str, Any]:
+def arrays_of_kernel(learned: LearnedParts) -> dict[str, Any]:
     """The terms of the model, with the background rows, or the table of subsets."""
     value = learned.value
     arrays: dict[str, Any] = {

@@ -7,8 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from dshap.attributors.method import Method
-from dshap.report.what_if import kernel_model, linear_model, tree_model
+from dshap.report.what_if.kernel_model import arrays_of_kernel, refuse_kernel
+from dshap.report.what_if.linear_model import arrays_of_linear, refuse_linear
 from dshap.report.what_if.model_record import LearnedParts, NoWhatIf
+from dshap.report.what_if.tree_model import (
+    arrays_of_trees,
+    columns_of_trees,
+    facts_of_trees,
+    refuse_trees,
+)
 from dshap.values.interventional import KernelInterventional
 from dshap.values.linear_gaussian import LinearGaussian
 from dshap.values.trees import Trees
@@ -42,15 +49,9 @@ class WhatIfKind:
 
 
 KINDS: Mapping[type, WhatIfKind] = {
-    LinearGaussian: WhatIfKind("linear", linear_model.refuse, linear_model.arrays_of),
-    KernelInterventional: WhatIfKind("kernel", kernel_model.refuse, kernel_model.arrays_of),
-    Trees: WhatIfKind(
-        "trees",
-        tree_model.refuse,
-        tree_model.arrays_of,
-        tree_model.facts_of,
-        tree_model.columns_read,
-    ),
+    LinearGaussian: WhatIfKind("linear", refuse_linear, arrays_of_linear),
+    KernelInterventional: WhatIfKind("kernel", refuse_kernel, arrays_of_kernel),
+    Trees: WhatIfKind("trees", refuse_trees, arrays_of_trees, facts_of_trees, columns_of_trees),
 }
 """Type of value function -> its kind; subclasses inherit it."""
 

@@ -1,4 +1,4 @@
-"""What-if of linear models: φ = M (x − μ), with the matrix that the cube was made with."""
+"""Linear models on a page: φ = M (x − μ), with the matrix that the cube was made with."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dshap.attributors.method import Method
 from dshap.report.what_if.model_record import LearnedParts, packed_within
 
 
-def refuse(method: Method, n_data: int) -> None:
+def refuse_linear(method: Method, n_data: int) -> None:
     """Every linear model is computed, as far as its matrix finds room."""
 
 
-def arrays_of(learned: LearnedParts) -> dict[str, Any]:
+def arrays_of_linear(learned: LearnedParts) -> dict[str, Any]:
     """`matrix` (players, columns, k), `mean` (columns,) and `base` (k,)."""
     (state,) = learned.states
     n_players, n_columns, n_outputs = state["matrix"].shape

@@ -45,7 +45,7 @@ def _is_exact(given: NDArray[np.float64], kind: str) -> bool:
         return np.array_equal(given.astype(kind).astype(np.float64), given, equal_nan=True)
 
 
-def unpacked(content: Mapping[str, str]) -> NDArray[Any]:
+def numbers_in(content: Mapping[str, str]) -> NDArray[Any]:
     """The numbers (n,) of what `packed` gave."""
     return np.frombuffer(base64.b64decode(content["data"]), TYPES[content["type"]])
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,7 @@ from dshap.core.records import FloatArray
 from dshap.cube import feature_ranking, read_notes
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.reader import key_texts
-from dshap.report.pages.row_tables import RowTable, json_text
-from dshap.report.what_if.keeping import stored_what_if
+from dshap.report.what_if.keeping import reason_of_none, stored_what_if
 from dshap.report.what_if.model_record import MAX_BYTES, MAX_MODEL_BYTES
 from dshap.report.what_if.packing import packed, packed_bytes
 
@@ -37,16 +37,24 @@ LONG = 3.0
 """A tail is long where the range is so many times that of the other rows."""
 STEPS = 200
 """About the steps of a slider."""
+SCRIPTS = ("games.js", "what_if.js")
+"""The scripts beside this module, in their order."""
+
+
+def what_if_scripts() -> list[str]:
+    """The texts of the scripts that compute a row, and show what was computed."""
+    files = resources.files(__package__)
+    return [(files / name).read_text(encoding="utf-8") for name in SCRIPTS]
 
 
 @dataclass(frozen=True)
 class WhatIfPart:
     """The part of a page, as its template takes it; all empty where none was asked for."""
 
-    content: str = ""
-    """JSON for the script; empty where no explanation has a model."""
+    content: Mapping[str, Any] = MappingProxyType({})
+    """Plain values that the script reads; empty where no explanation has a model."""
     sentences: tuple[str, ...] = ()
-    """What the page says about what-if: what it contains, and reasons where there is none."""
+    """Sentences for the page: the models that it contains, and reasons where there is none."""
 
 
 @dataclass(frozen=True)
@@ -62,20 +70,6 @@ class PageColumn:
     """The categories, as they are shown."""
     numbers: tuple[float, ...] = ()
     """The number that the model gets for each text; empty where it gets the text's position."""
-
-
-def what_if_of_rows(table: RowTable, rows: Sequence[str]) -> WhatIfPart:
-    """Make the part of a page that holds these rows, as JSON texts that begin with their keys."""
-    if not rows:
-        return WhatIfPart()
-    n_keys = len(table.key_names)
-    parts = table.parts
-    read = [json.loads(row) for row in rows]
-    keys = [[str(each) for each in row[:n_keys]] for row in read]
-    predictions = np.array([row[n_keys : n_keys + len(parts)] for row in read], np.float64)
-    extremes = [*predictions.argmin(axis=0).tolist(), *predictions.argmax(axis=0).tolist()]
-    part_of = {(part.explanation, part.output): at for at, part in enumerate(parts)}
-    return what_if_part(table.cubes, keys, table.first.features, part_of, extremes)
 
 
 def what_if_part(
@@ -106,24 +100,18 @@ def what_if_part(
             "what_if needs the model, which the store does not contain: the same explain(..., "
             "what_if=True) again adds it, or [report] what_if = true and dshap run"
         )
-    reasons = [
-        f"{label(name)}: there is no what-if: {_reason(content)}."
-        for name, content in stored.items()
-        if content is None or "why_not" in content
-    ]
-    models = {
-        name: content
-        for name, content in stored.items()
-        if content is not None and "why_not" not in content
-    }
-    for name in _beyond_room(models):
-        reasons.append(
-            f"{label(name)}: there is no what-if: the models take more than "
-            f"{MAX_MODEL_BYTES // 1000} kB together."
-        )
+    without = {name: reason_of_none(content) for name, content in stored.items()}
+    models = {name: content for name, content in stored.items() if content and not without[name]}
+    for name, reason in _beside_others(models).items():
+        without[name] = reason
         del models[name]
+    reasons = [
+        f"{label(name)}: there is no what-if: {reason}."
+        for name, reason in without.items()
+        if reason
+    ]
     if not models:
-        return WhatIfPart("", tuple(reasons))
+        return WhatIfPart(sentences=tuple(reasons))
     first = cubes[next(iter(models))]
     columns = list(dict.fromkeys(each for one in models.values() for each in one["columns"]))
     missing = [name for name in columns if name not in first.columns]
@@ -132,27 +120,21 @@ def what_if_part(
             f"There is no what-if: the values of {label(missing[0])} were not kept "
             "(keep_rows=True, or [run] keep_rows = true, keeps them)."
         )
-        return WhatIfPart("", (said, *reasons))
+        return WhatIfPart(sentences=(said, *reasons))
     return _with_models(cubes, models, columns, keys, features, part_of, first_rows, reasons)
 
 
-def _beyond_room(models: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The explanations whose models find no room beside those before them."""
+def _beside_others(models: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The reason of each explanation whose model finds no room beside those before it."""
     used = 0
-    beyond = []
+    refused = {}
     for name, model in models.items():
         n_bytes = packed_bytes(model["arrays"])
         if used + n_bytes > MAX_MODEL_BYTES:
-            beyond.append(name)
+            refused[name] = f"the models take more than {MAX_MODEL_BYTES // 1000} kB together"
         else:
             used += n_bytes
-    return beyond
-
-
-def _reason(content: Mapping[str, Any] | None) -> str:
-    if content is None:
-        return "its model was not kept in the store"
-    return str(content["why_not"])
+    return refused
 
 
 def _with_models(
@@ -182,16 +164,18 @@ def _with_models(
     ]
     used = packed_bytes(content_of_models)
     chosen = _rows_within(MAX_BYTES - used, found, len(keys), first_rows)
+    order = _order(cubes, models, columns)
     content = {
         "features": [words.label_of(name) for name in features],
         "columns": [_control(each, _player_of(each.name, models), words) for each in found],
         "models": content_of_models,
-        "order": _order(cubes, models, columns),
+        "order": order,
+        "without": [words.label_of(name) for i, name in enumerate(columns) if i not in order],
         "keys": [list(keys[row]) for row in chosen],
         "values": [packed(each.values[chosen]) for each in found],
     }
     return WhatIfPart(
-        json_text(content),
+        content,
         (*_contained(models, len(chosen), len(keys)), *reasons),
     )
 
@@ -202,8 +186,10 @@ def _contained(
     """Sentences about what the page contains of the models."""
     names = " and ".join(map(label, models))
     kinds = {one["kind"] for one in models.values()}
+    s = "s" * (len(models) > 1)
     said = (
-        f"This page contains the model of {names}, so that a row can be changed and recomputed here"
+        f"This page contains the model{s} of explanation{s} {names}, so that a row can be changed "
+        "and recomputed here"
     )
     if "kernel" in kinds:
         said += ", and with it rows of the table that the model was fitted on or compares with"

@@ -1,4 +1,4 @@
-"""What-if of tree ensembles: path-dependent values by quadrature, from the coded nodes."""
+"""Tree ensembles on a page: path-dependent values by quadrature, from the coded nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_TREE_NODES = 5_000
 """The most nodes of all trees, leaves counted."""
 
 
-def refuse(method: Method, n_data: int) -> None:
+def refuse_trees(method: Method, n_data: int) -> None:
     """Raise a `NoWhatIf` for values with a background, and for too many nodes."""
     value = method.value
     if value.how == INTERVENTIONAL:
@@ -32,7 +32,7 @@ def refuse(method: Method, n_data: int) -> None:
     refuse_more(len(trees.column), MAX_TREE_NODES, f"nodes of {len(trees.output):,} trees")
 
 
-def arrays_of(learned: LearnedParts) -> dict[str, Any]:
+def arrays_of_trees(learned: LearnedParts) -> dict[str, Any]:
     """The nodes of all trees, the coded columns that they compare, and the choice of classes."""
     model = learned.value.model
     trees = model.trees
@@ -66,7 +66,7 @@ def arrays_of(learned: LearnedParts) -> dict[str, Any]:
     return packed_within(arrays, f"{len(trees.column):,} nodes")
 
 
-def facts_of(value: Any) -> dict[str, Any]:
+def facts_of_trees(value: Any) -> dict[str, Any]:
     """How the library reads numbers and missing values, and the rounding of its own margins.
 
     `known` is the number of categories of each column in the fit: others are missing.
@@ -84,7 +84,7 @@ def facts_of(value: Any) -> dict[str, Any]:
     }
 
 
-def columns_read(value: Any) -> list[int]:
+def columns_of_trees(value: Any) -> list[int]:
     """The positions of the columns that a decision compares."""
     return [int(place) for place in np.unique(value.model.trees.decisions.columns.columns)]
 

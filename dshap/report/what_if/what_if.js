@@ -205,14 +205,21 @@
     );
   }
 
+  function show() {
+    now.textContent = sentences();
+    figures.replaceChildren(...found.map((each, i) => (isShown(each) ? figureOf(each, rowFound[i]) : "")));
+  }
+
+  function sentences() {
+    return found.map((each, i) => (isShown(each) ? sentenceOf(each, rowFound[i]) : "")).filter(Boolean).join(" ");
+  }
+
   function draw() {
     drawing = 0;
     found = computed();
-    figures.replaceChildren(...found.map((each, i) => (isShown(each) ? figureOf(each, rowFound[i]) : "")));
+    show();
     clearTimeout(speaking);
-    speaking = setTimeout(() => {
-      said.textContent = found.map((each, i) => (isShown(each) ? sentenceOf(each, rowFound[i]) : "")).filter(Boolean).join(" ");
-    }, QUIET_MS);
+    speaking = setTimeout(() => (said.textContent = sentences()), QUIET_MS);
   }
 
   function changed(place, value) {
@@ -317,8 +324,13 @@
   const back = element("button", { type: "button" }, "Back to the values of the row");
   const said = element("p", { role: "status", class: "heard" });
   const figures = element("div");
+  const now = element("p", { class: "what-if-now" });
   const form = element("form", { class: "what-if", "aria-label": "values of the row" }, ...controls.map((each) => each.row), back);
-  panel.append(note, form, said, figures);
+  panel.append(note, now, form, said, figures);
+  if (data.without.length) {
+    const names = data.without.join(", ");
+    form.after(element("p", { class: "soft" }, "Without a control, as the model does not read it, or it never varies: " + names + "."));
+  }
   form.addEventListener("submit", (event) => event.preventDefault());
   back.addEventListener("click", () => {
     values = [...own];
@@ -340,7 +352,7 @@
     const place = detail === null ? undefined : places.get(JSON.stringify(detail.key));
     const isThere = place !== undefined && models.every((model) => model.parts.every((part) => detail.parts[part].prediction !== null));
     panel.hidden = detail === null;
-    form.hidden = figures.hidden = !isThere;
+    form.hidden = figures.hidden = now.hidden = !isThere;
     if (detail === null) return;
     if (!isThere) {
       tell("The exact values of this row are not on the page: " + data.keys.length.toLocaleString("en") + " other rows can be changed.");
@@ -353,7 +365,7 @@
     const fault = found.map(faultOf).find(Boolean);
     if (fault) tell("The script gives other numbers than the cube for this row (" + fault + "): do not rely on its what-if.", true);
     else tell("Recomputed by this page, the row has the prediction and attributions of the cube.  Change its values:");
-    figures.replaceChildren(...found.map((each) => (isShown(each) ? figureOf(each, each) : "")));
+    show();
   }
 
   document.addEventListener("dshap:row", (event) => open(event.detail));

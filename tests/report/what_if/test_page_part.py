@@ -12,7 +12,7 @@ import pytest
 
 import dshap
 from dshap.report.what_if.model_record import MAX_BYTES
-from dshap.report.what_if.packing import packed_bytes, unpacked
+from dshap.report.what_if.packing import numbers_in, packed_bytes
 from tests.report.what_if.models import N, numbers, with_towns
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
@@ -34,7 +34,7 @@ def page_of(value: Any, rows: Any, folder: Path, **options: Any) -> tuple[str, d
 
 
 def values_of(content: dict[str, Any]) -> np.ndarray:
-    return np.stack([unpacked(each) for each in content["values"]], axis=1)
+    return np.stack([numbers_in(each) for each in content["values"]], axis=1)
 
 
 def test_rows_have_their_exact_values_under_their_keys(tmp_path):
@@ -44,7 +44,7 @@ def test_rows_have_their_exact_values_under_their_keys(tmp_path):
     text, content = page_of(linear(rows[features]), rows, tmp_path, key="id")
     assert [key for (key,) in content["keys"]] == rows["id"].tolist()
     np.testing.assert_array_equal(values_of(content), rows[features].to_numpy())
-    assert "This page contains the model of s" in text
+    assert "This page contains the model of explanation s, so" in text
     assert "rows of the table" not in text  # which only kernels have
     assert "can be changed, as many as" not in text
 
@@ -122,11 +122,11 @@ def test_models_that_find_no_room_beside_others_are_named(tmp_path):
         dshap.explain(value, rows, store=root / name, **options)
     page = dshap.report.page(root, tmp_path / "page.html", what_if=True)
     text = page.read_text(encoding="utf-8")
-    assert "This page contains the model of first and second" in text
+    assert "This page contains the models of explanations first and second" in text
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patched:
         patched.setattr("dshap.report.what_if.page_part.MAX_MODEL_BYTES", 60_000)
         page = dshap.report.page(root, tmp_path / "page.html", what_if=True)
     text = page.read_text(encoding="utf-8")
     assert "second: there is no what-if: the models take more than 60 kB together." in text
-    assert "This page contains the model of first, so" in text
+    assert "This page contains the model of explanation first, so" in text
