@@ -1192,6 +1192,59 @@ def _named(cubes: dict[str, Place], name: str) -> Place:
 
 @command
 @STORE
+@click.option(
+    "--key",
+    "keys",
+    metavar="K",
+    multiple=True,
+    help="A key to forget, such as 1007; of several key columns their values, separated by commas; "
+    "may be given several times.",
+)
+@click.option(
+    "--keys",
+    "keys_file",
+    metavar="FILE",
+    help="A file of keys: one a line, or a .csv or .parquet file with the key columns.",
+)
+@click.option(
+    "--job",
+    "job_file",
+    metavar="JOB.toml",
+    help="The job of the store, whose sinks and page are reached too; left out, the file that the "
+    "last run was started with, where it is there.",
+)
+@click.option(
+    "--known-only",
+    is_flag=True,
+    help="Pass over keys that the store does not have; else none is forgotten then.",
+)
+def forget(
+    store: str,
+    keys: tuple[str, ...],
+    keys_file: str | None,
+    job_file: str | None,
+    known_only: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Erase the rows of some keys from a store, from the sinks of its job, and from its page.
+
+    Cubes that are finished keep all other values, bit for bit.  The same command again finishes an
+    erasure that was stopped.
+    """
+    from dshap.erasure.forgetting import forget as erase
+
+    done = erase(
+        _store(store), keys, keys_file, job_file=job_file, known_only=known_only, say=_say(quiet)
+    )
+    if as_json or not quiet:
+        _print(str(done).splitlines(), done.to_dict(), as_json)
+    if error := done.failure:
+        raise error
+
+
+@command
+@STORE
 @RUN_OF_STORE
 @click.option(
     "-o",
