@@ -1075,6 +1075,66 @@ def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet:
     refuse_damage(root, found, mended, has_job=job_file is not None)
 
 
+RUN_SEALED = click.option(
+    "--run", "run_id", metavar="ID", default="", help="One run; left out, all runs of the store."
+)
+
+
+@command
+@STORE
+@click.option(
+    "--verify",
+    "verifies",
+    is_flag=True,
+    help="Compare all that the statements name with what is there: cubes, records, sinks.",
+)
+@click.option(
+    "--key",
+    metavar="PUBLIC.pem",
+    help="With --verify: the key that the statements must be signed with, a path or PEM text.",
+)
+@RUN_SEALED
+@click.option(
+    "--job",
+    "job_file",
+    metavar="JOB.toml",
+    help="With --verify: the job whose [[sink]] are compared; left out, that which the store keeps.",
+)
+@SET
+@click.option("--no-sinks", is_flag=True, help="With --verify: compare no table of a sink.")
+def attest(
+    store: str,
+    verifies: bool,
+    key: str | None,
+    run_id: str,
+    job_file: str | None,
+    settings: tuple[str, ...],
+    no_sinks: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Show what the runs of a job have sealed, or check it: the statement of each run.
+
+    A statement names by digests what a run has made, and what from.  Where something is not as it
+    was sealed, each such thing is named, and the exit status is 7.
+    """
+    from dshap.jobs.attesting import AttestedSinks, attest_store, statements_of
+
+    path = _store(store)
+    if not verifies:
+        if key or job_file or settings or no_sinks:
+            raise InputError(
+                "--key, --job, --set and --no-sinks belong to a check: give --verify too"
+            )
+        _print(*statements_of(path, run_id), as_json)
+        return
+    sinks = AttestedSinks(job_file, settings, not no_sinks)
+    found = attest_store(path, key, run_id, sinks)
+    if as_json or not quiet:
+        _print([*found.seals.lines, *found.unchecked], found.seals.to_dict(), as_json)
+    found.refuse_faults()
+
+
 @command
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")

@@ -56,7 +56,9 @@ def read_job_file(
         make_importable(file.parent)
         if cluster is not None:
             written = _on_cluster(written, _from_here(cluster), file.parent)
-        return _job_of(written, settings, file.parent, f"{said}{' with --set' if settings else ''}")
+        return job_of_tables(
+            written, settings, file.parent, f"{said}{' with --set' if settings else ''}"
+        )
     except OSError as error:
         raise InputError(f"{said}: {error.strerror}; give the path of a TOML file") from error
     except UnicodeDecodeError as error:
@@ -88,7 +90,9 @@ def _on_cluster(written: Mapping[str, Any], profile: str, folder: Path) -> dict[
     return tables
 
 
-def _job_of(written: Mapping[str, Any], settings: Sequence[str], folder: Path, said: str) -> Job:
+def job_of_tables(
+    written: Mapping[str, Any], settings: Sequence[str], folder: Path, said: str
+) -> Job:
     """The job in the tables of a file in this folder; messages begin with `said`."""
     try:
         rooted, elsewhere = with_paths_from(written, folder)

@@ -34,6 +34,7 @@ from dshap.jobfile.arguments import (
 )
 from dshap.jobfile.check_tables import CHECKS, check_checks
 from dshap.jobfile.cluster_tables import CLUSTERS, NoCluster, WorkerTable, refuse_unused
+from dshap.jobfile.ending_tables import NotifyTable, SealTable
 from dshap.jobfile.fields import (
     Count,
     FolderName,
@@ -304,6 +305,8 @@ class Job(Table):
     prepare: PrepareTable = PrepareTable()
     check: list[Annotated[Any, BeforeValidator(CHECKS)]] = Field(default=[])
     sink: list[Annotated[Any, BeforeValidator(SINKS)]] = Field(default=[])
+    seal: SealTable = SealTable()
+    notify: NotifyTable = NotifyTable()
 
     def _repr_html_(self) -> str:
         """The keys that the job sets, as a table; secrets are masked."""
@@ -527,6 +530,8 @@ TABLES: Mapping[str, Kinds] = {
     "prepare": one_kind(PrepareTable),
     "check": CHECKS,
     "sink": SINKS,
+    "seal": one_kind(SealTable),
+    "notify": one_kind(NotifyTable),
 }
 """Table of a job file -> its kinds."""
 SEVERAL = {"explain": "explanation", "check": "check", "sink": "sink"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dshap.core.errors import DatabaseError, InputError
@@ -20,6 +20,7 @@ from dshap.sinks.records import (
     Target,
 )
 from dshap.sinks.shapes import table_schema
+from dshap.sinks.table_comparison import differences_in_table
 from dshap.sinks.targets import is_read_by, look_at_table
 from dshap.warehouse.databases import Database
 
@@ -95,6 +96,9 @@ class DatabaseSink(Sink):
         day: RunDay,
     ) -> SinkResult:
         return load_table(self, self.database, cube, history, job, say, day)
+
+    def differences(self, cube: CubeArrays, history: RowHistory, job: str) -> Iterator[str]:
+        return differences_in_table(self, self.database, cube, history, job)
 
     @property
     def _dialect(self) -> Dialect:

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from dshap.core.addresses import is_of_bucket
 from dshap.core.errors import InputError, SinkError
-from dshap.core.late import pa
+from dshap.core.late import pa, pq
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.creation import is_free
 from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
+from dshap.sinks.line_digests import digest_of_lines, digest_of_load
 from dshap.sinks.nul import NulTexts
 from dshap.sinks.records import (
     CubeFacts,
@@ -128,6 +129,35 @@ class FolderSink(Sink):
             if nul.escaped:
                 say(f"warning: {self}: {nul.escaped}")
         return SinkResult(line.n_rows, line.n_lines, reason=alteration, escaped=nul.escaped)
+
+    def differences(self, cube: CubeArrays, history: RowHistory, job: str) -> Iterator[str]:
+        with _refusals_of_files(self):
+            last = _last(self, job)
+            if last is None or last.run_id != history.run_id:
+                yield f"{CURRENT} does not name the load of run {history.run_id}"
+                return
+            digest, n_lines = digest_of_load(self, cube.path, history)
+            schema = table_schema(self.shape, CubeFacts.of_cube(cube))
+            for file in sorted((self.path / CURRENT).glob("*.parquet")):
+                with contextlib.suppress(OSError, ValueError):
+                    if pq.read_schema(file).equals(schema):
+                        continue
+                yield f"{file.name} cannot be read, or has other columns"
+                return
+            try:
+                found = digest_of_lines(schema, _batches_in(self.path / CURRENT))
+            except (OSError, ValueError) as error:
+                yield f"a file cannot be read ({error})"
+                return
+            if found != (digest, n_lines):
+                yield f"its {found[1]:,} lines are not the {n_lines:,} that were loaded"
+
+
+def _batches_in(folder: Path) -> Iterator[pa.RecordBatch]:
+    """The lines of the files of a load, in the order in which they were written."""
+    for file in sorted(folder.glob("*.parquet")):
+        with pq.ParquetFile(file, page_checksum_verification=True) as opened:
+            yield from opened.iter_batches()
 
 
 def _alteration(folder: Path, last: LoadLine | None) -> str:

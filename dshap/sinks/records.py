@@ -117,6 +117,17 @@ class Sink(ABC):
     ) -> SinkResult:
         """Load a finished cube, whole or not at all; the same call again finishes a killed load."""
 
+    @abstractmethod
+    def differences(self, cube: CubeArrays, history: RowHistory, job: str) -> Iterator[str]:
+        """Describe how the place differs from what the load of a cube has left; nothing is changed.
+
+        Parameters
+        ----------
+        cube : the cube that was loaded last
+        history : the runs that computed its rows
+        job : the name of the job
+        """
+
     def __str__(self) -> str:
         """The place of the sink in messages."""
         return f"[[sink]] {self.label}".strip()
