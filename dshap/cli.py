@@ -1136,6 +1136,62 @@ def attest(
 
 
 @command
+@STORE
+@click.option(
+    "--rows",
+    "n_rows",
+    metavar="N",
+    type=click.IntRange(1),
+    default=1000,
+    help="How many rows of each explanation are computed again, a seeded sample; 1000.",
+)
+@click.option(
+    "--key",
+    "keys",
+    metavar="KEY",
+    multiple=True,
+    help="The key of a row that is computed again, in place of a sample; values of several key "
+    "columns with commas between them; may be given several times.",
+)
+@click.option("--explain", metavar="NAME", default="", help="One explanation; all where left out.")
+@click.option("--seed", metavar="N", type=int, default=0, help="The seed of the sample.")
+@click.option(
+    "--run", "run_id", metavar="ID", default="", help="The run; left out, the newest one."
+)
+@click.option(
+    "--job",
+    "job_file",
+    metavar="JOB.toml",
+    help="The job, where the one that the store keeps does not find its files here.",
+)
+@SET
+def replay(
+    store: str,
+    n_rows: int,
+    keys: tuple[str, ...],
+    explain: str,
+    seed: int,
+    run_id: str,
+    job_file: str | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Compute rows of a sealed run again, from its job, model and rows, and compare the bits.
+
+    Nothing in the store is changed.  Where a bit differs, the first such block is named, and the
+    exit status is 8; differences of rounding on another processor are named as such.
+    """
+    from dshap.jobs.replay import WantedRows, replay_run
+
+    wanted = WantedRows(n_rows, keys, seed, explain)
+    found = replay_run(_store(store), wanted, run_id, job_file, settings, _say(quiet))
+    if as_json or not quiet:
+        _print(found.lines, found.to_dict(), as_json)
+    found.refuse_differences()
+
+
+@command
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 def copy(source: str, target: str, as_json: bool, quiet: bool) -> None:

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, BinaryIO
 
 from dshap.core.places import Place
 from dshap.cube.creation import CONTAINER, ROOT
@@ -21,6 +21,7 @@ from dshap.cube.receipts import block_name
 from dshap.cube.reference_copy import FINISHED, PLAN, mark_of, notes_of, receipts_of, states_of
 from dshap.cube.shards import Shards, known_shards
 from dshap.storage.folder import Folder
+from dshap.storage.seals import PIECE_BYTES
 
 DIGEST_BYTES = 32
 """The bytes of a digest of SHA-256."""
@@ -87,6 +88,14 @@ def sha256_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def sha256_of_file(opened: BinaryIO) -> str:
+    """The SHA-256 digest of an opened file, which is read in pieces."""
+    digest = hashlib.sha256()
+    while piece := opened.read(PIECE_BYTES):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
 def _block_digest(one: Shards, now: Shards, block: int) -> bytes:
     """The digest of a block; `one` has a file for each block, `now` the files that are there."""
     n_chunks = one.chunks_per_file
@@ -129,7 +138,7 @@ def _listed_states(cube: Place) -> Iterator[tuple[str, bytes]]:
     for name in listed:
         try:
             with states.folder.open(states.file(name)) as opened:
-                yield name, hashlib.file_digest(opened, "sha256").digest()
+                yield name, sha256_of_file(opened).encode()
         except OSError:
             yield name, UNREADABLE
 

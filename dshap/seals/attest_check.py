@@ -12,7 +12,7 @@ from dshap.core.errors import DamagedError, InputError, UnreachableError
 from dshap.core.places import Place
 from dshap.cube import read_run
 from dshap.cube.arrays import RUNS
-from dshap.cube.chunk_digests import DIGEST_BYTES, UNREADABLE, sha256_of
+from dshap.cube.chunk_digests import DIGEST_BYTES, UNREADABLE, sha256_of, sha256_of_file
 from dshap.cube.creation import ROOT
 from dshap.history.run_record import ID, RECORD, RunRecord, document_in
 from dshap.seals.attestations import read_envelope, sealed_runs
@@ -369,7 +369,7 @@ class _OneRun:
                 self._add(material.uri, f"({material.name}) is missing")
             return
         with folder.open(material.uri) as opened:
-            if hashlib.file_digest(opened, "sha256").hexdigest() != material.sha256:
+            if sha256_of_file(opened) != material.sha256:
                 self._add(material.uri, f"({material.name}) is not what was sealed")
 
     def _check_replaced(self) -> None:

@@ -70,7 +70,7 @@ def seal_run(
     before = sealed_before(store, run_id)
     subjects = [*subjects_of_files(store, run_id, content), *made.loads]
     for explain, cube in made.cubes.items():
-        earlier = ()
+        earlier: Sequence[Resource] = ()
         if explain in made.unchanged and before is not None:
             earlier = known_subjects(store, before, cube)
         subjects += earlier or subjects_of_cube(store, cube, run_id)

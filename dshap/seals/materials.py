@@ -5,7 +5,6 @@ These are the resolved dependencies of its statement.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 from collections.abc import Iterator, Mapping
 from importlib import metadata
@@ -17,7 +16,7 @@ from dshap.core.places import Place
 from dshap.core.records import digest_of
 from dshap.cube import read_run, states_of
 from dshap.cube.arrays import RUNS
-from dshap.cube.chunk_digests import sha256_of
+from dshap.cube.chunk_digests import sha256_of, sha256_of_file
 from dshap.history.run_folders import RunFolders
 from dshap.jobfile.model_tables import GivenModel, ImportedModel, ModelFileTable, sha256_of_given
 from dshap.jobfile.schema import Job
@@ -150,5 +149,5 @@ def _file(
     folder = Folder(store)
     if folder.has_file(file):
         with folder.open(file) as opened:
-            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+            digest = sha256_of_file(opened)
         yield Resource(name, {"sha256": digest}, file, annotations or {})

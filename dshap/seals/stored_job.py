@@ -16,6 +16,7 @@ from typing import Any
 from dshap.core.addresses import MASK, safe_value
 from dshap.core.errors import InputError
 from dshap.core.places import Place
+from dshap.core.user_code import make_importable
 from dshap.cube.arrays import RUNS
 from dshap.jobfile.listing import shown_setting
 from dshap.jobfile.reading import job_of_tables
@@ -91,6 +92,7 @@ class StoredJob:
                 "a secret of the job is masked in the store: give the job with --job JOB.toml, and "
                 "write {{ env_var(NAME) }} in the place of the secret next time"
             )
+        make_importable(Path(self.folder))
         said = f"the job that {store} keeps"
         return job_of_tables(tables, [*settings, *more], Path(self.folder), said)
 

@@ -64,7 +64,8 @@ class SealLoads(Step):
         if run.facts.is_backfill and sink is not None:
             sink = sink_of_backfill(sink)
             cube = run.result.paths.get(facts.explain)
-        assert sink is not None and cube is not None, "it was loaded"
+        assert sink is not None, "it was loaded"
+        assert cube is not None, "it was loaded"
         history = self.cubes.history(facts.explain, cube, run)
         load = LoadToSeal(
             facts.name,
