@@ -27,6 +27,7 @@ import click
 
 from dshap import __version__
 from dshap.core.errors import DshapError, InputError, WalltimeError, unknown_name
+from dshap.core.exit_statuses import INTERRUPTED
 from dshap.core.printing import dated, json_line, one_line, printable
 from dshap.core.user_code import raised_by_import
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from dshap.jobs import Job, JobSummary, RecordedRun
     from dshap.sinks.records import Shape
 
-INTERRUPTED = 130
 BUG = 1
 BAD_INPUT = 2
 LAST_STATUS = 11
@@ -576,6 +576,17 @@ def schema(as_json: bool, quiet: bool) -> None:
     help="Write what every worker of the cluster did, and when, as one page of Dask.",
 )
 @click.option(
+    "--metrics",
+    metavar="FILE.prom",
+    help="Write how the run went as metrics of Prometheus, for the textfile collector of its node "
+    "exporter.",
+)
+@click.option(
+    "--lineage",
+    metavar="FILE.ndjson",
+    help="Append events of OpenLineage: what the run read and wrote, and how it ended.",
+)
+@click.option(
     "--log",
     type=click.Choice(list(LOGS)),
     default="text",
@@ -594,6 +605,8 @@ def run(
     accept: str,
     skip_code: int,
     performance: str | None,
+    metrics: str | None,
+    lineage: str | None,
     log: str,
     as_json: bool,
     quiet: bool,
@@ -603,6 +616,8 @@ def run(
     from dshap.core.rules import as_path
     from dshap.engine.performance import report_path
     from dshap.jobs import Command, about_start, error_of, load_job, run_recorded, scope_of
+    from dshap.jobs.listeners import listeners_of
+    from dshap.jobs.run_endings import telling_end
     from dshap.report import require_jinja, require_matplotlib
 
     _check_skip_code(skip_code)
@@ -620,10 +635,12 @@ def run(
     given = Command(
         job_file, settings, as_of, reread, wait_s, scope, cluster, page, accept, backfill, True
     )
+    listeners = listeners_of(job, job_file, metrics, lineage, LOGS[log].tell)
     if not quiet:
         LOGS[log].open(about_start(job, scope))
-    ended = run_recorded(job, _progress(quiet, log), given)
-    _show_run(job, ended, LOGS[log], as_json, quiet)
+    with telling_end(job, listeners, partial(LOGS[log].tell, level="warning")) as over:
+        ended = over.run = run_recorded(job, _progress(quiet, log), given)
+        _show_run(job, ended, LOGS[log], as_json, quiet)
     if error := error_of(ended.facts):
         raise error
     if skip_code and not ended.facts.has_work:
