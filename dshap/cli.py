@@ -47,6 +47,8 @@ MOST_SHARDS = 100_000
 """The most shards that a plan tells; queues take fewer tasks of an array job."""
 THREADS = "OPENBLAS_NUM_THREADS"
 """The variable that numpy's BLAS reads as it is loaded."""
+LEVELS_OF_LOGS = {"CRITICAL": "error", "NOTSET": "info"}
+"""Level of Python's logs -> that of a line of JSON, where it is not the same word."""
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 
 
@@ -60,12 +62,15 @@ def main() -> None:
 class _Commands(click.Group):
     """A group of commands whose usage errors are one line, like all other errors."""
 
-    def make_context(self, *given: Any, **options: Any) -> click.Context:
-        with _usage_in_one_line():
-            return super().make_context(*given, **options)
+    def make_context(self, info_name: str | None, args: list[str], **more: Any) -> click.Context:
+        log = _log_asked_for(args)
+        with _usage_in_one_line(log):
+            made = super().make_context(info_name, args, **more)
+        made.meta[LOG] = log
+        return made
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _usage_in_one_line():
+        with _usage_in_one_line(ctx.meta[LOG]):
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -75,15 +80,26 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
+LOG = "dshap.log"
+"""The name under which a context of click has the value of --log, before options are read."""
+
+
+def _log_asked_for(args: Sequence[str]) -> str:
+    """The value of --log in the arguments of a command, for errors in these arguments."""
+    pairs = zip(args, [*args[1:], ""], strict=True)
+    is_json = any(one == "--log=json" or (one, other) == ("--log", "json") for one, other in pairs)
+    return "json" if is_json else "text"
+
+
 @contextlib.contextmanager
-def _usage_in_one_line() -> Iterator[None]:
+def _usage_in_one_line(log: str) -> Iterator[None]:
     """Print usage errors of click, which take three lines, as one line."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        LOGS["text"].tell(_usage(error))
+        LOGS[log].tell(_usage(error), exit_status=BAD_INPUT)
         raise click.exceptions.Exit(BAD_INPUT) from error
 
 
@@ -215,7 +231,8 @@ class _JsonLogs(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         message = super().format(record)
-        return json_line("log", level=record.levelname, name=record.name, message=message)
+        level = LEVELS_OF_LOGS.get(record.levelname, record.levelname.lower())
+        return json_line("log", level=level, name=record.name, message=message)
 
 
 class _Log:

@@ -71,7 +71,7 @@ def part_digests_of(cube: Place) -> dict[str, str]:
     documents = {name: _canonical(content) for name, content in plain.items()}
     found = {
         "documents": _listing_digest(documents),
-        "plan": sha256_of(Folder(cube).get(PLAN) or b""),
+        "plan": sha256_of_bytes(Folder(cube).get(PLAN) or b""),
         "notes": _listing_digest(_files(notes_of(cube).folder)),
         "states": _listing_digest(dict(_listed_states(cube))),
     }
@@ -83,7 +83,7 @@ def part_digests_of(cube: Place) -> dict[str, str]:
     return found
 
 
-def sha256_of(content: bytes) -> str:
+def sha256_of_bytes(content: bytes) -> str:
     """The SHA-256 digest of bytes, in hexadecimal digits."""
     return hashlib.sha256(content).hexdigest()
 
@@ -122,8 +122,8 @@ def _receipt_digest(receipt: Mapping[str, Any] | None) -> bytes:
 
 def _listing_digest(contents: Mapping[str, bytes]) -> str:
     """The digest of named contents: lines of name and digest, in the order of the names."""
-    lines = [f"{sha256_of(contents[name])}  {name}\n" for name in sorted(contents)]
-    return sha256_of("".join(lines).encode())
+    lines = [f"{sha256_of_bytes(contents[name])}  {name}\n" for name in sorted(contents)]
+    return sha256_of_bytes("".join(lines).encode())
 
 
 def _files(folder: Folder, without: str = "") -> dict[str, bytes]:

@@ -87,7 +87,9 @@ def _event(kind: str, at: datetime, ending: RunEnding) -> dict[str, Any]:
         "runId": str(uuid.uuid5(NAMESPACE, f"{job.store} {run_id}")),
         "facets": _run_facets(ending, is_over=kind != "START"),
     }
-    of_job = _facet("2-0-3/JobTypeJobFacet", processingType="BATCH", integration="DSHAP", jobType="JOB")
+    of_job = _facet(
+        "2-0-3/JobTypeJobFacet", processingType="BATCH", integration="DSHAP", jobType="JOB"
+    )
     return {
         "eventType": kind,
         "eventTime": _time(at),

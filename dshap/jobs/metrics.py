@@ -39,7 +39,7 @@ CHANGES = ("new", "changed", "unchanged", "deleted")
 
 
 @dataclass(frozen=True)
-class Sample:
+class MetricValue:
     """One value of a metric."""
 
     name: str
@@ -94,10 +94,10 @@ def metrics_text(ending: RunEnding) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _samples(ending: RunEnding) -> Iterator[Sample]:
-    yield Sample("dshap_exit_status", ending.exit_status)
-    yield Sample("dshap_ended_timestamp_seconds", _seconds(ending.ended))
-    yield Sample("dshap_duration_seconds", (ending.ended - ending.started).total_seconds())
+def _samples(ending: RunEnding) -> Iterator[MetricValue]:
+    yield MetricValue("dshap_exit_status", ending.exit_status)
+    yield MetricValue("dshap_ended_timestamp_seconds", _seconds(ending.ended))
+    yield MetricValue("dshap_duration_seconds", (ending.ended - ending.started).total_seconds())
     if ending.facts is not None:
         for explained in ending.facts.explanations:
             yield from _of_explanation(explained)
@@ -105,38 +105,38 @@ def _samples(ending: RunEnding) -> Iterator[Sample]:
         yield from _of_sinks(ending.facts)
 
 
-def _of_explanation(facts: ExplanationFacts) -> Iterator[Sample]:
+def _of_explanation(facts: ExplanationFacts) -> Iterator[MetricValue]:
     labels = {"explain": facts.name}
-    yield Sample("dshap_rows", facts.rows, labels)
-    yield Sample("dshap_rows_failed", facts.failed, labels)
+    yield MetricValue("dshap_rows", facts.rows, labels)
+    yield MetricValue("dshap_rows_failed", facts.failed, labels)
     carried = facts.accuracy.get("carried", {}).get("rows", 0)
-    yield Sample("dshap_rows_carried", int(carried), labels)
+    yield MetricValue("dshap_rows_carried", int(carried), labels)
     for change in CHANGES:
         count = getattr(facts.keys, change)
         if count is not None:
-            yield Sample("dshap_keys", count, {**labels, "change": change})
-    yield Sample("dshap_explanation_seconds", facts.seconds, labels)
+            yield MetricValue("dshap_keys", count, {**labels, "change": change})
+    yield MetricValue("dshap_explanation_seconds", facts.seconds, labels)
     for stage in facts.stages:
-        yield Sample("dshap_stage_seconds", stage.seconds, {**labels, "stage": stage.name})
+        yield MetricValue("dshap_stage_seconds", stage.seconds, {**labels, "stage": stage.name})
     if facts.model:
         model = {name: str(facts.model.get(name) or "") for name in ("kind", "sha256")}
-        yield Sample("dshap_model_info", 1, {**labels, **model})
+        yield MetricValue("dshap_model_info", 1, {**labels, **model})
 
 
-def _of_checks(facts: RunFacts) -> Iterator[Sample]:
+def _of_checks(facts: RunFacts) -> Iterator[MetricValue]:
     for check in facts.checks:
         labels = {"check": check.name, "explain": check.explain, "kind": check.kind}
-        yield Sample("dshap_check_status", CHECKS[check.status], labels)
+        yield MetricValue("dshap_check_status", CHECKS[check.status], labels)
         if check.value is not None:
-            yield Sample("dshap_check_value", float(check.value), labels)
+            yield MetricValue("dshap_check_value", float(check.value), labels)
 
 
-def _of_sinks(facts: RunFacts) -> Iterator[Sample]:
+def _of_sinks(facts: RunFacts) -> Iterator[MetricValue]:
     for sink in facts.sinks:
         labels = {"sink": sink.name, "explain": sink.explain}
-        yield Sample("dshap_sink_status", LOADS[sink.status], labels)
-        yield Sample("dshap_sink_lines", sink.rows, labels)
-        yield Sample("dshap_sink_seconds", sink.seconds, labels)
+        yield MetricValue("dshap_sink_status", LOADS[sink.status], labels)
+        yield MetricValue("dshap_sink_lines", sink.rows, labels)
+        yield MetricValue("dshap_sink_seconds", sink.seconds, labels)
 
 
 def _seconds(at: datetime) -> float:

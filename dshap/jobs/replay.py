@@ -15,13 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.errors import (
-    CheckFailedError,
     DshapError,
     InputError,
     NotLearnedError,
@@ -47,6 +45,7 @@ from dshap.jobfile.model_tables import ModelFileTable, sha256_of_given
 from dshap.jobfile.reading import read_job_file
 from dshap.jobfile.schema import ExplainTable, Job
 from dshap.jobinput.job_source import job_of_parts
+from dshap.jobs.replay_outcome import ROUNDING, Replay, ReplayedCube, WantedRows
 from dshap.jobs.store_runs import StoreRuns
 from dshap.run.replaying import Replayed, replayable
 from dshap.run.session import Session
@@ -68,159 +67,6 @@ from dshap.warehouse.snapshot import Snapshot, has_snapshot, refuse_damaged_rows
 
 MOST_BLOCKS = 16
 """The most blocks that a sample is drawn from: each may have to be computed whole."""
-ROUNDING = 1e-6
-"""The largest difference, as a share of the largest prediction, that another processor or other
-rows beside it explain: see docs/clusters.md, "Different processors"."""
-
-
-@dataclass(frozen=True)
-class WantedRows:
-    """The rows that a replay computes again."""
-
-    n_rows: int = 1000
-    """The size of a seeded sample."""
-    keys: tuple[str, ...] = ()
-    """Keys of rows, in place of a sample: values of several key columns with commas between them."""
-    seed: int = 0
-    explain: str = ""
-    """The explanation; all of them where empty."""
-
-
-@dataclass
-class ReplayedCube:
-    """How rows of one cube compare with those that were computed again."""
-
-    explain: str
-    run_id: str
-    """The run that is replayed; of a cube that all runs share the newest one."""
-    n_rows: int
-    n_compared: int = 0
-    n_carried: int = 0
-    """How many of these were carried from an earlier night."""
-    differences: list[BlockDifference] = field(default_factory=list)
-    """What differs, block by block, and is not explained by the surroundings of a row."""
-    rounded: int = 0
-    """Carried rows that differ by rounding, and whose night the store does not keep any more."""
-    rounded_gap: float = 0.0
-    block_rows: int = 1
-    is_whole: bool = False
-    """Whether all rows were computed again, as the table has no more than were asked for."""
-    failures: list[str] = field(default_factory=list)
-
-    @property
-    def n_differing(self) -> int:
-        return sum(len(each.positions) for each in self.differences)
-
-    @property
-    def gap(self) -> float:
-        return max((each.gap for each in self.differences), default=0.0)
-
-    @property
-    def lines(self) -> list[str]:
-        """The outcome in words."""
-        what = f"all {self.n_rows:,} rows" if self.is_whole else f"{self.n_compared:,} rows"
-        carried = f", {self.n_carried:,} of them carried" if self.n_carried else ""
-        head = f"{self.explain}: {what} of {self.n_rows:,} computed again{carried}"
-        if self.is_whole:
-            head = f"{self.explain}: {what} computed again{carried}"
-        if not (self.differences or self.failures):
-            said = "each has the same bits"
-            if self.rounded:
-                said = (
-                    f"{self.n_compared - self.rounded:,} have the same bits, and {self.rounded:,} "
-                    f"carried rows the same but for rounding ({self.rounded_gap:.1e} of the largest "
-                    "prediction): the rows that they were computed among are not in the store any "
-                    "more"
-                )
-            return [f"{head}: {said}"]
-        return [f"{head}: {self.n_differing:,} differ", *self.failures, *self._first]
-
-    @property
-    def _first(self) -> list[str]:
-        if not self.differences:
-            return []
-        first = min(self.differences, key=lambda each: each.block)
-        start = first.block * self.block_rows
-        stop = min(start + self.block_rows, self.n_rows)
-        return [
-            f"first block that differs: {first.block} (rows {start} to {stop - 1}), row "
-            f"{int(first.positions[0])}, in {', '.join(first.variables)}"
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "explain": self.explain,
-            "run_id": self.run_id,
-            "rows": self.n_rows,
-            "compared": self.n_compared,
-            "carried": self.n_carried,
-            "differing": self.n_differing,
-            "rounded": self.rounded,
-            "gap": max(self.gap, self.rounded_gap),
-            "blocks": sorted({each.block for each in self.differences}),
-            "failures": self.failures,
-        }
-
-
-@dataclass
-class Replay:
-    """The outcome of a replay."""
-
-    run_id: str
-    cubes: list[ReplayedCube]
-    processor_then: str
-    processor_now: str
-    other_packages: list[str]
-    """Packages with other versions than those of the run, in words."""
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def is_same(self) -> bool:
-        """Whether nothing differs."""
-        return not any(each.differences or each.failures for each in self.cubes)
-
-    @property
-    def is_rounding(self) -> bool:
-        """Whether another processor explains all that differs."""
-        is_small = all(each.gap <= ROUNDING and not each.failures for each in self.cubes)
-        return self.processor_then != self.processor_now and is_small
-
-    @property
-    def lines(self) -> list[str]:
-        lines = [line for each in self.cubes for line in each.lines] + self.notes
-        if self.is_same:
-            return lines
-        gap = max(each.gap for each in self.cubes)
-        if self.is_rounding:
-            lines.append(
-                f"the differences, up to {gap:.1e} of the largest prediction, are those of rounding "
-                f"on another processor (then {self.processor_then}; now {self.processor_now})"
-            )
-        elif self.processor_then != self.processor_now:
-            lines.append(f"processor then: {self.processor_then}; now: {self.processor_now}")
-        if self.other_packages:
-            shown = ", ".join(self.other_packages[:6])
-            lines.append(f"packages with another version than in the run: {shown}")
-        return lines
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "run_id": self.run_id,
-            "is_same": self.is_same,
-            "is_rounding": not self.is_same and self.is_rounding,
-            "explanations": [each.to_dict() for each in self.cubes],
-            "processor_then": self.processor_then,
-            "processor_now": self.processor_now,
-            "other_packages": self.other_packages,
-            "notes": self.notes,
-        }
-
-    def refuse_differences(self) -> None:
-        """Raise a `CheckFailedError` where a bit differs that rounding elsewhere does not explain."""
-        if self.is_same or self.is_rounding:
-            return
-        first = next(each for each in self.cubes if each.differences or each.failures)
-        raise CheckFailedError(f"the replay of run {self.run_id} differs: {'; '.join(first.lines)}")
 
 
 def replay_run(
@@ -523,7 +369,7 @@ class _ReplayOfOne:
     ) -> None:
         if difference is None:
             reason = failures.get(tile, "it could not be computed")
-            found.failures.append(f"block {tile} could not be computed again: {reason}")
+            found.not_computed.append(f"block {tile} could not be computed again: {reason}")
         elif len(difference.positions):
             found.differences.append(difference)
 
@@ -561,7 +407,8 @@ class _ReplayOfOne:
             before = int(rows_of_array(history.positions, row, row + 1)[0])
             if before == EXPLAINED:
                 return run_id, row
-            run_id, row = history.previous, before
+            run_id = history.previous
+            row = before
 
     def _opened(self, run_id: str) -> Replayed | None:
         """The cube of an earlier night; None where it cannot be computed again."""

@@ -89,11 +89,12 @@ def telling_end(
     """
     started = datetime.now(UTC)
     ended = EndedRun()
-    status, message = 0, ""
+    status = 0
+    message = ""
     try:
         yield ended
-        if ended.run is not None and (error := error_of(ended.run.facts)):
-            status, message = error.exit_status, str(error)
+        if ended.run is not None and (fault := error_of(ended.run.facts)):
+            status, message = _ending_of(fault)
     except BaseException as error:
         status, message = _ending_of(error)
         raise

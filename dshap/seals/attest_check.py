@@ -12,7 +12,7 @@ from dshap.core.errors import DamagedError, InputError, UnreachableError
 from dshap.core.places import Place
 from dshap.cube import read_run
 from dshap.cube.arrays import RUNS
-from dshap.cube.chunk_digests import DIGEST_BYTES, UNREADABLE, sha256_of, sha256_of_file
+from dshap.cube.chunk_digests import DIGEST_BYTES, UNREADABLE, sha256_of_bytes, sha256_of_file
 from dshap.cube.creation import ROOT
 from dshap.history.run_record import ID, RECORD, RunRecord, document_in
 from dshap.seals.attestations import read_envelope, sealed_runs
@@ -268,7 +268,7 @@ class _OneRun:
             return
         if content is None:
             self._add(name, "is missing")
-        elif sha256_of(content) != sha256:
+        elif sha256_of_bytes(content) != sha256:
             self._add(name, "is not what was sealed")
 
     def _check_cube(self, cube: str, given: Sequence[Resource]) -> None:
@@ -379,7 +379,7 @@ class _OneRun:
             return
         old = Resource.read(replaced)
         content = Folder(self.store).get(old.uri)
-        if content is None or sha256_of(content) != old.sha256:
+        if content is None or sha256_of_bytes(content) != old.sha256:
             self._add(old.uri, "is not the statement that was replaced")
         else:
             self.found.notes.append(f"run {self.run_id} was sealed again: {replaced['reason']}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.cube.arrays import RUNS
-from dshap.cube.chunk_digests import sha256_of
+from dshap.cube.chunk_digests import sha256_of_bytes
 from dshap.history.run_record import ID, RECORD, RunRecord, read_record
 from dshap.jobfile.schema import Job
 from dshap.seals.envelope import Envelope, envelope_in, enveloped
@@ -26,7 +26,7 @@ from dshap.storage.folder import Folder
 
 @dataclass(frozen=True)
 class MadeByRun:
-    """What a run has left beside its record."""
+    """The cubes and loads that a run has left beside its record."""
 
     cubes: Mapping[str, str]
     """Explanation -> the name of its cube in the store."""
@@ -114,7 +114,7 @@ def replace_seal(store: Place, run_id: str, key: SigningKey | None, reason: str)
     given = old["predicate"]["buildDefinition"]["resolvedDependencies"]
     dependencies = [Resource.read(each) for each in given]
     public = None if key is None else key.public
-    replaced = Resource(ATTESTATION, {"sha256": sha256_of(content)}, old_name)
+    replaced = Resource(ATTESTATION, {"sha256": sha256_of_bytes(content)}, old_name)
     statement = statement_of(record, subjects, dependencies, public, replaced, reason)
     folder.replace(name, enveloped(statement, key).to_bytes())
     return store / name

@@ -1,4 +1,4 @@
-"""What a run was made from: source, model, job, packages, dshap and the statement before.
+"""The materials that a run was made from: source, model, job, packages, dshap and the statement before.
 
 These are the resolved dependencies of its statement.
 """
@@ -16,7 +16,7 @@ from dshap.core.places import Place
 from dshap.core.records import digest_of
 from dshap.cube import read_run, states_of
 from dshap.cube.arrays import RUNS
-from dshap.cube.chunk_digests import sha256_of, sha256_of_file
+from dshap.cube.chunk_digests import sha256_of_bytes, sha256_of_file
 from dshap.history.run_folders import RunFolders
 from dshap.jobfile.model_tables import GivenModel, ImportedModel, ModelFileTable, sha256_of_given
 from dshap.jobfile.schema import Job
@@ -77,10 +77,10 @@ def digest_of_package() -> str:
     """The SHA-256 digest of the source files of dshap that run: lines of digest and name."""
     root = Path(__file__).parents[1]
     lines = [
-        f"{sha256_of(file.read_bytes())}  {file.relative_to(root).as_posix()}\n"
+        f"{sha256_of_bytes(file.read_bytes())}  {file.relative_to(root).as_posix()}\n"
         for file in sorted(root.rglob("*.py"))
     ]
-    return sha256_of("".join(lines).encode())
+    return sha256_of_bytes("".join(lines).encode())
 
 
 def _source(job: Job, store: Place, run_id: str, cubes: Mapping[str, str]) -> Resource:
@@ -90,7 +90,7 @@ def _source(job: Job, store: Place, run_id: str, cubes: Mapping[str, str]) -> Re
     content = Folder(parts).get(SNAPSHOT)
     if content is not None:
         return Resource(
-            "source", {"sha256": sha256_of(content)}, f"parts/{run_id}/{SNAPSHOT}", about
+            "source", {"sha256": sha256_of_bytes(content)}, f"parts/{run_id}/{SNAPSHOT}", about
         )
     place = str(dict(job.source).get("path") or "")
     rows: dict[str, Any] = {}
@@ -125,7 +125,7 @@ def _digest_of_module(function: str) -> dict[str, str]:
     found = importlib.util.find_spec(function.partition(":")[0])
     if found is None or not found.origin or not Path(found.origin).is_file():
         return {}
-    return {"sha256": sha256_of(Path(found.origin).read_bytes())}
+    return {"sha256": sha256_of_bytes(Path(found.origin).read_bytes())}
 
 
 def _methods(store: Place, cubes: Mapping[str, str]) -> Iterator[Resource]:
@@ -139,7 +139,7 @@ def _methods(store: Place, cubes: Mapping[str, str]) -> Iterator[Resource]:
             known = run.get("fingerprint", {})
             yield Resource(f"method of {explain}", {OF_MODEL: digest_of(known.get("value"))})
         else:
-            yield Resource(f"method of {explain}", {"sha256": sha256_of(content)}, file)
+            yield Resource(f"method of {explain}", {"sha256": sha256_of_bytes(content)}, file)
 
 
 def _file(

@@ -17,7 +17,7 @@ from dshap.cube.chunk_digests import (
     DIGEST_BYTES,
     block_digests_of,
     part_digests_of,
-    sha256_of,
+    sha256_of_bytes,
 )
 from dshap.cube.creation import ROOT
 from dshap.cube.metadata import known_facts
@@ -34,7 +34,7 @@ PACKAGES = "packages.txt"
 FILES = (ABOUT, LOOK, JOB, PACKAGES)
 """The files in the folder of a run that are subjects of their own, where they are there."""
 CUBE = "cube"
-SINK = "sink"
+LOAD = "sink"
 FILE = "file"
 """The kinds of subjects, as their annotation `kind` has them."""
 
@@ -82,7 +82,7 @@ def block_rows_of(store: Place, cube: str) -> int:
 def subjects_of_files(store: Place, run_id: str, record: bytes) -> Iterator[Resource]:
     """The subjects of the files that a run leaves beside its cubes; `record` is not there yet."""
     about = {"kind": FILE}
-    yield Resource(f"{RUNS}/{run_id}/{RECORD}", _sha256(sha256_of(record)), "", about)
+    yield Resource(f"{RUNS}/{run_id}/{RECORD}", _sha256(sha256_of_bytes(record)), "", about)
     folder = Folder(store)
     keys = f"keys/{run_id}"
     listed = [ROOT, *(f"{RUNS}/{run_id}/{name}" for name in FILES)]
@@ -91,7 +91,7 @@ def subjects_of_files(store: Place, run_id: str, record: bytes) -> Iterator[Reso
     for name in listed:
         content = folder.get(name)
         if content is not None:
-            yield Resource(name, _sha256(sha256_of(content)), "", about)
+            yield Resource(name, _sha256(sha256_of_bytes(content)), "", about)
 
 
 def _is_mark(name: str) -> bool:
@@ -131,7 +131,7 @@ def subject_of_sink(sink: Sink, load: LoadToSeal, cube: Place, history: RowHisto
         chosen = history.changed_since(load.since, history.method)
     digest, n_lines = digest_of_load(sink, cube, history, chosen)
     about = {
-        "kind": SINK,
+        "kind": LOAD,
         "explain": sink.explain,
         "shape": sink.form,
         "lines": n_lines,

@@ -69,7 +69,7 @@ class _Column:
 
     def __init__(self) -> None:
         self.parts = [hashlib.sha256() for _ in range(3)]
-        """Of which values are there, of numbers or lengths, and of letters."""
+        """The digests of which values are there, of numbers or lengths, and of letters."""
 
     def add(self, values: pa.Array) -> None:
         is_there, numbers, letters = self.parts

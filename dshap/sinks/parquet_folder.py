@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dshap.core.addresses import is_of_bucket
 from dshap.core.errors import InputError, SinkError
-from dshap.core.late import pa, pq
+from dshap.core.late import pa
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.creation import is_free
 from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
@@ -36,7 +36,7 @@ from dshap.sinks.shapes import batches_of, key_columns, table_schema
 from dshap.storage.disk import free_bytes, make_folder, sync, sync_tree
 from dshap.storage.full_disk import is_full_disk
 from dshap.storage.private_folders import PRIVATE_FOLDER, clear_private_folders, private_folder
-from dshap.tables.checksums import parquet_writer
+from dshap.tables.checksums import open_parquet, parquet_writer
 from dshap.tables.stored_parts import count_rows_in
 
 CURRENT = "current"
@@ -139,8 +139,8 @@ class FolderSink(Sink):
             digest, n_lines = digest_of_load(self, cube.path, history)
             schema = table_schema(self.shape, CubeFacts.of_cube(cube))
             for file in sorted((self.path / CURRENT).glob("*.parquet")):
-                with contextlib.suppress(OSError, ValueError):
-                    if pq.read_schema(file).equals(schema):
+                with contextlib.suppress(OSError, ValueError), open_parquet(file) as opened:
+                    if opened.schema_arrow.equals(schema):
                         continue
                 yield f"{file.name} cannot be read, or has other columns"
                 return
@@ -156,7 +156,7 @@ class FolderSink(Sink):
 def _batches_in(folder: Path) -> Iterator[pa.RecordBatch]:
     """The lines of the files of a load, in the order in which they were written."""
     for file in sorted(folder.glob("*.parquet")):
-        with pq.ParquetFile(file, page_checksum_verification=True) as opened:
+        with open_parquet(file) as opened:
             yield from opened.iter_batches()
 
 
