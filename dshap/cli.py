@@ -1136,6 +1136,12 @@ RUN_SEALED = click.option(
 )
 @SET
 @click.option("--no-sinks", is_flag=True, help="With --verify: compare no table of a sink.")
+@click.option(
+    "--sigstore",
+    is_flag=True,
+    help="Sign the newest statement, or that of --run, by Sigstore with the identity of this job of "
+    "CI; the bundle lies beside it.",
+)
 def attest(
     store: str,
     verifies: bool,
@@ -1144,6 +1150,7 @@ def attest(
     job_file: str | None,
     settings: tuple[str, ...],
     no_sinks: bool,
+    sigstore: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -1152,9 +1159,19 @@ def attest(
     A statement names by digests what a run has made, and what from.  Where something is not as it
     was sealed, each such thing is named, and the exit status is 7.
     """
-    from dshap.jobs.attesting import AttestedSinks, attest_store, statements_of
+    from dshap.jobs.attesting import (
+        AttestedSinks,
+        attest_store,
+        newest_sealed,
+        statements_of,
+    )
 
     path = _store(store)
+    if sigstore:
+        from dshap.seals.sigstore_bundles import add_bundle, ambient_signer
+
+        bundle = add_bundle(path, run_id or newest_sealed(path), ambient_signer())
+        _print([f"bundle: {bundle}"], {"bundle": str(bundle)}, as_json)
     if not verifies:
         if key or job_file or settings or no_sinks:
             raise InputError(

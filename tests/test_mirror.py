@@ -11,7 +11,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "dshap"
-BESIDE = {"benchmarks", "chaos", "documented", "golden", "oracles"}
+BESIDE = {"attestations", "benchmarks", "chaos", "documented", "golden", "oracles"}
 """Folders of tests that are of no room: speed and accuracy, commands of pages, stored numbers, and a
 second program."""
 ELSEWHERE = {

@@ -153,6 +153,13 @@ def _faults(
     yield from sink.differences(CubeArrays(place), history, job.job.name)
 
 
+def newest_sealed(store: Place) -> str:
+    """The newest run of a store with a statement; an `InputError` where none has one."""
+    sealed = sealed_runs(store)
+    refuse_unsealed(store, sealed, "")
+    return sealed[-1]
+
+
 def statements_of(store: Place, run_id: str = "") -> tuple[list[str], dict[str, Any]]:
     """A line about the statement of each run, or of one; and the statements for JSON.
 

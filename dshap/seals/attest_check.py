@@ -19,6 +19,7 @@ from dshap.seals.attestations import read_envelope, sealed_runs
 from dshap.seals.envelope import Envelope
 from dshap.seals.materials import attestation_file
 from dshap.seals.signing_keys import VerifyingKey, verifying_key
+from dshap.seals.sigstore_bundles import BUNDLE, fault_of_bundle
 from dshap.seals.statement import (
     BUILD_TYPE,
     PREDICATE,
@@ -254,6 +255,17 @@ class _OneRun:
         for each in self.statement["predicate"]["buildDefinition"]["resolvedDependencies"]:
             self._check_material(Resource.read(each))
         self._check_replaced()
+        self._check_bundle()
+
+    def _check_bundle(self) -> None:
+        """Compare the statement that Sigstore has signed, where there is one, with this one."""
+        name = f"{RUNS}/{self.run_id}/{BUNDLE}"
+        content = Folder(self.store).get(name)
+        envelope = read_envelope(self.store, self.run_id)
+        if content is None or envelope is None:
+            return
+        if fault := fault_of_bundle(content, envelope.payload):
+            self._add(name, fault)
 
     def _add(self, place: str, what: str) -> None:
         self.found.faults.append(SealFault(self.run_id, place, what))
