@@ -88,7 +88,7 @@ def _event(kind: str, at: datetime, ending: RunEnding) -> dict[str, Any]:
         "facets": _run_facets(ending, is_over=kind != "START"),
     }
     of_job = _facet(
-        "2-0-3/JobTypeJobFacet", processingType="BATCH", integration="DSHAP", jobType="JOB"
+        "2-0-4/JobTypeJobFacet", processingType="BATCH", integration="DSHAP", jobType="JOB"
     )
     return {
         "eventType": kind,
@@ -130,7 +130,7 @@ def _inputs(facts: RunFacts) -> list[dict[str, Any]]:
         facets: dict[str, Any] = {}
         if types := snapshot.get("schema"):
             fields = [{"name": str(column), "type": str(kind)} for column, kind in types.items()]
-            facets["schema"] = _facet("1-1-1/SchemaDatasetFacet", fields=fields)
+            facets["schema"] = _facet("1-2-0/SchemaDatasetFacet", fields=fields)
         dataset = {"namespace": namespace, "name": name, "facets": facets}
         if each.source.get("rows") is not None:
             dataset["inputFacets"] = {
