@@ -62,10 +62,16 @@ def main() -> None:
 class _Commands(click.Group):
     """A group of commands whose usage errors are one line, like all other errors."""
 
-    def make_context(self, info_name: str | None, args: list[str], **more: Any) -> click.Context:
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
         log = _log_asked_for(args)
         with _usage_in_one_line(log):
-            made = super().make_context(info_name, args, **more)
+            made = super().make_context(info_name, args, parent, **extra)
         made.meta[LOG] = log
         return made
 
@@ -1233,7 +1239,8 @@ def replay(
     Nothing in the store is changed.  Where a bit differs, the first such block is named, and the
     exit status is 8; differences of rounding on another processor are named as such.
     """
-    from dshap.jobs.replay import WantedRows, replay_run
+    from dshap.jobs.replay import replay_run
+    from dshap.jobs.replay_outcome import WantedRows
 
     wanted = WantedRows(n_rows, keys, seed, explain)
     found = replay_run(_store(store), wanted, run_id, job_file, settings, _say(quiet))

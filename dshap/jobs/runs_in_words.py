@@ -82,7 +82,7 @@ def _runs_before(records: Sequence[RunRecord]) -> list[RunRecord | None]:
 
 def _models_of(record: RunRecord) -> dict[str, Mapping[str, Any]]:
     """Explanation -> its model: kind and digest of its file."""
-    models = {}
+    models: dict[str, Mapping[str, Any]] = {}
     for result in record.named("explanation"):
         model = result["adapter_response"].get("model") or {}
         if model:

@@ -11,7 +11,8 @@ import pytest
 
 from dshap.core.errors import CheckFailedError, InputError, NotLearnedError, StoreMismatchError
 from dshap.cube.current import runs_of
-from dshap.jobs.replay import MOST_BLOCKS, WantedRows, replay_run, sampled_rows
+from dshap.jobs.replay import MOST_BLOCKS, replay_run, sampled_rows
+from dshap.jobs.replay_outcome import WantedRows
 from tests.jobs.sealed_jobs import numbers, of_kernel, of_people, of_trees, people
 
 JOBS = {"trees": of_trees, "kernel": of_kernel, "black box": of_people}
