@@ -19,8 +19,7 @@ SCRATCH := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {
 
 AT_ONCE := -n 2 --dist worksteal
 
-DAILY := daily-slow daily-benchmarks daily-chaos daily-documented daily-experiments daily-azure daily-attestations \
-	daily-python3.12
+DAILY := daily-slow daily-benchmarks daily-chaos daily-documented daily-experiments daily-azure daily-attestations daily-python3.12
 
 .PHONY: demo nightly test test-systems daily $(DAILY) documented coverage chaos lint types benchmarks experiments docs \
 	release release-check constraints clean

@@ -79,9 +79,20 @@ def test_sigstore_takes_the_statement(sealed):
     assert dsse.Statement(payload)
 
 
-def unversioned(url):
-    """An address of a schema with the first number of its version: others add optional keys."""
-    return re.sub(r"/(\d+)-\d+-\d+/", r"/\1/", url)
+def comparable(value):
+    """An event without the name of its producer and what is empty, and its schemas by their first numbers.
+
+    Later numbers of a version add optional keys.
+    """
+    match value:
+        case dict():
+            inside = {name: comparable(each) for name, each in value.items() if "producer" not in name}
+            return {name: each for name, each in inside.items() if each not in (None, {}, [])}
+        case list():
+            return [comparable(each) for each in value]
+        case str():
+            return re.sub(r"/(\d+)-\d+-\d+/", r"/\1/", value)
+    return value
 
 
 def test_openlineage_reads_the_events(told):  # noqa: F811
@@ -105,7 +116,6 @@ def test_openlineage_reads_the_events(told):  # noqa: F811
         for name, facet in given.items():
             content = {key: value for key, value in facet.items() if not key.startswith("_")}
             made = kinds[name](**content)
-            assert unversioned(facet["_schemaURL"]) == unversioned(made._get_schema())
             found[name] = made
         return found
 
@@ -133,5 +143,4 @@ def test_openlineage_reads_the_events(told):  # noqa: F811
             inputs=inputs,
             outputs=outputs,
         )
-        assert unversioned(event["schemaURL"]) == unversioned(made._get_schema())
-        assert json.loads(Serde.to_json(made))["run"]["runId"] == run["runId"]
+        assert comparable(json.loads(Serde.to_json(made))) == comparable(event)
