@@ -112,6 +112,7 @@ WRONG: dict[str, list[Any]] = {
     "kernels": ["rbf", 3, None, OBJECT, X, RBF(), [], [RBF(1.0)], [RBF], {"a": RBF()}, [1.0, 2.0, 3.0]],
     "embedding": ["nystrom", 3, OBJECT, X, [Nystrom(3)], Nystrom, RBF(), True],
     "value": [None, 3, "value", OBJECT, X, predict, RIDGE, values.Marginal],
+    "explained": [None, 3, "value", OBJECT, X, values.Marginal],  # a model or a function is none
     "design": ["nosuch", 3, None, OBJECT, designs.exact, ["exact"], designs.exact(7), designs.KernelShapDesign,
                designs.local(order=1)],
     "link": ["nosuch", 3, OBJECT, X, values.Logit],
@@ -135,6 +136,10 @@ WRONG: dict[str, list[Any]] = {
     "texts": ["a", 3, OBJECT, [], [[]], [[99]], [["a"]], ["a"], [[0]], X, CUBE, {}],
     "tokenizer": ["split", 3, OBJECT, X],
     "column": [3, OBJECT, X, ["a"]],
+    "dictionary": [3, "a", OBJECT, X, ["a"], {"z": {}}, {"x0": 3}, {"x0": {"labl": "x"}}, {"x0": {"label": 3}},
+                   {"x0": {"format": "€"}}, {"x0": {"direction": "up"}}, {"x0": {"order": "ab"}},
+                   {"x0": {"values": ["a"]}}, CLASS, True],
+    "card": [3, "a", OBJECT, X, ["a"], {"purpos": "x"}, {"purpose": {"a": 1}}, {"purpose": OBJECT}, CLASS, True],
     "segments": ["a", 3, OBJECT, X, np.zeros((2, 3)), RAGGED, np.zeros((3, 2), int)],
     "positive number": ["much", -1.0, 0.0, None, [1.0, 2.0], np.nan, OBJECT],
     "player": [None, 1.5, OBJECT, [], "z", 9, ["x0", "x0"], {}, X, CLASS, [None]],
@@ -178,7 +183,8 @@ KIND = {
     "strengths": "strengths", "shapley": "shapley", "others": "numeric table", "amplification": "amplification",
     "segments": "segments", "images": "images", "vocabulary": "vocabulary", "padding": "token", "reference": "token",
     "longest": "optional whole", "tokenizer": "tokenizer", "column": "column", "old": "folder", "new": "folder",
-    "explain": "word", "old_run": "word", "new_run": "word", "output": "column", "n_rows": "whole",
+    "explain": "word", "old_run": "word", "new_run": "word", "output": "column",
+    "columns": "dictionary", "card": "card", "n_rows": "whole",
     "cube": "folder", "shape": "word", "k": "whole",
     "absent": "word", "max_rows": "optional whole", "sample_of": "optional whole",
 }  # fmt: skip
@@ -225,7 +231,7 @@ PLACES = {
     "dshap.mmd_drift": Place(dshap.mmd_drift, {"old": X, "new": X[:20], "n_permutations": 9},
                              kinds={"old": "any table", "new": "any table", "n_rows": "whole"}),
     "dshap.explain": Place(dshap.explain, {"value": MARGINAL, "rows": X[:6]},
-                           kinds={"tol": "chance", "quality": "any table"}),
+                           kinds={"tol": "chance", "quality": "any table", "value": "explained"}),
     "dshap.fit": Place(dshap.fit, {"model": KernelRidge(RBF(1.0), Nystrom(5)), "rows": X, "target": Y},
                        kinds={"rows": "any table"}),
     "dshap.fit_path": Place(dshap.fit_path, {"model": PENALISED, "rows": X, "target": Y, "strengths": [0.0, 1.0]},
@@ -562,8 +568,8 @@ SINKS = [{"uri": "duckdb:///shop.duckdb", "table": "reasons", "explain": "observ
 ON_THE_COMMAND_LINE = {
     "no such command": Typed(
         "rnu job.toml",
-        "unknown command 'rnu'; did you mean 'run'? Allowed: check, cluster, copy, diff, drift, export, "
-        "job, plan, report, run, runs, schema, show, status, verify.",
+        "unknown command 'rnu'; did you mean 'run'? Allowed: attest, check, cluster, copy, diff, drift, "
+        "export, job, plan, replay, report, run, runs, schema, show, status, verify.",
     ),
     "an option before the command": Typed(
         "-q run job.toml",

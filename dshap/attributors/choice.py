@@ -368,6 +368,8 @@ def check_options(value: Explained, options: RunOptions) -> None:
         return
     asked = {
         "interactions": options.interactions,
+        "codes": options.codes is not None,
+        "undo_codes": bool(options.undo_codes),
         "tol": options.tol,
         "stochastic": options.stochastic,
         "keep_rows": options.keep_rows,

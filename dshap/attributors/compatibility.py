@@ -19,6 +19,8 @@ ASKS: Mapping[str, str] = {
     "kriging": '`design="kriging"`',
     "tol": "`tol`",
     "interactions": "`interactions`",
+    "codes": "`codes`",
+    "undo_codes": "`undo_codes`",
     "stochastic": "`stochastic`",
     "quality": "`quality`, `mse_v`",
     "prepare": "`prepare`",
@@ -68,6 +70,10 @@ _NO_ROUNDS = (
 _NO_PAIRS = (
     "interactions are those of design='exact' and 'kriging', and the design is {called}: give one "
     "of these, kriging with max_coalitions of {enough} or more"
+)
+_NO_VALUES = (
+    "undo_codes asks for the value of one more coalition a code, and {value} computes "
+    f"attributions without any: leave undo_codes out, {OTHER}"
 )
 _NOISE = (
     "stochastic=True is for Marginal, with a link that does not ask for the predicted class "
@@ -127,6 +133,15 @@ TABLE: Mapping[str, Mapping[str, str]] = {
         "texts": _of_texts(
             "interactions", "are of pairs of players, and each text has its own players"
         ),
+    },
+    "codes": {
+        "texts": _of_texts("codes", "group players, and each text has its own players"),
+    },
+    "undo_codes": {
+        **dict.fromkeys(("quadrature", "closed form", "attributor"), _NO_VALUES),
+        "texts": _of_texts("undo_codes", "takes players away, and each text has its own players"),
+        "prepared": "the states in {path} are those of the listed coalitions, and undo_codes asks "
+        "for one more a code: leave undo_codes out, or explain the value function itself",
     },
     "stochastic": {
         **dict.fromkeys(("learned", "quadrature", "closed form", "trees", "attributor"), _NOISE),

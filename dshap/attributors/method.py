@@ -37,6 +37,7 @@ from dshap.attributors.game import EstimatedGame, Game, LearnedGame, StreamedGam
 from dshap.attributors.learning import (
     BaseValue,
     CoalitionErrors,
+    CoalitionTile,
     CoalitionTiles,
     NoisyBaseValue,
     PilotPass,
@@ -46,6 +47,15 @@ from dshap.attributors.state_notes import notes_of_states
 from dshap.attributors.states import States
 from dshap.attributors.texts import KEPT_DESIGNS, TextAttributor
 from dshap.attributors.tiling import Tiling
+from dshap.attributors.undoing import (
+    FormsWithout,
+    GameWithout,
+    OneMorePass,
+    UndoneCodes,
+    ValuesWithout,
+    forms_without,
+    undoing,
+)
 from dshap.core.blocks import N_ENDS, DesignInfo
 from dshap.core.capabilities import (
     DirectSums,
@@ -68,6 +78,7 @@ from dshap.core.capabilities import (
     streams_data,
     tuned,
 )
+from dshap.core.code_groups import Codes
 from dshap.core.errors import InputError
 from dshap.core.options import RunOptions
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Record, State
@@ -109,6 +120,8 @@ class Method(ABC):
     """The value function, or the given attributor, over the players that take part."""
     why: str = field(default="given", kw_only=True)
     """The reason for this choice, as the plan shows it."""
+    undone: UndoneCodes = field(default=UndoneCodes(), kw_only=True)
+    """The codes that are taken away, each by itself, beside the attributions."""
 
     @property
     @abstractmethod
@@ -271,6 +284,21 @@ class Method(ABC):
     def why_no_interaction_errors(self) -> str:
         """The reason why interactions have no standard errors; empty where they are exact."""
         return ""
+
+    def with_undone(self, codes: Codes) -> Self:
+        """A copy that also gives v(N) − v(N without each code); InputError where it cannot."""
+        self.refuse("undo_codes")
+        return replace(self, undone=UndoneCodes.of(codes, self.value.players.names))
+
+    def undoing(self, attributor: Attributor, states: States, tiling: Tiling) -> Attributor:
+        """The attributor, with the values without each code where these are asked for."""
+        if not self.undone:
+            return attributor
+        return undoing(attributor, self.undone, self._without(states, tiling))
+
+    def _without(self, states: States, tiling: Tiling) -> ValuesWithout:
+        """The values of rows without each code."""
+        raise TypeError(f"{self.called} has no values without a code")
 
     def of_noisy_model(self) -> Self:
         """A copy for a stochastic model, linear in the values.
@@ -531,13 +559,25 @@ class Listed(Method):
         return _base_pass(self.value, tiling)
 
     def passes(self, tiling: Tiling) -> Sequence[Pass]:
-        return CoalitionTiles(self.value, self.design, tiling.coalition_spans)
+        tiles = CoalitionTiles(self.value, self.design, tiling.coalition_spans)
+        return OneMorePass(tiles, [CoalitionTile(self.value, each) for each in self._more_masks])
 
     def tile_names(self, states: States, tiling: Tiling) -> tuple[str, ...]:
         if not self.learns:
             return ()
         masks = (self.design.block(*span).masks for span in tiling.coalition_spans)
-        return tuple(map(states.tile_name, masks))
+        return tuple(map(states.tile_name, (*masks, *self._more_masks)))
+
+    @property
+    def _more_masks(self) -> list[BoolArray]:
+        """The tiles of coalitions that the design does not list: those without a code."""
+        masks = self.undone.proper_masks
+        return [masks] if len(masks) else []
+
+    def _without(self, states: States, tiling: Tiling) -> ValuesWithout:
+        game = self.game(states, tiling)
+        name = self.tile_names(states, tiling)[-1] if self.learns and self._more_masks else ""
+        return GameWithout(game, self.undone.proper_masks, name)
 
     def pilot(self, states: States, tiling: Tiling) -> PilotPass:
         return PilotPass(self.game(states, tiling), tiling.tol)
@@ -545,7 +585,7 @@ class Listed(Method):
     def game(self, states: States, tiling: Tiling) -> Game:
         """The game that gives the values of coalitions for any row."""
         kind: Any = Game
-        names = self.tile_names(states, tiling)
+        names = self.tile_names(states, tiling)[: len(tiling.coalition_spans)]
         if streams_data(self.value):
             kind = partial(StreamedGame, data=states.table, spans=tuple(tiling.data_spans))
         elif names and isinstance(self.value, EstimatedBase):
@@ -780,16 +820,26 @@ class Closed(Method):
         return _base_pass(self.value, tiling) if self.work().sums_predictions else None
 
     def passes(self, tiling: Tiling) -> Sequence[Pass]:
-        return (StateOfRows(self.form),)
+        forms = (self.form, *forms_without(self.form, self.undone))
+        return tuple(map(StateOfRows, forms))
 
     def tile_names(self, states: States, tiling: Tiling) -> tuple[str, ...]:
         if not self.learns:
             return ()
-        return (states.tile_name(np.zeros((0, self.info.n_players), dtype=bool)),)
+        none = np.zeros((0, self.info.n_players), dtype=bool)
+        return tuple(map(states.tile_name, (none, *self.undone.proper_masks[:, None])))
+
+    def _without(self, states: States, tiling: Tiling) -> ValuesWithout:
+        return FormsWithout(
+            forms_without(self.form, self.undone),
+            self.tile_names(states, tiling)[1:],
+            states.store,
+            tiling.n_outputs,
+        )
 
     def attributor(self, states: States, tiling: Tiling) -> ClosedFormAttributor:
         shared = {
-            "state_name": "".join(self.tile_names(states, tiling)),
+            "state_name": "".join(self.tile_names(states, tiling)[:1]),
             **instance_fields(states, tiling, self.value),
         }
         if tiling.interactions:

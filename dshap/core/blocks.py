@@ -219,6 +219,9 @@ class Attribution:
     """(n, d, d, k): half the Shapley interaction index off the diagonal, main effects on it; each
     row of the matrix sums to phi."""
 
+    undone: FloatArray | None = None
+    """(n, C, k): v(N) − v(N without the players of each code); None where not asked for."""
+
     classes: NDArray[np.int16] | None = None
     """(n,): the class that a row is explained for, where the link takes the predicted one."""
 
@@ -294,6 +297,7 @@ class Attribution:
                 "status",
                 "n_coalitions",
                 "interaction",
+                "undone",
                 "classes",
                 "of_coalitions",
             ),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
 
+from dshap.core.code_groups import checked_codes
 from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.rules import Choice, Flag, Number, Rule, Text, Whole
 
@@ -36,6 +37,8 @@ RULES: Mapping[str, Rule] = {
     ),
     "keep_rows": Flag(),
     "interactions": Flag(),
+    "codes": checked_codes,
+    "undo_codes": Flag(),
     "stochastic": Flag(),
     "wait": Number(0.0, hint=", the seconds that a cluster may be without a worker"),
     "scratch": Text(),
@@ -47,7 +50,17 @@ _COALITIONS = (
     "Coalitions are max_coalitions, or those of a design: design=dshap.designs.kernelshap(d, 512)."
 )
 _OF_VALUE = "It belongs to the value function: give it there."
-OF_CALLS = ("classes", "client", "compute", "design", "key", "progress", "quality", "store")
+OF_CALLS = (
+    "classes",
+    "client",
+    "compute",
+    "design",
+    "key",
+    "progress",
+    "quality",
+    "store",
+    "what_if",
+)
 """Arguments of `explain` that are no options of a run; messages suggest them."""
 ELSEWHERE: Mapping[str, str] = {
     "nsamples": _COALITIONS,
@@ -97,6 +110,14 @@ class RunOptions:
     """The stored type of the attributions; sums are always float64."""
     interactions: bool = False
     """Whether to store `interaction (instance, feature, feature_other, output)` too."""
+    codes: Mapping[str, Sequence[str]] | None = None
+    """Code -> the players that it groups, such as the reasons of an adverse action notice; each
+    player has one code.  Where attributions have standard errors, `reason_code_error
+    (instance, reason_code, reason_code_other, output)` is stored too: the standard error of the
+    difference of two codes, on the diagonal that of one."""
+    undo_codes: bool | None = None
+    """Whether to evaluate one more coalition for each of the `codes`, and store
+    `reason_code_undone (instance, reason_code, output)`: v(N) − v(N without the code's players)."""
     stochastic: bool = False
     """Whether the model may answer differently when asked again: every prediction is then made
     twice, and the standard errors include the noise."""
@@ -138,6 +159,15 @@ class RunOptions:
             raise InputError(
                 "stochastic=True and tol: more coalitions do not take a model's noise away; leave "
                 "one out"
+            )
+        if self.undo_codes and self.stochastic:
+            raise InputError(
+                "undo_codes and stochastic=True: the sign of one value would be that of the model's "
+                "noise; leave one out"
+            )
+        if self.undo_codes and self.codes is None:
+            raise InputError(
+                "undo_codes needs codes, whose players are taken away together: give codes too"
             )
         if self.memory_limit is not None:
             object.__setattr__(self, "memory_limit", parse_bytes(self.memory_limit))

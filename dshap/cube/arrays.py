@@ -151,6 +151,8 @@ def lay_out(root: ArrayGroup, layout: CubeLayout) -> None:
             unknown_error=layout.interaction_errors,
         )
         _names(root, "feature_other", layout.players, "the other player of an interaction")
+    if layout.codes:
+        _codes(root, layout)
     if layout.is_adaptive:
         _per_row(
             root,
@@ -237,6 +239,37 @@ def lay_out(root: ArrayGroup, layout: CubeLayout) -> None:
             )
 
 
+def _codes(root: ArrayGroup, layout: CubeLayout) -> None:
+    """Create the arrays of the codes: errors of their differences, and values without each."""
+    _names(root, "reason_code", layout.codes, "code: several players under one name")
+    if layout.has_code_errors:
+        _names(root, "reason_code_other", layout.codes, "the other code of a difference")
+        _per_row(
+            root,
+            layout,
+            "reason_code_error",
+            layout.dtype,
+            np.nan,
+            ("reason_code", "reason_code_other", "output"),
+            long_name="standard error of the difference of two codes, on the diagonal of one code, "
+            f"from {layout.n_replicates} jackknife groups",
+            **_measure(layout),
+            ancillary_variables="status",
+        )
+    if layout.undoes_codes:
+        _per_row(
+            root,
+            layout,
+            "reason_code_undone",
+            layout.dtype,
+            np.nan,
+            ("reason_code", "output"),
+            long_name="prediction less the value of the coalition without the players of the code",
+            **_measure(layout),
+            ancillary_variables="status",
+        )
+
+
 def _measure(layout: CubeLayout) -> dict[str, str]:
     """The attributes of arrays that hold attributions: the units, and the scale."""
     return {"units": layout.units, "scale": layout.scale}
@@ -313,6 +346,8 @@ def _per_row(
         "feature": len(layout.players),
         "feature_other": len(layout.players),
         "output": len(layout.outputs),
+        "reason_code": len(layout.codes),
+        "reason_code_other": len(layout.codes),
     }
     tail = tuple(sizes[dim] for dim in dims)
     _array(

@@ -9,6 +9,7 @@ import numpy as np
 from dshap.core.blocks import Attribution, RowBlock, Status
 from dshap.core.records import FloatArray
 from dshap.core.vocabulary import Vocabulary
+from dshap.cube.code_arrays import code_arrays
 from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
 from dshap.cube.summary import block_sums
 
@@ -31,6 +32,8 @@ def arrays_of_block(
         stored["interaction"] = _in_place(block, attribution.interaction).astype(
             layout.dtype, copy=False
         )
+    for name, values in code_arrays(layout, attribution).items():
+        stored[name] = _in_place(block, values).astype(layout.dtype, copy=False)
     if attribution.n_coalitions is not None and attribution.relative_error is not None:
         stored["n_coalitions"] = _in_place(block, attribution.n_coalitions, fill=0)
         stored["relative_error"] = _in_place(block, attribution.relative_error)

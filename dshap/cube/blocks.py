@@ -88,6 +88,24 @@ class CubeArrays:
         return joined_columns(self._fingerprint)
 
     @cached_property
+    def codes(self) -> Mapping[str, tuple[str, ...]]:
+        """Code -> its players, of the codes that the run was asked for."""
+        codes = self._fingerprint.get("options", {}).get("codes") or {}
+        return {code: tuple(players) for code, players in codes.items()}
+
+    @cached_property
+    def n_replicates(self) -> int:
+        """The number of jackknife groups; 0 where attributions have no standard errors."""
+        if not self.has("std_error"):
+            return 0
+        return int(self._array("blocks/attribution").shape[1]) - 1
+
+    @cached_property
+    def stored_epsilon(self) -> float:
+        """The distance from 1 to the next number of the type that attributions are stored in."""
+        return float(np.finfo(self._array("attribution").dtype).eps)
+
+    @cached_property
     def _fingerprint(self) -> Mapping[str, Any]:
         run = read_run(self.path) or {}
         found: Mapping[str, Any] = run.get("fingerprint", {})

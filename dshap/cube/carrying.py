@@ -27,6 +27,8 @@ COPIED = (
     "interaction",
     "n_coalitions",
     "prediction",
+    "reason_code_error",
+    "reason_code_undone",
     "relative_error",
     "std_error",
     "status",
@@ -142,6 +144,8 @@ def no_attribution(layout: CubeLayout, base: FloatArray) -> Attribution:
         more["replicates"] = np.zeros((layout.n_replicates, 0, d, k))
     if layout.has_interactions:
         more["interaction"] = np.zeros((0, d, d, k))
+    if layout.undoes_codes:
+        more["undone"] = np.zeros((0, len(layout.codes), k))
     if layout.is_adaptive:
         more["n_coalitions"] = np.zeros(0, np.int32)
     if layout.classes:

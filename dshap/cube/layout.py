@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,10 @@ TAKEN = frozenset(
         "n_coalitions",
         "output",
         "prediction",
+        "reason_code",
+        "reason_code_error",
+        "reason_code_other",
+        "reason_code_undone",
         "relative_error",
         "rows",
         "state",
@@ -86,6 +90,10 @@ class CubeLayout:
     has_interactions: bool = False
     interaction_errors: str = ""
     """Why the errors of the interactions are unknown; empty if they are exact."""
+    codes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Code -> its players; empty where no codes are asked for, or nothing of them is stored."""
+    undoes_codes: bool = False
+    """Whether the cube has v(N) − v(N without the players of a code)."""
     is_adaptive: bool = False
     """Whether each row takes as many coalitions as its error requires (`tol`)."""
     link: str = ""
@@ -111,6 +119,11 @@ class CubeLayout:
     @property
     def n_blocks(self) -> int:
         return -(-self.n_rows // self.tile)
+
+    @property
+    def has_code_errors(self) -> bool:
+        """Whether the cube has the standard errors of codes and of their differences."""
+        return bool(self.codes) and self.n_replicates > 0
 
     @property
     def key_variables(self) -> dict[str, str]:

@@ -23,7 +23,7 @@ from dshap.cube.reader import ROW_PREFIX, in_order, learning_error_in
 from dshap.cube.summary import block_sums, named_means, share_of_coalitions
 from dshap.cube.writer import failed_group, failed_groups, largest_stated, sums_counted
 
-INDEXED = ("feature", "feature_other", "output")
+INDEXED = ("feature", "feature_other", "output", "reason_code", "reason_code_other")
 """The dimensions whose names are indexes of a Dataset."""
 OF_TIMES = ("units", "calendar", "_FillValue")
 """Attributes of an array of times that a Dataset has as the encoding of its variable."""

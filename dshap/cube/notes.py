@@ -13,7 +13,8 @@ def read_notes(path: Place) -> dict[str, Any]:
     """name -> a record that the run wrote beside its values.
 
     The names are "closed_form", "base_value", "pilot", "background", "carried",
-    "rounds", "counted", "additivity", "penalties", "learning_error", "fold_error" and "mse_v".
+    "rounds", "counted", "additivity", "penalties", "learning_error", "fold_error" and "mse_v"; "columns"
+    and "card" are what people wrote: `dshap.cube.described`.
     """
     notes = notes_of(path)
     found = {}  # notes of earlier versions have no seal

@@ -33,6 +33,8 @@ ORDER = (
     "attribution",
     "std_error",
     "interaction",
+    "reason_code_error",
+    "reason_code_undone",
     "n_coalitions",
     "relative_error",
     "prediction",

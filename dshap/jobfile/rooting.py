@@ -16,6 +16,7 @@ from dshap.cube import read_job
 from dshap.cube.arrays import RUNS
 from dshap.jobfile.given_tables import keys_of_tables
 from dshap.jobfile.paths import PathKey, path_key, path_of
+from dshap.jobfile.schema import Job
 from dshap.storage.folder import Folder
 
 
@@ -63,7 +64,8 @@ class Elsewhere:
 
     def __str__(self) -> str:
         better = Path(os.path.relpath(self.from_here, self.folder)).as_posix()
-        said = f'{self.place} {self.key} = "{self.text}": paths in a job file are relative to its folder'
+        where = f"{self.place} {self.key}".strip()
+        said = f'{where} = "{self.text}": paths in a job file are relative to its folder'
         move = f'write {self.key} = "{better}", or move it there'
         if self.noun != "store":
             return (
@@ -96,14 +98,15 @@ def with_paths_from(
             path = path_of(text, noun, folder)
             from_here = path_of(text, noun)
         except ValueError as error:
-            raise InputError(f'{place} {key} = "{masked(text)}": {error}') from None
+            where = f"{place} {key}".strip()
+            raise InputError(f'{where} = "{masked(text)}": {error}') from None
         table[key] = path
         if path != from_here and noun not in ("database", "profile", "folder"):
             elsewhere.append(Elsewhere(place, key, noun, text, folder, path, from_here))
     return tables, elsewhere
 
 
-def refuse_left_behind(elsewhere: Sequence[Elsewhere], tables: Mapping[str, Any]) -> None:
+def refuse_left_behind(elsewhere: Sequence[Elsewhere], tables: dict[str, Any]) -> None:
     """Raise where a table, file or store lies where its path led from the working directory.
 
     `tables` are those of the job after --set, which may name other paths.
@@ -124,9 +127,13 @@ def _is_there(path: str) -> bool:
     return os.path.exists(path) or next(glob.iglob(path, recursive=True), None) is not None
 
 
-def _paths(tables: Mapping[str, Any]) -> Iterator[_Path]:
+def _paths(tables: dict[str, Any]) -> Iterator[_Path]:
     """Yield the paths in the tables of a job, as far as they are texts."""
     for given in keys_of_tables(tables):
         match given.value, path_key(given.field):
             case str(text), PathKey(noun=noun) if text:
                 yield _Path(given.place, given.table, given.key, noun)
+    for key, field in Job.model_fields.items():  # a file may stand for a table
+        match tables.get(key), path_key(field):
+            case str(text), PathKey(noun=noun) if text:
+                yield _Path("", tables, key, noun)

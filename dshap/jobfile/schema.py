@@ -21,6 +21,7 @@ from dshap.core.html import table_html
 from dshap.core.options import RULES, WAIT_S, RunOptions, parse_bytes
 from dshap.core.printing import shortened
 from dshap.core.types import Design
+from dshap.cube.described import Description
 from dshap.engine.clusters.worker import WorkerOptions
 from dshap.jobfile.arguments import (
     DESIGN_PARTS,
@@ -34,6 +35,14 @@ from dshap.jobfile.arguments import (
 )
 from dshap.jobfile.check_tables import CHECKS, check_checks
 from dshap.jobfile.cluster_tables import CLUSTERS, NoCluster, WorkerTable, refuse_unused
+from dshap.jobfile.described_tables import (
+    CardTable,
+    ColumnsTable,
+    GivenColumns,
+    GivenSentences,
+    SentencesTable,
+    described_by_tables,
+)
 from dshap.jobfile.ending_tables import NotifyTable, SealTable
 from dshap.jobfile.fields import (
     Count,
@@ -52,6 +61,7 @@ from dshap.jobfile.model_tables import (
     GivenModel,
     ImportedModel,
     LightGBMTable,
+    MlflowTable,
     OnnxTable,
     PickleTable,
     SkopsTable,
@@ -59,11 +69,18 @@ from dshap.jobfile.model_tables import (
 )
 from dshap.jobfile.night_tables import IncrementalTable, PrepareTable
 from dshap.jobfile.paths import PagePath, PicturePath, StorePath
-from dshap.jobfile.segment_columns import check_kept
-from dshap.jobfile.sink_tables import SINKS, check_sink_names, check_sinks
+from dshap.jobfile.segment_columns import check_kept, check_what_if
+from dshap.jobfile.sink_tables import (
+    SINKS,
+    books_of,
+    check_code_books,
+    check_sink_names,
+    check_sinks,
+)
 from dshap.jobfile.source_tables import CsvTable, HeldTable, SpooledTable, SqlTable
 from dshap.jobfile.text_tables import TEXT_FILES_PARTS, TEXT_PARTS, with_chains
 from dshap.sinks import CubeFacts
+from dshap.sinks.code_books import CodeBook
 from dshap.tables.sources import IN_FILES, READERS
 from dshap.warehouse import kinds
 
@@ -120,6 +137,7 @@ MODELS = Kinds(
         "onnx": OnnxTable,
         "skops": SkopsTable,
         "pickle": PickleTable,
+        "mlflow": MlflowTable,
     },
     FittedModel,
     MODEL_PARTS,
@@ -267,7 +285,7 @@ def _design(given: Any) -> Any:
     return DESIGNS(kept)
 
 
-ELSEWHERE = ("missing", "max_coalitions", "dtype", "tol", "wait")
+ELSEWHERE = ("missing", "max_coalitions", "dtype", "tol", "wait", "codes", "undo_codes")
 """Options of a run that belong to other tables."""
 Run = record_of("Run", (Table,), options_of(RunOptions, RULES, ELSEWHERE))
 """The table [run]: how the run is divided into tasks and stored; see
@@ -281,12 +299,24 @@ class Report(Table):
     """The path of a PNG of the rankings."""
     page: PagePath | None = None
     """The path of an HTML page, as `dshap report` writes it."""
+    mlflow: bool = False
+    """Whether the page is logged to MLflow too, in a run of the experiment of the job's name."""
     instance: InstanceKey | None = None
     """The key of the row that is broken down, or its position without keys; the first row where
     left out."""
     segments: Names = ()
     """Columns by whose values mean |attribution| is shown, each with at most 200; "age:5" puts
     numbers in 5 bins of about equally many rows."""
+    what_if: bool = False
+    """Whether the values of a row can be changed on the page, which recomputes its prediction and
+    exact attributions: for small linear models, kernels and path-dependent tree ensembles.  Store
+    and page then contain the model and, of kernels, rows of the table."""
+
+    @model_validator(mode="after")
+    def _check_mlflow(self) -> Report:
+        if self.mlflow and self.page is None:
+            raise ValueError("mlflow = true logs the page: give page, the path of the page, too")
+        return self
 
 
 class Job(Table):
@@ -307,6 +337,9 @@ class Job(Table):
     sink: list[Annotated[Any, BeforeValidator(SINKS)]] = Field(default=[])
     seal: SealTable = SealTable()
     notify: NotifyTable = NotifyTable()
+    columns: GivenColumns = ColumnsTable()
+    card: Annotated[Any, BeforeValidator(CardTable.model_validate)] = CardTable()
+    sentences: GivenSentences = SentencesTable()
 
     def _repr_html_(self) -> str:
         """The keys that the job sets, as a table; secrets are masked."""
@@ -342,8 +375,14 @@ class Job(Table):
             is_of_texts=self.is_of_texts,
             keeps_columns=self.keeps_columns,
         )
+        check_what_if(
+            self.report.what_if,
+            is_of_texts=self.is_of_texts,
+            keeps_columns=self.keeps_columns,
+        )
         check_checks(self.check, {explain.name: explain for explain in self.explain})
         check_sinks(self.sink, [explain.name for explain in self.explain])
+        check_code_books(self.sink, [explain.name for explain in self.explain])
         check_sink_names(self.sink, self._named_facts)
         return self
 
@@ -458,6 +497,15 @@ class Job(Table):
         """Whether an explanation is of trees."""
         return any(explain.value == "trees" for explain in self.explain)
 
+    @property
+    def description(self) -> Description:
+        """The description of the columns and the model, which cubes keep."""
+        return described_by_tables(self.columns, self.card, self.sentences)
+
+    def code_books(self, explain: str) -> list[tuple[CodeBook, bool]]:
+        """The code books of the sinks of an explanation, and whether their reasons are undone."""
+        return books_of(self.sink, explain, self.explain[0].name)
+
     def options(self) -> RunOptions:
         """The options of a run, shared by all explanations."""
         return RunOptions.of(
@@ -532,6 +580,9 @@ TABLES: Mapping[str, Kinds] = {
     "sink": SINKS,
     "seal": one_kind(SealTable),
     "notify": one_kind(NotifyTable),
+    "columns": one_kind(ColumnsTable),
+    "card": one_kind(CardTable),
+    "sentences": one_kind(SentencesTable),
 }
 """Table of a job file -> its kinds."""
 SEVERAL = {"explain": "explanation", "check": "check", "sink": "sink"}

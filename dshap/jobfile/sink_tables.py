@@ -12,19 +12,29 @@ from typing import Any
 from pydantic import PrivateAttr, model_validator
 
 from dshap.core.errors import unknown_name
-from dshap.jobfile.fields import Count, options_of
+from dshap.jobfile.fields import Count, Names, options_of
 from dshap.jobfile.kinds import ConstructedArgument, Kinds, Made, record_of
-from dshap.jobfile.paths import ConnectionProfile, DatabaseAddress, FolderPath, database_of
+from dshap.jobfile.paths import (
+    ConnectionProfile,
+    DatabaseAddress,
+    FilePath,
+    FolderPath,
+    database_of,
+)
 from dshap.jobfile.source_tables import SpooledTable
 from dshap.sinks import CubeFacts, SourceQuery, Target, check_sink
+from dshap.sinks.code_books import CodeBook, read_code_book
 from dshap.sinks.kinds import kinds, sink_kind
-from dshap.sinks.records import Deletes, Nul, Rows, Shape, Sink, Write
+from dshap.sinks.line_forms import Against, Shape, is_of_columns
+from dshap.sinks.records import Deletes, Nul, Rows, Sink, Write
 
 PARTS: Mapping[str, ConstructedArgument] = {
     "database": ConstructedArgument(lambda table, _: database_of(table.uri, table.connection)),
     "path": ConstructedArgument(lambda table, _: table.path and Path(table.path)),
     "table": ConstructedArgument(lambda table, _: table.table.rpartition(".")[2]),
     "schema": ConstructedArgument(lambda table, _: table.table.rpartition(".")[0]),
+    "codes": ConstructedArgument(lambda table, _: table.code_book()),
+    "outputs": ConstructedArgument(lambda table, _: tuple(table.outputs or ())),
 }
 """Argument of a kind of sink that TOML cannot hold -> how it is made of the keys of [[sink]]."""
 
@@ -48,6 +58,15 @@ class SinkTable(Made):
     """A line a row with all attributions, a line a row and feature, or the `k` largest of these."""
     k: Count = 3
     """The number of features a row of shape "top_k"."""
+    outputs: Names | None = None
+    """The outputs that have lines, such as the class "lapses" of two; left out, all of them."""
+    codes: FilePath | None = None
+    """Of shape "reasons": the path of a CSV file with the columns code, players and text."""
+    against: Against | None = None
+    """Of shape "reasons": whether "higher" or "lower" predictions count against a row."""
+    undo: bool = False
+    """Of shape "reasons": whether a reason is stated only where its code, taken away alone, changes the
+    prediction the same way; this takes one more coalition for each code."""
     rows: Rows | None = None
     """The rows that are written: changed since the sink's last load, or all; left out, "changed",
     and with write = "replace" "all"."""
@@ -83,7 +102,19 @@ class SinkTable(Made):
     @property
     def has_values(self) -> bool:
         """Whether the lines hold the values of the explained columns."""
-        return self.shape != "wide"
+        return is_of_columns(self.shape) or self.sink().lines.in_words
+
+    def code_book(self) -> CodeBook | None:
+        """The code book of shape "reasons"; None for the other shapes.
+
+        Raises
+        ------
+        InputError
+            The file is missing, or is no code book.
+        """
+        if self.codes is None:
+            return None
+        return read_code_book(Path(self.codes))
 
     @property
     def keys_of_place(self) -> dict[str, str]:
@@ -176,6 +207,36 @@ def check_sinks(sinks: Sequence[SinkTable], names: Collection[str]) -> None:
         raise ValueError(
             f"two [[sink]] load into {' '.join(twice[0])}: give each a table of its own"
         )
+
+
+def check_code_books(sinks: Sequence[SinkTable], names: Sequence[str]) -> None:
+    """Check that the sinks of one explanation group its players into the same codes.
+
+    Raises
+    ------
+    ValueError
+        Two books of one explanation differ.
+    """
+    for name in names:
+        books = books_of(sinks, name, names[0])
+        for book, _ in books[1:]:
+            if dict(book.players) != dict(books[0][0].players):
+                raise ValueError(
+                    f"[[sink]] codes: {books[0][0].path} and {book.path} group the players of "
+                    f"explanation {name} in two ways, and a cube has the errors of one: give both "
+                    "sinks the same codes, or each an explanation of its own"
+                )
+
+
+def books_of(sinks: Sequence[SinkTable], explain: str, default: str) -> list[tuple[CodeBook, bool]]:
+    """The code books of the sinks that load an explanation, and whether their reasons are undone."""
+    found = []
+    for each in sinks:
+        if each.codes is not None and (each.explain or default) == explain:
+            book = each.code_book()
+            assert book is not None, "codes is given"
+            found.append((book, each.undo))
+    return found
 
 
 def look_at_sink(sink: Sink, source: Any, as_of: date, job_name: str) -> Target:

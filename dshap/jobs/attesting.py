@@ -6,6 +6,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,7 @@ from dshap.seals.statement import Resource
 from dshap.seals.stored_job import StoredJob
 from dshap.sinks import RowHistory, SingleRun, Sink
 from dshap.sinks.line_digests import digest_of_load
+from dshap.sinks.records import LastLoad
 from dshap.steps.sink_targets import sink_in
 
 
@@ -144,13 +146,17 @@ def _faults(
         history = SingleRun(made_by(store, explain, run_id), method)
     if read_run(place) is None:
         return
-    since = str(sealed.annotations["since"])
-    chosen = history.changed_since(since, history.method) if since else None
-    if not since or chosen is not None:
-        digest, _ = digest_of_load(sink, place, history, chosen)
+    day = str(sealed.annotations["as_of"])
+    as_of = date.fromisoformat(day) if day else None
+    load = LastLoad(as_of, str(sealed.annotations["since"]))
+    chosen = None
+    if load.since:
+        chosen = history.changed_since(load.since, history.method)
+    if not load.since or chosen is not None:
+        digest, _ = digest_of_load(sink, place, history, chosen, as_of=as_of)
         if digest != sealed.sha256:
             yield "the lines that its last load wrote are not what was sealed"
-    yield from sink.differences(CubeArrays(place), history, job.job.name)
+    yield from sink.differences(CubeArrays(place), history, job.job.name, load)
 
 
 def newest_sealed(store: Place) -> str:

@@ -207,7 +207,15 @@ class _Checking:
             features = [name for name, kind in types if is_number_type(kind) and name not in others]
         has_errors = any(name.startswith("std_error_") for name in target.columns)
         outputs = ("",) * (1 + ("output" in target.columns))
-        return CubeFacts(self.look.key_kinds, tuple(features), outputs, has_errors)
+        codes = {} if target.sink.codes is None else target.sink.codes.players
+        return CubeFacts(
+            self.look.key_kinds,
+            tuple(features),
+            outputs,
+            has_errors,
+            codes=codes,
+            undone=codes,
+        )
 
 
 def _free_in_words(store: Place) -> str:

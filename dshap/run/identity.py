@@ -16,6 +16,7 @@ from dshap.attributors.compatibility import not_together
 from dshap.attributors.failing import answered, answers
 from dshap.attributors.method import Method
 from dshap.core.capabilities import tuned
+from dshap.core.code_groups import code_members
 from dshap.core.errors import InputError, StoreMismatchError
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
@@ -126,6 +127,9 @@ def settle(
     if options.interactions:
         method = method.with_interactions()
         reasons.append(("interactions", method.why_no_interaction_errors))
+    if options.undo_codes and prepared is not None:
+        raise not_together("undo_codes", "prepared", path=prepared.path)
+    method, options = with_codes(method, options, value)
     if options.stochastic:
         method = _asked_again(method, prepared)
     if options.tol is not None:
@@ -162,6 +166,7 @@ def settle_fixed(
     if options.tol is not None:
         method, tol, _ = method.in_rounds(options.tol, method.info.n_coalitions, False)
         options = replace(options, tol=tol)
+    method, options = with_codes(method, options, value)
     other = names_that_differ(prepared.identity["options"], _kept_options(options))
     if other:
         raise StoreMismatchError(
@@ -175,6 +180,29 @@ def settle_fixed(
     is_active = np.ones(len(value.players), dtype=bool)
     planned_by = prepared.method.with_value(value).without_data()
     return Settled(method.without_data(), options, is_active, tuple(reasons), planned_by)
+
+
+def with_codes(method: Method, options: RunOptions, value: Explained) -> tuple[Method, RunOptions]:
+    """The method and the options for codes of players, where the cube has anything of them.
+
+    Sums of attributions without errors follow from the cube: there codes are no part of the run, so
+    that other codes need no other cube.
+
+    Raises
+    ------
+    InputError
+        A player without a code, a code of an unknown player, or a method that cannot undo them.
+    """
+    codes = options.codes
+    if codes is None:
+        return method, options
+    code_members(codes, value.players.names)
+    if options.undo_codes:
+        return method.with_undone(codes), options
+    has_errors = method.info.n_replicates or method.work().draw_replicates or options.stochastic
+    if not has_errors:
+        options = replace(options, codes=None)
+    return method, options
 
 
 def _about_model(value: Explained) -> list[tuple[str, str]]:
@@ -281,6 +309,8 @@ def cube_layout(inputs: Inputs, settled: Settled, plan: Plan, run: Mapping[str, 
         n_replicates=plan.n_replicates,
         has_interactions=plan.interactions,
         interaction_errors=settled.unknown_errors.get("interaction", ""),
+        codes=options.codes or {},
+        undoes_codes=bool(options.undo_codes),
         is_adaptive=plan.tol is not None,
         keys=dict(rows.key_dtypes),
         columns=kept,

@@ -10,6 +10,7 @@ from dshap.core.places import Place
 from dshap.core.types import Design, Explained
 from dshap.cube import CubeLayout
 from dshap.cube.datasets import loaded
+from dshap.cube.described import NOT_DESCRIBED, Description
 from dshap.cube.memory_cube import MemoryCube
 from dshap.engine import Failure, Plan
 from dshap.engine.explain import evaluate
@@ -37,6 +38,7 @@ class ExplanationInMemory:
     cube: MemoryCube
     prepared: LearnedMethod | None = None
     failures: Sequence[Failure] = ()
+    description: Description = NOT_DESCRIBED
 
     @property
     def plan(self) -> Plan:
@@ -71,6 +73,7 @@ class ExplanationInMemory:
         evaluation = self.work.evaluation(attributor)
         failures = evaluate(session.executor, evaluation, session.progress)
         note_ending(self.cube, facts, self.cube.stated())
+        self._describe()
         if not any(failure.is_whole for failure in failures):
             self.keep_note("additivity", {"residual": self.cube.largest_residual().tolist()})
         return replace(self, failures=failures)
@@ -78,6 +81,12 @@ class ExplanationInMemory:
     def keep_note(self, name: str, content: dict[str, Any]) -> None:
         """Keep a small record beside the cube."""
         self.cube.write_note(name, content)
+
+    def _describe(self) -> None:
+        """Keep the description beside the cube."""
+        for name, note in self.description.notes.items():
+            if note:
+                self.cube.write_note(name, note)
 
     def raise_on_failed(self) -> None:
         """Raise a `FailedBlocksError` where rows failed, naming the first of them."""

@@ -153,7 +153,8 @@ def opened_attributor(session: Session, run: Run, place: Place) -> Attributor:
     """
     nothing = replace(session, executor=NothingLearned(session.executor, place))
     run, _ = learn_states(nothing, run)
-    return run.method.attributor(run.states, run.plan)
+    attributor = run.method.attributor(run.states, run.plan)
+    return run.method.undoing(attributor, run.states, run.plan)
 
 
 def learn_states(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any]]]:
@@ -238,7 +239,7 @@ def learned(session: Session, run: Run) -> tuple[Attributor, Facts]:
     if facts.base is not None:
         run.cube.write_base(facts.base)
     run.write_notes(facts.notes)
-    return attributor, facts
+    return run.method.undoing(attributor, run.states, run.plan), facts
 
 
 def facts_of(session: Session, run: Run, attributor: Attributor) -> Facts:

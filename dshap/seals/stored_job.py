@@ -21,6 +21,7 @@ from dshap.cube.arrays import RUNS
 from dshap.jobfile.listing import shown_setting
 from dshap.jobfile.reading import job_of_tables
 from dshap.jobfile.schema import Job
+from dshap.jobfile.settings import with_target
 from dshap.storage.folder import Folder
 from dshap.storage.seals import sealed_record, whole_record
 
@@ -41,11 +42,11 @@ class StoredJob:
     """The texts of --set."""
 
     @classmethod
-    def of(cls, job: Job, job_file: str, settings: Sequence[str]) -> StoredJob:
+    def of(cls, job: Job, job_file: str, settings: Sequence[str], target: str = "") -> StoredJob:
         """The job of a command; of one without a file its tables."""
         file = Path(job_file)
         try:
-            tables = tomllib.loads(file.read_text(encoding="utf-8"))
+            tables = with_target(tomllib.loads(file.read_text(encoding="utf-8")), target)
         except (OSError, ValueError):
             tables = job.model_dump(mode="json", exclude_unset=True)
         plain = json.loads(json.dumps(_safe(tables), default=str))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 
 from dshap.core.places import Place
 from dshap.cube.arrays import RUNS
@@ -111,6 +112,7 @@ class LoadToSeal:
     """The name of the cube in the store."""
     since: str = ""
     """The run since which changed rows were written; empty: all rows."""
+    as_of: date | None = None
     is_backfill: bool = False
 
 
@@ -129,7 +131,7 @@ def subject_of_sink(sink: Sink, load: LoadToSeal, cube: Place, history: RowHisto
     chosen = None
     if load.since:
         chosen = history.changed_since(load.since, history.method)
-    digest, n_lines = digest_of_load(sink, cube, history, chosen)
+    digest, n_lines = digest_of_load(sink, cube, history, chosen, as_of=load.as_of)
     about = {
         "kind": LOAD,
         "explain": sink.explain,
@@ -138,6 +140,7 @@ def subject_of_sink(sink: Sink, load: LoadToSeal, cube: Place, history: RowHisto
         "since": load.since,
         "target": load.target,
         "cube": load.cube,
+        "as_of": str(load.as_of or ""),
         "backfill": load.is_backfill,
     }
     return Resource(f"sink/{load.name}", _sha256(digest), "", about)

@@ -2,6 +2,7 @@ from dshap.sinks.checks import check_sink
 from dshap.sinks.load import load_sink
 from dshap.sinks.records import (
     CubeFacts,
+    LoadAbout,
     RowHistory,
     RunDay,
     SingleRun,
@@ -13,6 +14,7 @@ from dshap.sinks.records import (
 
 __all__ = [
     "CubeFacts",
+    "LoadAbout",
     "RowHistory",
     "RunDay",
     "SingleRun",

@@ -6,12 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from dshap.core.code_groups import code_members
 from dshap.core.errors import InputError
 from dshap.core.late import pa
 from dshap.sinks.dialects import Dialect, dialect_of
+from dshap.sinks.earlier_tables import TableUpgrade, sql_types
 from dshap.sinks.ledger import LEDGER, OWN_NAMES
+from dshap.sinks.line_forms import is_of_columns
+from dshap.sinks.making import view_names
 from dshap.sinks.records import CubeFacts, Sink
-from dshap.sinks.shapes import OF_FEATURES, TAIL, table_schema
+from dshap.sinks.table_columns import OF_FEATURES, TAIL, table_schema
 
 SHOWN = 3
 """The most names that a message shows."""
@@ -35,14 +39,42 @@ def check_sink(sink: Sink, facts: CubeFacts) -> None:
             f"{sink}: lines of a table are found by their key, and the rows have none: give "
             "[source] key"
         )
-    if sink.shape != "wide" and not facts.keeps_columns:
+    if is_of_columns(sink.shape) and not facts.keeps_columns:
         raise InputError(
             f'{sink}: shape = "{sink.shape}" has the values of the columns, which the cube does '
             'not keep: give [run] keep_rows = true, or shape = "wide"'
         )
-    columns = table_schema(sink.shape, facts).names
+    try:
+        sink.lines.chosen_outputs(facts)
+        _check_codes(sink, facts)
+    except InputError as error:
+        raise InputError(f"{sink}: {error}") from None
+    columns = table_schema(sink.lines, facts).names
     sink.check_names(columns)
     _refuse_repeated(sink, columns)
+
+
+def _check_codes(sink: Sink, facts: CubeFacts) -> None:
+    """Check that a cube has what lines of reasons need."""
+    if sink.codes is None or not facts.features:  # the features are not known yet
+        return
+    players = sink.codes.players
+    code_members(players, facts.features, f"codes: {sink.codes.path}")
+    if facts.has_errors and _plain(facts.codes) != _plain(players):
+        raise InputError(
+            "the errors of codes belong to the cube, which has "
+            f"{'others' if facts.codes else 'none'}: explain the rows with codes=, which a job "
+            "does by itself, so that places are stated only where they are certain"
+        )
+    if sink.undo and _plain(facts.undone) != _plain(players):
+        raise InputError(
+            "undo = true needs the values without each code, which the cube does not have: explain "
+            "the rows with codes= and undo_codes=True, which a job does by itself"
+        )
+
+
+def _plain(codes: Mapping[str, Sequence[str]]) -> list[tuple[str, list[str]]]:
+    return [(code, list(players)) for code, players in codes.items()]
 
 
 def check_names(sink: Sink, kind: str, columns: Sequence[str]) -> None:
@@ -62,7 +94,7 @@ def check_names(sink: Sink, kind: str, columns: Sequence[str]) -> None:
     limit = dialect.name_bytes
     if limit is None:
         return
-    names = (sink.schema, sink.table, *columns)
+    names = (sink.schema, sink.table, *view_names([sink.table] * sink.has_view), *columns)
     long = [name for name in names if len(name.encode()) > limit]
     if long:
         raise InputError(
@@ -108,6 +140,8 @@ def refuse_other_columns(
         The target lacks a column, has one of a type that would change the values, or one of an
         earlier form of the sink, which new lines would leave empty.
     """
+    if is_known:
+        found = TableUpgrade.of(found, schema, dialect).columns(found, sql_types(schema, dialect))
     differences = list(_differences(schema, found, dialect, table))
     if differences:
         what = "; ".join(each.what for each in differences[:SHOWN])

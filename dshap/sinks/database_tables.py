@@ -12,6 +12,7 @@ from dshap.sinks.dialects import Dialect, Place, dialect_of
 from dshap.sinks.loading import load_table
 from dshap.sinks.records import (
     CubeFacts,
+    LastLoad,
     RowHistory,
     RunDay,
     Sink,
@@ -19,7 +20,7 @@ from dshap.sinks.records import (
     SourceQuery,
     Target,
 )
-from dshap.sinks.shapes import table_schema
+from dshap.sinks.table_columns import table_schema
 from dshap.sinks.table_comparison import differences_in_table
 from dshap.sinks.targets import is_read_by, look_at_table
 from dshap.warehouse.databases import Database
@@ -38,6 +39,11 @@ class DatabaseSink(Sink):
     def __post_init__(self) -> None:
         if not self.table:
             raise InputError("give table, the name of the table in the database")
+        if self.has_view and self.has_known_rules and not self._dialect.has_views:
+            raise InputError(
+                "text = true makes a view in DuckDB, SQLite and PostgreSQL, not in "
+                f"{self.database.kind}: leave it out"
+            )
         super().__post_init__()
 
     @property
@@ -84,7 +90,7 @@ class DatabaseSink(Sink):
         if target.columns:
             dialect = self._dialect
             table = dialect.place(self._place)
-            schema = table_schema(self.shape, facts)
+            schema = table_schema(self.lines, facts)
             refuse_other_columns(self, schema, target.columns, dialect, table, target.is_known)
 
     def load(
@@ -97,8 +103,10 @@ class DatabaseSink(Sink):
     ) -> SinkResult:
         return load_table(self, self.database, cube, history, job, say, day)
 
-    def differences(self, cube: CubeArrays, history: RowHistory, job: str) -> Iterator[str]:
-        return differences_in_table(self, self.database, cube, history, job)
+    def differences(
+        self, cube: CubeArrays, history: RowHistory, job: str, load: LastLoad
+    ) -> Iterator[str]:
+        return differences_in_table(self, self.database, cube, history, job, load)
 
     @property
     def _dialect(self) -> Dialect:

@@ -7,16 +7,20 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from dshap.core.late import pa
-from dshap.sinks.shapes import TIME
+from dshap.core.late import pa, pc
+from dshap.sinks.table_columns import MOMENT, TIME
 
+DAY = pa.date32()
 SQL_TYPES: Mapping[pa.DataType, str] = {
     pa.int64(): "BIGINT",
     pa.float64(): "DOUBLE PRECISION",
     pa.string(): "TEXT",
     TIME: "TIMESTAMP",
+    MOMENT: "TIMESTAMP WITH TIME ZONE",
+    DAY: "DATE",
 }
 """Arrow type of a sink's column -> the type of plain SQL."""
 FAMILIES = (
@@ -32,6 +36,8 @@ ALLOWED: Mapping[pa.DataType, tuple[str, ...]] = {
     pa.float64(): ("number",),
     pa.string(): ("text",),
     TIME: ("time",),
+    MOMENT: ("time",),
+    DAY: ("time",),
 }
 """Arrow type of a sink's column -> the families of types that hold its values unchanged."""
 
@@ -40,6 +46,8 @@ WRITTEN_BY_COPY: Mapping[pa.DataType, str] = {
     pa.float64(): "double precision",
     pa.string(): "text",
     TIME: "timestamp without time zone",
+    MOMENT: "timestamp with time zone",
+    DAY: "date",
 }
 """Arrow type of a sink's column -> the type of PostgreSQL whose bits its driver writes."""
 
@@ -109,17 +117,6 @@ class LoadSession:
         with self.connection.cursor() as cursor:
             return int(cursor.adbc_ingest(table, batches, mode="create", temporary=True))
 
-    def make(self, place: Place, batches: pa.RecordBatchReader) -> int:
-        """Make a table of these batches, with types of the driver; count its lines.
-
-        −1 where the driver does not say.
-        """
-        schema = place.schema or None
-        with self.connection.cursor() as cursor:
-            return int(
-                cursor.adbc_ingest(place.table, batches, mode="create", db_schema_name=schema)
-            )
-
     def append(self, place: Place, batches: pa.RecordBatchReader) -> int:
         """Append these batches to a table as they are, which `Dialect.appends` allows; count lines.
 
@@ -147,6 +144,16 @@ class Dialect:
     own_schema: str = ""
     """The schema of a table that is named without one."""
     types: Mapping[pa.DataType, str] = field(default_factory=lambda: SQL_TYPES)
+    has_keys: bool = False
+    """Whether a table gets a primary key, and columns that are never null."""
+    keys_come_last: bool = False
+    """Whether a primary key is made once the lines are there, which takes less time."""
+    has_comments: bool = False
+    """Whether tables and columns have comments."""
+    has_views: bool = False
+    """Whether a view with the reasons of a row in one line can be made."""
+    text: str = "TEXT"
+    """The type of texts."""
     casts: bool = True
     """Whether values are cast to the target's types by name; else the columns convert them."""
 
@@ -258,9 +265,22 @@ class Dialect:
     def prepare_staging(self, session: LoadSession, staging: str, keys: Sequence[str]) -> None:
         """Help the database plan with a staging table, and find its keys."""
 
-    def makes(self, place: Place, schema: pa.Schema) -> bool:
-        """Whether the driver makes this table with `types`, so that a first load needs no staging."""
-        return False
+    def sent(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch as the driver is given it, where it would write some types otherwise."""
+        return batch
+
+    def given(self, value: Any) -> Any:
+        """A value of a parameter as the driver is given it."""
+        return value
+
+    def joined(self, text: str, order: str) -> str:
+        """The texts of a group as one, in an order; null ones are left out."""
+        return f"STRING_AGG({text}, '; ' ORDER BY {order})"
+
+    def view(self, view: str, query: str, *, is_there: bool) -> list[str]:
+        """The statements that make a view, or replace one."""
+        dropped = [f"DROP VIEW {view}"] if is_there else []
+        return [*dropped, f"CREATE VIEW {view} AS {query}"]
 
     def appends(
         self, session: LoadSession, place: Place, schema: pa.Schema, found: Mapping[str, str]
@@ -284,9 +304,6 @@ class DuckDB(Dialect):
 
     def begin(self, session: LoadSession) -> None:
         session.run("SET TimeZone = 'UTC'")  # times of a cube are UTC
-
-    def makes(self, place: Place, schema: pa.Schema) -> bool:
-        return True
 
     def appends(
         self, session: LoadSession, place: Place, schema: pa.Schema, found: Mapping[str, str]
@@ -359,8 +376,20 @@ class SQLite(Dialect):
         query = "SELECT rootpage FROM sqlite_schema WHERE lower(tbl_name) = lower(?)"
         return any(page in pages for (page,) in session.rows(query, relation.name))
 
-    def makes(self, place: Place, schema: pa.Schema) -> bool:
-        return not place.schema and TIME not in schema.types
+    def sent(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        # the driver writes times without their zone
+        columns = [
+            _in_iso_form(values) if values.type == MOMENT else values for values in batch.columns
+        ]
+        return pa.record_batch(columns, names=batch.schema.names)
+
+    def given(self, value: Any) -> Any:
+        if isinstance(value, datetime):
+            return value.isoformat()
+        return value
+
+    def joined(self, text: str, order: str) -> str:
+        return f"GROUP_CONCAT({text}, '; ' ORDER BY {order})"
 
     def appends(
         self, session: LoadSession, place: Place, schema: pa.Schema, found: Mapping[str, str]
@@ -368,7 +397,7 @@ class SQLite(Dialect):
         return not place.schema  # the driver runs INSERT, and the columns convert what they get
 
     def allows(self, kind: pa.DataType, sql_type: str) -> bool:
-        if kind == TIME and family_of(sql_type) == "text":
+        if kind in (TIME, MOMENT, DAY) and family_of(sql_type) == "text":
             return True
         return super().allows(kind, sql_type)
 
@@ -393,9 +422,6 @@ class SQLite(Dialect):
 
 class PostgreSQL(Dialect):
     """The dialect of PostgreSQL."""
-
-    def makes(self, place: Place, schema: pa.Schema) -> bool:
-        return True
 
     def appends(
         self, session: LoadSession, place: Place, schema: pa.Schema, found: Mapping[str, str]
@@ -474,6 +500,12 @@ _NAME_PART = re.compile(r'"(?:[^"]|"")*"|[^.]+')
 """Pattern of one part of a name with dots, in quotes where it needs them."""
 
 
+def _in_iso_form(moments: pa.Array) -> pa.Array:
+    """Times with a zone as text, such as 2026-11-27T03:15:02Z."""
+    seconds = pc.cast(moments, pa.timestamp("s", "UTC"), safe=False)
+    return pc.strftime(seconds, format="%Y-%m-%dT%H:%M:%SZ")
+
+
 def _first_relation(rows: Sequence[tuple[Any, ...]]) -> Relation | None:
     for schema, name, is_view in rows:
         return Relation(schema, name, bool(is_view))
@@ -504,12 +536,34 @@ def _scanned(nodes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield from _scanned(node.get("children", ()))
 
 
-_OF_SQLITE = {**SQL_TYPES, pa.int64(): "INTEGER", pa.float64(): "REAL", TIME: "TEXT"}
+_OF_SQLITE = {
+    **SQL_TYPES,
+    pa.int64(): "INTEGER",
+    pa.float64(): "REAL",
+    **dict.fromkeys((TIME, MOMENT, DAY), "TEXT"),
+}
 _OF_DUCKDB = {**SQL_TYPES, pa.float64(): "DOUBLE", pa.string(): "VARCHAR"}
 DIALECTS: Mapping[str, Dialect] = {
-    "duckdb": DuckDB(types=_OF_DUCKDB, own_schema="main"),
-    "sqlite": SQLite(types=_OF_SQLITE, casts=False, own_schema="main"),
-    "postgresql": PostgreSQL(name_bytes=63, folds_case=False, own_schema="public"),
+    "duckdb": DuckDB(
+        types=_OF_DUCKDB,
+        own_schema="main",
+        has_keys=True,
+        has_comments=True,
+        has_views=True,
+        text="VARCHAR",
+    ),
+    "sqlite": SQLite(
+        types=_OF_SQLITE, casts=False, own_schema="main", has_keys=True, has_views=True
+    ),
+    "postgresql": PostgreSQL(
+        name_bytes=63,
+        folds_case=False,
+        own_schema="public",
+        has_keys=True,
+        keys_come_last=True,
+        has_comments=True,
+        has_views=True,
+    ),
     "mysql": Dialect(name_bytes=64),
     "redshift": Dialect(name_bytes=127),
     "snowflake": Dialect(name_bytes=255, folds_case=False),

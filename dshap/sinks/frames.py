@@ -23,8 +23,10 @@ from dshap.cube.columns import Columns, columns_of
 from dshap.cube.datasets import as_cube, key_column, key_coordinates, row_slices, rows_of
 from dshap.cube.methods import without_attribution
 from dshap.engine import format_bytes
-from dshap.sinks.records import CubeFacts, Shape
-from dshap.sinks.shapes import RUN_ID, Lines, key_values, names_at, table_schema
+from dshap.sinks.line_forms import LineForm, PlainShape
+from dshap.sinks.records import CubeFacts
+from dshap.sinks.shapes import Lines, Stamp, key_values, names_at
+from dshap.sinks.table_columns import CLASS, RUN_ID, table_schema
 from dshap.storage.disk import whole_file
 from dshap.tables.checksums import parquet_writer
 
@@ -32,11 +34,17 @@ IN_FRAME_BYTES = 2 << 30
 """The largest table, in bytes of its columns, that `to_frame` makes."""
 TEXT_BYTES = 64
 """About the bytes of a text in a table of pandas, with its object."""
+OF_LOADS = ("scale", "model_version", "computed_at", "as_of", RUN_ID)
+"""Columns of a sink's table that belong to loads alone."""
+OUTPUT = "output"
+"""The column with the output of a line, where there are several."""
 POSITION = "row"
 """The column with the positions of the rows, where a cube has no key."""
 
 
-def to_frame(cube: Any, shape: Shape = "wide", *, k: int = 3, rows: Any = None) -> pd.DataFrame:
+def to_frame(
+    cube: Any, shape: PlainShape = "wide", *, k: int = 3, rows: Any = None
+) -> pd.DataFrame:
     """A cube as a data frame, in the columns that a sink has.
 
     Parameters
@@ -83,7 +91,7 @@ class CubeTable:
 
     cube: Any
     """The xarray.Dataset."""
-    shape: Shape
+    shape: PlainShape
     k: int
     facts: CubeFacts
     columns: Columns
@@ -92,7 +100,7 @@ class CubeTable:
     """The columns of a sink, of which `RUN_ID` belongs to a warehouse alone."""
 
     @classmethod
-    def of(cls, cube: Any, shape: Shape, k: int = 3, rows: Any = None) -> CubeTable:
+    def of(cls, cube: Any, shape: PlainShape, k: int = 3, rows: Any = None) -> CubeTable:
         """The table of a Dataset; `rows` are its explained columns, as in `to_frame`.
 
         Raises
@@ -100,7 +108,7 @@ class CubeTable:
         InputError
             An unknown shape, a `k` below 1, or rows that are not those of the cube.
         """
-        Choice(get_args(Shape))("shape", shape)
+        Choice(get_args(PlainShape))("shape", shape)
         k = Whole(1)("k", k)
         run = json.loads(cube.attrs.get("dshap_run", "{}")).get("fingerprint", {})
         columns = Columns({})
@@ -118,13 +126,21 @@ class CubeTable:
             classes=classes,
             is_of_texts="token" in cube,
         )
-        schema = table_schema(shape, facts)
+        schema = table_schema(LineForm(shape, k), facts)
         return cls(cube, shape, k, facts, columns, joined_columns(run), schema)
+
+    @property
+    def form(self) -> LineForm:
+        """The form of the lines."""
+        return LineForm(self.shape, self.k)
 
     @property
     def schema(self) -> pa.Schema:
         """The names and Arrow types of the columns."""
-        return self.full_schema.remove(self.full_schema.get_field_index(RUN_ID))
+        left = [each for each in self.full_schema if each.name not in (*OF_LOADS, CLASS)]
+        if len(self.facts.outputs) > 1 or self.facts.classes:
+            left.insert(len(self.facts.keys), pa.field(OUTPUT, pa.string()))
+        return pa.schema(left)
 
     @property
     def n_lines(self) -> int:
@@ -142,10 +158,11 @@ class CubeTable:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The lines of all rows, in their order."""
         for rows in row_slices(self.cube):
-            for batch in self._lines(rows).batches(self.shape, self.k):
+            for batch in self._lines(rows).batches(self.form):
                 if self.facts.is_of_texts and self.shape == "long":
                     batch = batch.filter(pc.is_valid(batch["attribution"]))
-                yield batch.select(self.schema.names)
+                renamed = [OUTPUT if name == CLASS else name for name in batch.schema.names]
+                yield batch.rename_columns(renamed).select(self.schema.names)
 
     def _lines(self, rows: slice) -> Lines:
         """Read what the lines of these rows are made of."""
@@ -171,6 +188,8 @@ class CubeTable:
             run_ids=pa.nulls(len(prediction), pa.string()),
             output=output,
             facts=self.facts,
+            form=self.form,
+            stamp=Stamp(),
             schema=self.full_schema,
             player_columns=self.player_columns,
         )
@@ -244,7 +263,7 @@ class Exported:
 
 
 def export_file(
-    cube: Any, path: Path, shape: Shape = "wide", k: int = 3, *, replaces: bool = False
+    cube: Any, path: Path, shape: PlainShape = "wide", k: int = 3, *, replaces: bool = False
 ) -> Exported:
     """Write a cube to a file, slice by slice: Parquet or CSV, by the end of its name.
 

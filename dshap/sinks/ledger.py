@@ -10,7 +10,7 @@ from dshap.core.errors import InputError
 from dshap.core.late import pa
 from dshap.sinks.dialects import LoadSession, Place
 from dshap.sinks.records import BACKFILL, RowHistory, Sink
-from dshap.sinks.shapes import TIME
+from dshap.sinks.table_columns import MOMENT
 
 OWN_NAMES = "_dshap_"
 """The first letters of the tables that belong to loads; no sink may have such a table."""
@@ -20,7 +20,7 @@ TYPES: Mapping[str, pa.DataType] = {
     "int | None": pa.int64(),
     "str": pa.string(),
     "str | None": pa.string(),
-    "datetime": TIME,
+    "datetime": MOMENT,
 }
 """Type of a field of `LoadLine` -> the Arrow type of its column."""
 
@@ -40,17 +40,33 @@ class LoadLine:
     n_lines: int
     n_deleted: int
     loaded_at: datetime
-    """The time of the load, UTC."""
+    """The time of the load; in a table of an earlier version in UTC, without a zone."""
     scale: str | None = None
     """The scale of the attributions, such as "log-odds"; None in a line of an earlier version."""
     as_of: str | None = None
     """The date of the run, as in 2026-11-27; None in a line of an earlier version."""
     n_table_lines: int | None = None
     """The lines of dshap in the whole table after the load; None in a line of an earlier version."""
+    model: str | None = None
+    """The model in words; None, as each field below, in a line of an earlier version."""
+    model_version: str | None = None
+    """The version of the model, or else the digest of the method."""
+    library: str | None = None
+    """The versions of dshap and of the library of the model."""
+    checks: str | None = None
+    """The checks of the run before the load, and how they ended."""
 
 
 COLUMNS = tuple(each.name for each in fields(LoadLine))
-ADDED = ("scale", "as_of", "n_table_lines")
+ADDED = (
+    "scale",
+    "as_of",
+    "n_table_lines",
+    "model",
+    "model_version",
+    "library",
+    "checks",
+)
 """The columns that a table of an earlier version lacks; the next load adds them."""
 
 
@@ -166,7 +182,7 @@ class Ledger:
     def add(self, line: LoadLine) -> None:
         """Write the line of a load."""
         marks = ", ".join(self.session.dialect.parameters(len(COLUMNS)))
-        given = [getattr(line, name) for name in COLUMNS]
+        given = [self.session.dialect.given(getattr(line, name)) for name in COLUMNS]
         self.session.run(
             f"INSERT INTO {self.table} ({', '.join(COLUMNS)}) VALUES ({marks})", *given
         )

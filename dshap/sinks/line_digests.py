@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from datetime import date
 
 import numpy as np
 
@@ -19,11 +20,17 @@ from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.nul import NulTexts
 from dshap.sinks.records import CubeFacts, RowHistory, Sink
-from dshap.sinks.shapes import batches_of, key_columns, table_schema
+from dshap.sinks.shapes import batches_of
+from dshap.sinks.table_columns import key_columns, table_schema
 
 
 def digest_of_load(
-    sink: Sink, cube: Place, history: RowHistory, chosen: BoolArray | None = None
+    sink: Sink,
+    cube: Place,
+    history: RowHistory,
+    chosen: BoolArray | None = None,
+    *,
+    as_of: date | None = None,
 ) -> tuple[str, int]:
     """Digest the lines that a load of a cube writes.
 
@@ -37,6 +44,8 @@ def digest_of_load(
         The runs that computed its rows.
     chosen : (n,) bool, optional
         The rows that are loaded; all where None.
+    as_of : date, optional
+        The date of the run that writes the lines.
 
     Returns
     -------
@@ -44,9 +53,9 @@ def digest_of_load(
         The SHA-256 digest, and the number of lines.
     """
     facts = CubeFacts.of_cube(CubeArrays(cube))
-    nul = NulTexts(sink, list(key_columns(sink.shape, facts).values()))
-    batches = nul.cleaned(batches_of(sink, cube, history, chosen))
-    return digest_of_lines(table_schema(sink.shape, facts), batches)
+    nul = NulTexts(sink, list(key_columns(sink.lines, facts).values()))
+    batches = nul.cleaned(batches_of(sink, cube, history, chosen, as_of=as_of))
+    return digest_of_lines(table_schema(sink.lines, facts), batches)
 
 
 def digest_of_lines(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> tuple[str, int]:
@@ -81,6 +90,8 @@ class _Column:
         elif pa.types.is_floating(values.type):
             numbers.update(values.fill_null(0.0).to_numpy(zero_copy_only=False).astype("<f8"))
         else:
+            if pa.types.is_date32(values.type):
+                values = values.cast(pa.int32())
             whole = values.cast(pa.int64()).fill_null(0)
             numbers.update(whole.to_numpy(zero_copy_only=False).astype("<i8"))
 

@@ -10,7 +10,8 @@ from datetime import date
 from dshap.core.places import Place, place_of
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import check_sink
-from dshap.sinks.records import CubeFacts, RowHistory, RunDay, Sink, SinkResult
+from dshap.sinks.cube_words import version_in_card
+from dshap.sinks.records import CubeFacts, LoadAbout, RowHistory, RunDay, Sink, SinkResult
 
 
 def load_sink(
@@ -22,6 +23,7 @@ def load_sink(
     *,
     as_of: date | None = None,
     is_backfill: bool = False,
+    about: LoadAbout | None = None,
 ) -> SinkResult:
     """Load a finished cube into a sink; a load that was killed is finished by the same call.
 
@@ -38,6 +40,7 @@ def load_sink(
     say : function that shows a line of progress
     as_of : the date of the run, which its line in `_dshap_runs` states
     is_backfill : whether the run is for an earlier date than the last load, which stays the last
+    about : the model, the checks and the words for columns that the load states
 
     Raises
     ------
@@ -49,5 +52,8 @@ def load_sink(
     started = time.perf_counter()
     cube = CubeArrays(place_of(cube_path))
     check_sink(sink, CubeFacts.of_cube(cube))
-    result = sink.load(cube, history, job_name, say, RunDay(as_of, is_backfill))
+    if not sink.model_version:
+        sink = replace(sink, model_version=version_in_card(cube.path) or history.method)
+    day = RunDay(as_of, is_backfill, about or LoadAbout())
+    result = sink.load(cube, history, job_name, say, day)
     return replace(result, seconds=time.perf_counter() - started)

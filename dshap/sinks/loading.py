@@ -6,7 +6,6 @@ and the lines go straight into the table: written once, which takes half the tim
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,7 +16,9 @@ from dshap.core.late import pa
 from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import refuse_other_columns
+from dshap.sinks.cube_words import column_comments
 from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of
+from dshap.sinks.earlier_tables import TableUpgrade, sql_types
 from dshap.sinks.ledger import (
     OWN_NAMES,
     Ledger,
@@ -25,6 +26,7 @@ from dshap.sinks.ledger import (
     is_loaded,
     refuse_later_run,
 )
+from dshap.sinks.making import comment, finish_table, make_table, make_view
 from dshap.sinks.nul import NulTexts, without_nul
 from dshap.sinks.records import (
     WITHOUT_DAY,
@@ -35,15 +37,8 @@ from dshap.sinks.records import (
     SinkResult,
     all_rows_in_words,
 )
-from dshap.sinks.shapes import (
-    DELETED,
-    RUN_ID,
-    batches_of,
-    key_batches_of,
-    key_columns,
-    key_schema,
-    table_schema,
-)
+from dshap.sinks.shapes import batches_of, key_batches_of
+from dshap.sinks.table_columns import DELETED, RUN_ID, key_columns, key_schema, table_schema
 from dshap.sinks.targets import refuse_view
 from dshap.warehouse.databases import Database, masking
 
@@ -86,6 +81,10 @@ def rows_to_load(
         return LoadChoice(reason=alteration)
     if last.method != history.method:
         return LoadChoice(reason=f"run {last.run_id} was loaded with another method")
+    if last.model_version not in (None, sink.model_version):
+        return LoadChoice(
+            reason=f"run {last.run_id} was loaded with version {last.model_version!r} of the model"
+        )
     if last.form != sink.form:
         return LoadChoice(reason=f"run {last.run_id} was loaded in the form {last.form}")
     chosen = history.changed_since(last.run_id, last.method)
@@ -95,6 +94,11 @@ def rows_to_load(
     if chosen.all():
         chosen = None
     return LoadChoice(chosen, gone, last.run_id)
+
+
+def _no_line(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of these columns without lines."""
+    return pa.record_batch([pa.array([], each.type) for each in schema], schema=schema)
 
 
 @dataclass
@@ -136,7 +140,7 @@ class TableLoad:
     @cached_property
     def schema(self) -> pa.Schema:
         """The names and Arrow types of the columns that are written."""
-        return table_schema(self.sink.shape, self.facts)
+        return table_schema(self.sink.lines, self.facts)
 
     @cached_property
     def is_appended(self) -> bool:
@@ -146,7 +150,7 @@ class TableLoad:
     @cached_property
     def keys(self) -> list[str]:
         """The key columns of the target."""
-        return list(key_columns(self.sink.shape, self.facts).values())
+        return list(key_columns(self.sink.lines, self.facts).values())
 
     def staged(self, name: str) -> str:
         """A column of the staging table `s`, as a value of the target's type."""
@@ -201,9 +205,13 @@ def load_table(
         refuse_view(sink, session)
         refuse_shape(load, is_known=last is not None)
         load.before = ledger.newest(sink, job)
-        alteration = alteration_of(load, load.before)
+        upgraded = upgrade(load)
+        if upgraded:
+            say(f"{sink}: {upgraded}")
+        alteration = upgraded or alteration_of(load, load.before)
         is_whole = not (is_empty(load) or alteration)
-        if is_loaded(line, day.form(sink), history) and is_whole:
+        is_same = line is not None and line.model_version in (None, sink.model_version)
+        if is_loaded(line, day.form(sink), history) and is_same and is_whole:
             return SinkResult(reason="this run was loaded before", already=True)
         choice = rows_to_load(sink, history, last, is_empty(load), alteration)
         say(f"{sink}: loading into {database.describe()}: {_what(choice)}")
@@ -233,7 +241,10 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
     else:
         n_lines = make_target(load)
         take_turn(load, ledger, job)
-        make_index(load)
+        finish_table(load.session, load.target, load.sink, load.facts)
+    comment(load.session, load.target, load.sink, load.facts, column_comments(load.cube.path))
+    if load.sink.has_view:
+        make_view(load.session, load.target, load.sink, load.facts)
     n_rows = load.cube.n_rows
     if choice.chosen is not None:
         n_rows = int(choice.chosen.sum())
@@ -248,10 +259,11 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
             n_rows,
             n_lines,
             n_deleted,
-            datetime.now(UTC).replace(tzinfo=None),
+            datetime.now(UTC),
             load.cube.scale,
             load.day.written,
             count_lines(load),
+            **load.day.about.columns(load.sink.model_version),
         )
     )
     return SinkResult(
@@ -289,6 +301,15 @@ def refuse_shape(load: TableLoad, *, is_known: bool) -> None:
     """Raise an `InputError` where the target is there with columns that do not fit."""
     if load.found:
         refuse_other_columns(load.sink, load.schema, load.found, load.dialect, load.table, is_known)
+
+
+def upgrade(load: TableLoad) -> str:
+    """Bring a table of an earlier version up to date; say how, or "" where nothing is to be done."""
+    types = sql_types(load.schema, load.dialect)
+    found = TableUpgrade.of(load.found, load.schema, load.dialect)
+    found.carry_out(load.session, load.table, types)
+    load.found = found.columns(load.found, types)
+    return str(found)
 
 
 def is_empty(load: TableLoad) -> bool:
@@ -333,8 +354,9 @@ class CountedStream:
     @classmethod
     def of_lines(cls, load: TableLoad, chosen: BoolArray | None = None) -> CountedStream:
         """The lines of the chosen rows."""
-        batches = batches_of(load.sink, load.cube.path, load.history, chosen)
-        return cls(load.sink, load.schema, load.nul.cleaned(batches))
+        batches = batches_of(load.sink, load.cube.path, load.history, chosen, as_of=load.day.as_of)
+        sent = map(load.dialect.sent, load.nul.cleaned(batches))
+        return cls(load.sink, load.dialect.sent(_no_line(load.schema)).schema, sent)
 
     @classmethod
     def of_keys(cls, load: TableLoad, chosen: BoolArray | None) -> CountedStream:
@@ -346,7 +368,7 @@ class CountedStream:
     @classmethod
     def of_gone(cls, load: TableLoad, gone: Iterator[pa.RecordBatch]) -> CountedStream:
         """The keys that are gone, under the names and types of the target."""
-        names = key_columns(load.sink.shape, load.facts)
+        names = key_columns(load.sink.lines, load.facts)
         schema = pa.schema([load.schema.field(name) for name in names.values()])
 
         def named(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -409,18 +431,12 @@ def stage(load: TableLoad, choice: LoadChoice) -> int:
 
 
 def make_target(load: TableLoad) -> int:
-    """Make the target, which is missing, with all rows; count the lines.
-
-    The driver makes it where it chooses the types that the dialect has; else it is made by SQL, and
-    filled from a staging table as any other.
-    """
-    dialect = load.dialect
-    if dialect.makes(load.target, load.schema):
-        return CountedStream.of_lines(load).into(partial(load.session.make, load.target))
-    n_lines = CountedStream.of_lines(load).into(partial(load.session.stage, STAGING))
-    types = [f"{dialect.quoted(each.name)} {dialect.types[each.type]}" for each in load.schema]
-    load.session.run(f"CREATE TABLE {load.table} ({', '.join(types)})")
+    """Make the target, which is missing, with all rows; count the lines."""
+    make_table(load.session, load.target, load.sink, load.facts)
     load.found = load.session.columns(load.target)
+    if load.is_appended:
+        return CountedStream.of_lines(load).into(partial(load.session.append, load.target))
+    n_lines = CountedStream.of_lines(load).into(partial(load.session.stage, STAGING))
     _insert_staged(load)
     return n_lines
 
@@ -535,13 +551,6 @@ def _insert_staged(load: TableLoad) -> None:
         f"INSERT INTO {load.table} ({load.dialect.listed(names)}) SELECT {chosen} FROM "
         f"{load.dialect.quoted(STAGING)} AS s"
     )
-
-
-def make_index(load: TableLoad) -> None:
-    """Make the key index of a target that was just made."""
-    digest = hashlib.blake2b(load.table.encode(), digest_size=6).hexdigest()
-    dialect = load.dialect
-    dialect.make_index(load.session, load.target, f"_dshap_{digest}", load.keys)
 
 
 def commit(load: TableLoad) -> None:

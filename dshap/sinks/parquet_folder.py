@@ -24,6 +24,7 @@ from dshap.sinks.line_digests import digest_of_lines, digest_of_load
 from dshap.sinks.nul import NulTexts
 from dshap.sinks.records import (
     CubeFacts,
+    LastLoad,
     RowHistory,
     RunDay,
     Sink,
@@ -32,7 +33,8 @@ from dshap.sinks.records import (
     Target,
     all_rows_in_words,
 )
-from dshap.sinks.shapes import batches_of, key_columns, table_schema
+from dshap.sinks.shapes import batches_of
+from dshap.sinks.table_columns import key_columns, table_schema
 from dshap.storage.disk import free_bytes, make_folder, sync, sync_tree
 from dshap.storage.full_disk import is_full_disk
 from dshap.storage.private_folders import PRIVATE_FOLDER, clear_private_folders, private_folder
@@ -61,6 +63,11 @@ class FolderSink(Sink):
     def __post_init__(self) -> None:
         if self.table or self.schema:
             raise InputError("path is the whole address of the folder: leave table out")
+        if self.text and self.shape == "reasons":
+            raise InputError(
+                'text = true with shape = "reasons" makes a view, which a folder of files has none '
+                "of: leave it out"
+            )
         super().__post_init__()
 
     @property
@@ -124,20 +131,22 @@ class FolderSink(Sink):
             if is_loaded(last, self.form, history) and not alteration:
                 return SinkResult(reason="this run was loaded before", already=True)
             say(f"{self}: loading {all_rows_in_words(alteration)}")
-            nul = NulTexts(self, list(key_columns(self.shape, CubeFacts.of_cube(cube)).values()))
+            nul = NulTexts(self, list(key_columns(self.lines, CubeFacts.of_cube(cube)).values()))
             line = _loaded(self, cube, history, job, day, nul, is_altered=bool(alteration))
             if nul.escaped:
                 say(f"warning: {self}: {nul.escaped}")
         return SinkResult(line.n_rows, line.n_lines, reason=alteration, escaped=nul.escaped)
 
-    def differences(self, cube: CubeArrays, history: RowHistory, job: str) -> Iterator[str]:
+    def differences(
+        self, cube: CubeArrays, history: RowHistory, job: str, load: LastLoad
+    ) -> Iterator[str]:
         with _refusals_of_files(self):
             last = _last(self, job)
             if last is None or last.run_id != history.run_id:
                 yield f"{CURRENT} does not name the load of run {history.run_id}"
                 return
-            digest, n_lines = digest_of_load(self, cube.path, history)
-            schema = table_schema(self.shape, CubeFacts.of_cube(cube))
+            digest, n_lines = digest_of_load(self, cube.path, history, as_of=load.as_of)
+            schema = table_schema(self.lines, CubeFacts.of_cube(cube))
             for file in sorted((self.path / CURRENT).glob("*.parquet")):
                 with contextlib.suppress(OSError, ValueError), open_parquet(file) as opened:
                     if opened.schema_arrow.equals(schema):
@@ -272,10 +281,12 @@ def _write_run(
     private = private_folder(run)
     private.mkdir()
     try:
-        n_lines = _write_files(sink, private, cube, history, nul)
+        n_lines = _write_files(sink, private, cube, history, nul, day)
         about = (job, sink.explain, "", history.run_id, history.method, sink.form)
-        now = datetime.now(UTC).replace(tzinfo=None)
-        line = asdict(LoadLine(*about, cube.n_rows, n_lines, 0, now, cube.scale, day.written))
+        now = datetime.now(UTC)
+        counts = (cube.n_rows, n_lines, 0, now, cube.scale, day.written)
+        of_run = day.about.columns(sink.model_version)
+        line = asdict(LoadLine(*about, *counts, **of_run))
         (private / LINE).write_text(json.dumps(line | {"loaded_at": now.isoformat()}))
         sync_tree(private)
         os.rename(private, run)
@@ -285,11 +296,16 @@ def _write_run(
 
 
 def _write_files(
-    sink: Sink, folder: Path, cube: CubeArrays, history: RowHistory, nul: NulTexts
+    sink: Sink,
+    folder: Path,
+    cube: CubeArrays,
+    history: RowHistory,
+    nul: NulTexts,
+    day: RunDay,
 ) -> int:
     """Write the lines as files of about `FILE_LINES` lines; gives their number."""
-    schema = table_schema(sink.shape, CubeFacts.of_cube(cube))
-    batches = nul.cleaned(batches_of(sink, cube.path, history))
+    schema = table_schema(sink.lines, CubeFacts.of_cube(cube))
+    batches = nul.cleaned(batches_of(sink, cube.path, history, as_of=day.as_of))
     n_lines = 0
     number = 0
     batch = next(batches, None)

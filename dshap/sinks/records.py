@@ -15,10 +15,11 @@ from dshap.core.errors import InputError
 from dshap.core.late import pa
 from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
+from dshap.sinks.code_books import CodeBook
 from dshap.sinks.kinds import sink_kind
+from dshap.sinks.line_forms import Against, LineForm, Shape
 from dshap.warehouse.databases import Database
 
-Shape = Literal["wide", "long", "top_k"]
 Rows = Literal["changed", "all"]
 Write = Literal["delete_insert", "append", "replace"]
 Deletes = Literal["remove", "mark", "keep"]
@@ -56,6 +57,22 @@ class Sink(ABC):
     shape: Shape = "wide"
     k: int = 3
     """The number of features a row of shape "top_k"."""
+    outputs: tuple[str, ...] = ()
+    """The outputs that have lines, such as one of two classes; empty for all."""
+    codes: CodeBook | None = None
+    """The code book of shape "reasons"."""
+    against: Against | None = None
+    """Of shape "reasons": whether "higher" or "lower" predictions count against a row."""
+    undo: bool = False
+    """Of shape "reasons": whether a reason must hold when its code alone is taken away."""
+    model_version: str = ""
+    """The version of the model, for a column of the table; empty: the digest of the method."""
+    primary_key: bool = True
+    """Whether a table that a load makes gets a primary key and columns that are never null, where the
+    database has them; False for a table that takes lines of others too."""
+    text: bool = False
+    """Whether a column `reason_text` has reasons in words, of shapes "wide" and "top_k"; and a view
+    TABLE_text the reasons of a row in one line, of shapes "top_k" and "reasons"."""
     rows: Rows = "changed"
     """Which rows of the cube: those computed since the sink's last load, or all."""
     write: Write = "delete_insert"
@@ -74,6 +91,12 @@ class Sink(ABC):
         return object.__new__(sink_kind(names))
 
     def __post_init__(self) -> None:
+        self.lines.check()
+        if self.text and self.shape == "long":
+            raise InputError(
+                'text = true states reasons in words, which shape = "wide", "top_k" and "reasons" '
+                f'have, not "{self.shape}": leave text out'
+            )
         if self.write not in self.writes:
             writes = " or ".join(f'"{each}"' for each in self.writes)
             raise InputError(
@@ -118,7 +141,9 @@ class Sink(ABC):
         """Load a finished cube, whole or not at all; the same call again finishes a killed load."""
 
     @abstractmethod
-    def differences(self, cube: CubeArrays, history: RowHistory, job: str) -> Iterator[str]:
+    def differences(
+        self, cube: CubeArrays, history: RowHistory, job: str, load: LastLoad
+    ) -> Iterator[str]:
         """Describe how the place differs from what the load of a cube has left; nothing is changed.
 
         Parameters
@@ -126,6 +151,7 @@ class Sink(ABC):
         cube : the cube that was loaded last
         history : the runs that computed its rows
         job : the name of the job
+        load : the load itself
         """
 
     def __str__(self) -> str:
@@ -162,6 +188,19 @@ class Sink(ABC):
         return
 
     @property
+    def lines(self) -> LineForm:
+        """The form of the lines."""
+        in_words = self.text and self.shape != "reasons"
+        return LineForm(
+            self.shape, self.k, self.outputs, self.codes, self.against, self.undo, in_words
+        )
+
+    @property
+    def has_view(self) -> bool:
+        """Whether a load makes the view TABLE_text."""
+        return self.text and self.shape != "wide"
+
+    @property
     def form(self) -> str:
         """The form as the record of loads names it: lines of another form are not up to date.
 
@@ -170,11 +209,27 @@ class Sink(ABC):
         words: list[str] = [self.shape]
         if self.shape == "top_k":
             words = [f"top_{self.k}"]
+        if self.codes is not None:
+            words.append(f"{self.codes.digest} {self.against}{' undone' * self.undo}")
+        if self.outputs:
+            words.append(f"of {', '.join(self.outputs)}")
+        if self.lines.in_words:
+            words.append("in words")
         if self.write == "append":
             words.append("history")
         if self.deletes != "remove":
             words.append(f"{self.deletes} deleted")
         return " ".join(words)
+
+
+@dataclass(frozen=True)
+class LastLoad:
+    """The load of a sink that came last, as it was sealed."""
+
+    as_of: date | None = None
+    """The date of its run, which its lines have."""
+    since: str = ""
+    """The run since which changed rows were written; empty: all rows."""
 
 
 @dataclass(frozen=True)
@@ -214,12 +269,34 @@ BACKFILL = ", backfill"
 
 
 @dataclass(frozen=True)
+class LoadAbout:
+    """What a load states about its run, beside the cube."""
+
+    model: str = ""
+    """The model in words, such as its kind and file."""
+    library: str = ""
+    """The versions of dshap and of the library of the model."""
+    checks: str = ""
+    """The checks that the run has passed, or not, before the load."""
+
+    def columns(self, model_version: str) -> dict[str, str]:
+        """Column of `_dshap_runs` -> its text."""
+        return {
+            "model": self.model,
+            "model_version": model_version,
+            "library": self.library,
+            "checks": self.checks,
+        }
+
+
+@dataclass(frozen=True)
 class RunDay:
     """The date of the run that is loaded."""
 
     as_of: date | None = None
     is_backfill: bool = False
     """Whether it is earlier than that of the last load."""
+    about: LoadAbout = field(default_factory=LoadAbout)
 
     @property
     def written(self) -> str | None:
@@ -254,6 +331,14 @@ class CubeFacts:
     classes: tuple[str, ...] = ()
     """The classes, one of which is explained for each row; empty if all outputs are."""
     is_of_texts: bool = False
+    n_replicates: int = 0
+    """The number of jackknife groups of the standard errors."""
+    codes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The codes whose errors the cube has, with their players."""
+    scale: str = ""
+    """The scale of the attributions, a name of `core.scales.MEANINGS`."""
+    undone: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The codes that the cube has values without, with their players."""
 
     @classmethod
     def of_cube(cls, cube: CubeArrays) -> CubeFacts:
@@ -266,6 +351,10 @@ class CubeFacts:
             bool(cube.columns),
             cube.classes,
             cube.has("token"),
+            cube.n_replicates,
+            codes=cube.codes if cube.has("reason_code_error") else {},
+            undone=cube.codes if cube.has("reason_code_undone") else {},
+            scale=cube.scale,
         )
 
 

@@ -15,6 +15,7 @@ from dshap.sinks.dialects import LoadSession
 from dshap.sinks.dialects import Place as Table
 from dshap.sinks.ledger import OWN_NAMES, Ledger
 from dshap.sinks.records import Sink
+from dshap.sinks.table_columns import OLD_RUN_ID
 
 _ROLE = (
     "SELECT current_user::text, current_database()::text, "
@@ -140,6 +141,13 @@ def _on_tables(
         }
         if lacking := [right for right, has_right in needed.items() if not has_right]:
             yield role.lacks(session, lacking, session.dialect.place(ledger.target))
+        if OLD_RUN_ID in session.columns(ledger.target) and not target.is_owner:
+            table = session.dialect.place(ledger.target)
+            yield (
+                f"an earlier version of dshap made {table}, whose owner alone may bring its columns "
+                f"up to date, and role {role.name!r} is not the owner: ALTER TABLE {table} OWNER TO "
+                f"{session.dialect.quoted(role.name)}"
+            )
     runs = tables[ledger.place]
     if runs is None:
         return

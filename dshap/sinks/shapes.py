@@ -4,104 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.analysis.column_texts import ColumnTexts
+from dshap.analysis.reason_sentences import SentenceWriter, writer_of_store
 from dshap.core.blocks import Status
+from dshap.core.column_dictionary import ColumnDictionary
 from dshap.core.errors import InputError
 from dshap.core.late import pa, pc
 from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.blocks import CubeArrays, FinishedBlock, finished_blocks
-from dshap.sinks.records import CubeFacts, RowHistory, Shape, Sink
+from dshap.sinks.cube_words import dictionary_of
+from dshap.sinks.line_forms import LineForm
+from dshap.sinks.reason_texts import RowsInWords
+from dshap.sinks.reasons import reason_batches
+from dshap.sinks.records import CubeFacts, RowHistory, Sink
+from dshap.sinks.table_columns import (
+    MOMENT,
+    RUN_ID,
+    TIME,
+    key_schema,
+    table_schema,
+)
 
 BATCH_LINES = 65_536
 """The most lines of a batch: 30 MB of text and numbers of a long table."""
-RUN_ID = "_dshap_run_id"
-"""The column with the run that computed a row, or marked it deleted."""
+RUN_ID_FORM = "%Y%m%dT%H%M%SZ"
+"""The form of the ids of runs: the time in UTC at which they began."""
+CODE_ERRORS = "reason_code_error"
+CODES_UNDONE = "reason_code_undone"
+"""The variables of a cube that hold what it keeps of codes."""
 NO_REASON = 1e-12
 """An attribution up to this part of the row's largest number is 0 but for rounding: sums over all
 coalitions leave 1e-15 of the prediction for a column that the model ignores."""
-DELETED = "deleted"
-"""The status of lines whose key is in the cube no more."""
 Wanted = slice | NDArray[np.intp]
 """The positions of the wanted rows in a block."""
-TIME = pa.timestamp("us")
-KEY_TYPES = {"int64": pa.int64(), "string": pa.string(), "datetime64[ns]": TIME}
-TAIL_TYPES = {
-    "prediction": pa.float64(),
-    "base_value": pa.float64(),
-    "status": pa.string(),
-    RUN_ID: pa.string(),
-}
-"""Column -> its type, of the last columns of every sink."""
-TAIL = tuple(TAIL_TYPES)
-OF_FEATURES = {
-    "feature": pa.string(),
-    "value": pa.string(),
-    "value_number": pa.float64(),
-    "attribution": pa.float64(),
-    "std_error": pa.float64(),
-}
-"""Column of a table with one line a feature -> its type."""
-
-
-def key_columns(shape: Shape, facts: CubeFacts) -> Mapping[str, str]:
-    """key column -> its name in the table, with `key_` before a name that the table has itself."""
-    columns = set(_columns_beside_keys(shape, facts).names)
-    taken = {name.casefold() for name in columns | {"output"}}
-    names = {name: name for name in facts.keys}
-    return names | {name: f"key_{name}" for name in names if name.casefold() in taken}
-
-
-def table_schema(shape: Shape, facts: CubeFacts) -> pa.Schema:
-    """The names and Arrow types of the columns of a sink, in their order."""
-    names = key_columns(shape, facts)
-    keys = [pa.field(names[name], KEY_TYPES[kind]) for name, kind in facts.keys.items()]
-    return pa.schema([*keys, *_columns_beside_keys(shape, facts)])
-
-
-def key_schema(sink: Sink, facts: CubeFacts) -> pa.Schema:
-    """The columns that a line is replaced by: the keys and, in a history, the run."""
-    schema = table_schema(sink.shape, facts)
-    names = list(key_columns(sink.shape, facts).values())
-    if sink.write == "append":
-        names.append(RUN_ID)
-    return pa.schema([schema.field(name) for name in names])
-
-
-def _columns_beside_keys(shape: Shape, facts: CubeFacts) -> pa.Schema:
-    """The columns behind the keys: the output, those of the shape, and `TAIL`."""
-    types: dict[str, pa.DataType] = {}
-    if has_output_column(facts):
-        types["output"] = pa.string()
-    types |= _columns_of_shape(shape, facts)
-    types |= TAIL_TYPES
-    return pa.schema([pa.field(name, kind) for name, kind in types.items()])
-
-
-def _columns_of_shape(shape: Shape, facts: CubeFacts) -> Mapping[str, pa.DataType]:
-    """Column -> its type, of the columns that a shape has for the features."""
-    if shape == "long":
-        return OF_FEATURES
-    if shape == "top_k":
-        return {**OF_FEATURES, "rank": pa.int64()}
-    types = {f"phi_{name}": pa.float64() for name in facts.features}
-    if facts.has_errors:
-        types |= {f"std_error_{name}": pa.float64() for name in facts.features}
-    return types
-
-
-def has_output_column(facts: CubeFacts) -> bool:
-    """Whether lines say which output they are of: of several, or of one chosen for each row."""
-    return len(facts.outputs) > 1 or bool(facts.classes)
 
 
 def batches_of(
-    sink: Sink, path: Place, history: RowHistory, chosen: BoolArray | None = None
+    sink: Sink,
+    path: Place,
+    history: RowHistory,
+    chosen: BoolArray | None = None,
+    *,
+    as_of: date | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the cube at `path` as batches of the sink's columns, in their order.
 
@@ -109,14 +61,16 @@ def batches_of(
     ----------
     chosen : (n rows,), optional
         The rows that are wanted; all where None.
+    as_of : date, optional
+        The date of the run that writes the lines.
 
     Raises
     ------
     InputError
         A block is not finished, or a time of a key is finer than a microsecond.
     """
-    for lines in _one_ahead(_chosen_lines(sink, path, history, chosen)):
-        yield from lines.batches(sink.shape, sink.k)
+    for lines in _one_ahead(_chosen_lines(sink, path, history, chosen, as_of)):
+        yield from lines.batches(sink.lines)
 
 
 def key_batches_of(
@@ -137,11 +91,14 @@ def key_batches_of(
 
 
 def _chosen_lines(
-    sink: Sink, path: Place, history: RowHistory, chosen: BoolArray | None
+    sink: Sink, path: Place, history: RowHistory, chosen: BoolArray | None, as_of: date | None
 ) -> Iterator[Lines]:
     """Yield the chosen rows of each block that has some, read whole."""
+    stamp = Stamp(sink.model_version or history.method, as_of, dictionary_of(path))
+    if sink.lines.in_words:
+        stamp = replace(stamp, writer=writer_of_store(CubeArrays(path)))
     for block, wanted in _chosen_blocks(path, chosen):
-        yield Lines.of_block(block, history, wanted, sink.shape)
+        yield Lines.of_block(block, history, wanted, sink.lines, stamp)
 
 
 def _chosen_blocks(path: Place, chosen: BoolArray | None) -> Iterator[tuple[FinishedBlock, Wanted]]:
@@ -194,8 +151,18 @@ class Lines:
     output: pa.Array | None
     """The explained class of each row; None where all outputs are explained."""
     facts: CubeFacts
+    form: LineForm
+    stamp: Stamp
     schema: pa.Schema
     player_columns: Mapping[str, tuple[str, ...]]
+    dictionary: ColumnDictionary = field(default_factory=ColumnDictionary)
+    """The words of people for the columns."""
+    stored_epsilon: float = 2.0**-52
+    """The distance from 1 to the next number of the type that attributions are stored in."""
+    code_errors: FloatArray | None = None
+    """(n, C, C, k): of shape "reasons", the standard errors of differences of codes."""
+    undone: FloatArray | None = None
+    """(n, C, k): of shape "reasons" with undo, v(N) − v(N without each code)."""
 
     @classmethod
     def of_block(
@@ -203,34 +170,57 @@ class Lines:
         block: FinishedBlock,
         history: RowHistory,
         wanted: Wanted,
-        shape: Shape,
+        form: LineForm,
+        stamp: Stamp,
     ) -> Lines:
         """Read what the lines of the wanted rows of a block are made of."""
         facts = CubeFacts.of_cube(block.cube)
+        at = form.chosen_outputs(facts)
         errors = block.std_error
         if errors is not None:
-            errors = errors[wanted]
+            errors = errors[wanted][..., at]
         output = None
         if facts.classes:
             output = names_at(facts.classes, block.read("explained_class")[wanted])
         return cls(
             keys=tuple(key_values(name, values[wanted]) for name, values in block.keys.items()),
             columns={name: values[wanted] for name, values in block.columns.items()},
-            phi=block.attribution[wanted],
+            phi=block.attribution[wanted][..., at],
             errors=errors,
-            prediction=block.prediction[wanted],
-            base_value=block.base_value[wanted],
+            prediction=block.prediction[wanted][:, at],
+            base_value=block.base_value[wanted][:, at],
             status=names_at(Status.MEANINGS, block.read("status")[wanted]),
             run_ids=_run_ids(block, history, wanted),
             output=output,
             facts=facts,
-            schema=table_schema(shape, facts),
+            form=form,
+            stamp=stamp,
+            schema=table_schema(form, facts),
             player_columns=block.cube.player_columns,
+            dictionary=stamp.dictionary,
+            stored_epsilon=block.cube.stored_epsilon,
+            **_of_codes(block, wanted, form, at),
         )
 
-    def batches(self, shape: Shape, k: int) -> Iterator[pa.RecordBatch]:
-        """The lines in one of the shapes, each batch of at most `BATCH_LINES`."""
-        return _SHAPES[shape](self, k)
+    def batches(self, form: LineForm) -> Iterator[pa.RecordBatch]:
+        """The lines in the form of a sink, each batch of at most `BATCH_LINES`."""
+        return _SHAPES[form.shape](self, form)
+
+    def in_words(self, piece: slice) -> RowsInWords | None:
+        """The reasons of these rows in words; None where the lines have none."""
+        if self.stamp.writer is None:
+            return None
+        chosen = self.form.chosen_outputs(self.facts)
+        return RowsInWords(
+            self.stamp.writer,
+            self.phi[piece],
+            self.prediction[piece],
+            self.base_value[piece],
+            {name: values[piece] for name, values in self.columns.items()},
+            [self.facts.outputs[at] for at in chosen],
+            None if self.output is None else self.output[piece].to_pylist(),
+            len(chosen) == len(self.facts.outputs),
+        )
 
     @property
     def n_rows(self) -> int:
@@ -244,22 +234,30 @@ class Lines:
             yield slice(start, min(start + step, self.n_rows))
 
     def line_heads(self, rows: NDArray[np.intp], outputs: NDArray[np.intp]) -> list[pa.Array]:
-        """The keys, and the output where lines have one, of lines of these rows and outputs."""
+        """The keys and the class of lines of these rows and outputs."""
         heads = [key.take(pa.array(rows)) for key in self.keys]
         if self.output is not None:
             heads.append(self.output.take(pa.array(rows)))
-        elif has_output_column(self.facts):
-            heads.append(names_at(self.facts.outputs, outputs))
+        else:
+            names = [self.facts.outputs[at] for at in self.form.chosen_outputs(self.facts)]
+            heads.append(names_at(names, outputs))
         return heads
 
     def line_ends(self, rows: NDArray[np.intp], outputs: NDArray[np.intp]) -> list[pa.Array]:
-        """The columns `TAIL` of lines of these rows and outputs."""
-        return [
-            _numbers(self.prediction[rows, outputs]),
-            _numbers(self.base_value[rows, outputs]),
-            self.status.take(pa.array(rows)),
-            self.run_ids.take(pa.array(rows)),
-        ]
+        """The columns `TAIL` of lines of these rows and outputs, without those that yield to a key."""
+        at = pa.array(rows)
+        ends = {
+            "prediction": _numbers(self.prediction[rows, outputs]),
+            "base_value": _numbers(self.base_value[rows, outputs]),
+            "scale": pa.repeat(self.facts.scale, len(rows)),
+            "status": self.status.take(at),
+            "model_version": pa.repeat(self.stamp.model_version, len(rows)),
+            "computed_at": computed_at(self.run_ids).take(at),
+            "as_of": pa.repeat(pa.scalar(self.stamp.as_of, pa.date32()), len(rows)),
+            RUN_ID: self.run_ids.take(at),
+        }
+        own = set(self.schema.names[len(self.keys) :])
+        return [values for name, values in ends.items() if name in own]
 
     def values(self, rows: slice) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
         """The values of all features of these rows as text and as numbers, each (d · n,)."""
@@ -280,17 +278,86 @@ class Lines:
             return pa.nulls(n_rows, pa.string()), no_numbers
         columns = {name: self.columns[name][rows] for name in names}
         if len(columns) > 1:
-            return _joined_texts(columns), no_numbers
-        return value_texts(columns[feature]), value_numbers(columns[feature])
+            return self._joined_texts(columns), no_numbers
+        return self._texts_of(feature, columns[feature]), value_numbers(columns[feature])
+
+    def _joined_texts(self, columns: Mapping[str, NDArray[Any]]) -> pa.Array:
+        """The values (n,) of several columns as one text: "lat = 52.5, lon = 13.4"."""
+        parts = [
+            pc.binary_join_element_wise(
+                f"{name} = ", self._texts_of(name, values).fill_null("none"), ""
+            )
+            for name, values in columns.items()
+        ]
+        return pc.binary_join_element_wise(*parts, ", ")
+
+    def _texts_of(self, column: str, values: NDArray[Any]) -> pa.Array:
+        """The values (n,) of a column as text, in the format of its dictionary where it has one."""
+        entry = self.dictionary.entry(column)
+        if not (entry.format or entry.values):
+            return value_texts(values)
+        return formatted_texts(ColumnTexts(self.dictionary), column, values)
 
 
-def _joined_texts(columns: Mapping[str, NDArray[Any]]) -> pa.Array:
-    """The values (n,) of several columns as one text: "lat = 52.5, lon = 13.4"."""
-    parts = [
-        pc.binary_join_element_wise(f"{name} = ", value_texts(values).fill_null("none"), "")
-        for name, values in columns.items()
-    ]
-    return pc.binary_join_element_wise(*parts, ", ")
+def _of_codes(
+    block: FinishedBlock, wanted: Wanted, form: LineForm, at: list[int]
+) -> dict[str, FloatArray]:
+    """What a cube keeps of codes, of the wanted rows and outputs; nothing for other shapes."""
+    found = {}
+    if form.shape == "reasons" and block.cube.has(CODE_ERRORS):
+        found["code_errors"] = block.read(CODE_ERRORS)[wanted][..., at].astype(np.float64)
+    if form.undo:
+        found["undone"] = block.read(CODES_UNDONE)[wanted][..., at].astype(np.float64)
+    return found
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What all lines of a load have in common."""
+
+    model_version: str = ""
+    as_of: date | None = None
+    """The date of the run that writes them."""
+    dictionary: ColumnDictionary = field(default_factory=ColumnDictionary)
+    """The words of people for the columns."""
+    writer: SentenceWriter | None = None
+    """The writer of reasons in words; None where lines have none."""
+
+
+def computed_at(run_ids: pa.Array) -> pa.Array:
+    """The times (n,) at which runs began, which their ids state; null for ids of another form."""
+    coded = pc.dictionary_encode(run_ids)
+    times = [_time_of(name) for name in coded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(coded.indices, pa.array(times, MOMENT)).cast(MOMENT)
+
+
+def _time_of(run_id: str) -> datetime | None:
+    try:
+        return datetime.strptime(run_id, RUN_ID_FORM).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def formatted_texts(texts: ColumnTexts, column: str, values: NDArray[Any]) -> pa.Array:
+    """The values (n,) of a column as people read them; missing ones are null.
+
+    Each different value is written once.
+    """
+    coded = pc.dictionary_encode(pa.array(_plain_values(values), from_pandas=True))
+    words = [texts.value_text(column, value) for value in _as_numpy(coded.dictionary)]
+    shown = pa.array(words, pa.string())
+    found = pa.DictionaryArray.from_arrays(coded.indices, shown).cast(pa.string())
+    return pc.if_else(pc.is_valid(value_texts(values)), found, None)
+
+
+def _plain_values(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind in "TOU":
+        return values.astype(object)
+    return values
+
+
+def _as_numpy(values: pa.Array) -> NDArray[Any]:
+    return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
 def value_texts(values: NDArray[Any]) -> pa.Array:
@@ -355,7 +422,7 @@ def names_at(names: Sequence[str], positions: NDArray[np.integer[Any]]) -> pa.Ar
     return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string())).cast(pa.string())
 
 
-def _wide(lines: Lines, _: int) -> Iterator[pa.RecordBatch]:
+def _wide(lines: Lines, _: LineForm) -> Iterator[pa.RecordBatch]:
     """One line a row and output: attributions of all features beside each other."""
     n_outputs = lines.phi.shape[2]
     for piece in lines.pieces(n_outputs):
@@ -365,6 +432,8 @@ def _wide(lines: Lines, _: int) -> Iterator[pa.RecordBatch]:
         arrays += _beside_each_other(lines.phi[piece])
         if lines.errors is not None:
             arrays += _beside_each_other(lines.errors[piece])
+        if words := lines.in_words(piece):
+            arrays.append(words.sentences())
         arrays += lines.line_ends(rows, outputs)
         yield pa.record_batch(arrays, schema=lines.schema)
 
@@ -376,7 +445,7 @@ def _beside_each_other(values: FloatArray) -> list[pa.Array]:
     return [_numbers(column) for column in table.T]
 
 
-def _long(lines: Lines, _: int) -> Iterator[pa.RecordBatch]:
+def _long(lines: Lines, _: LineForm) -> Iterator[pa.RecordBatch]:
     """One line a row, output and feature."""
     _, d, n_outputs = lines.phi.shape
     for piece in lines.pieces(d * n_outputs):
@@ -385,14 +454,14 @@ def _long(lines: Lines, _: int) -> Iterator[pa.RecordBatch]:
         yield _feature_batch(lines, piece, places)
 
 
-def _top_k(lines: Lines, k: int) -> Iterator[pa.RecordBatch]:
+def _top_k(lines: Lines, form: LineForm) -> Iterator[pa.RecordBatch]:
     """One line a row, output and rank: the k features with the largest |attribution|.
 
     Features whose attribution is 0 have no line.  A row without any attribution other than 0 has
-    one line, without feature and rank.
+    one line with rank 0, without feature.
     """
     _, d, n_outputs = lines.phi.shape
-    k = min(k, d)
+    k = min(form.k, d)
     for piece in lines.pieces(k * n_outputs):
         features = _largest(_without_rounding(lines, piece), k)
         row, output, rank = np.indices(features.shape).reshape(3, -1)
@@ -400,7 +469,7 @@ def _top_k(lines: Lines, k: int) -> Iterator[pa.RecordBatch]:
         has_feature = feature >= 0
         is_line = has_feature | (rank == 0)
         places = np.stack([row, output, feature])[:, is_line]
-        ranks = pa.array(rank[is_line] + 1, mask=~has_feature[is_line])
+        ranks = pa.array(np.where(has_feature, rank + 1, 0)[is_line])
         yield _feature_batch(lines, piece, places, ranks)
 
 
@@ -440,6 +509,8 @@ def _feature_batch(
     texts, numbers = lines.values(piece)
     where = pa.array(feature * (piece.stop - piece.start) + row, mask=feature < 0)
     arrays = lines.line_heads(rows, output)
+    if rank is not None:
+        arrays.append(rank)
     arrays += [
         names_at(lines.facts.features, feature),
         texts.take(where).combine_chunks(),
@@ -447,8 +518,8 @@ def _feature_batch(
         _at_features(lines.phi, rows, output, feature),
         _at_features(lines.errors, rows, output, feature),
     ]
-    if rank is not None:
-        arrays.append(rank)
+    if words := lines.in_words(piece):
+        arrays.append(words.phrases(row, output, feature))
     arrays += lines.line_ends(rows, output)
     return pa.record_batch(arrays, schema=lines.schema)
 
@@ -465,5 +536,5 @@ def _at_features(
     return _numbers(np.where(feature < 0, np.nan, values[rows, feature, output]))
 
 
-_SHAPES = {"wide": _wide, "long": _long, "top_k": _top_k}
+_SHAPES = {"wide": _wide, "long": _long, "top_k": _top_k, "reasons": reason_batches}
 """Shape -> the generator of its batches."""

@@ -6,23 +6,30 @@ both lacks; nothing is changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.dialects import LoadSession, dialect_of
 from dshap.sinks.ledger import Ledger
 from dshap.sinks.loading import STAGING, CountedStream, TableLoad
-from dshap.sinks.records import RowHistory, Sink
-from dshap.sinks.shapes import RUN_ID
+from dshap.sinks.records import LastLoad, RowHistory, RunDay, Sink
+from dshap.sinks.table_columns import RUN_ID
 from dshap.warehouse.databases import Database, masking
 
+OF_LOADS = ("as_of", "model_version")
+"""Columns with facts of the load that wrote a line, not of the run that computed its row."""
 SHOWN = 3
 """The most lines that a message names."""
 
 
 def differences_in_table(
-    sink: Sink, database: Database, cube: CubeArrays, history: RowHistory, job: str
+    sink: Sink,
+    database: Database,
+    cube: CubeArrays,
+    history: RowHistory,
+    job: str,
+    last: LastLoad,
 ) -> Iterator[str]:
     """Describe how a table of a database differs from the lines of a cube.
 
@@ -39,11 +46,14 @@ def differences_in_table(
         The runs that computed its rows.
     job : str
         The name of the job.
+    last : LastLoad
+        Where it wrote changed rows alone, lines of earlier loads keep their date and the version of
+        their model: both are compared of lines of all rows only.
     """
     with masking(database), database.connect() as connection:
         session = LoadSession(connection, dialect_of(database.kind))
         session.dialect.begin(session)
-        load = TableLoad(sink, cube, history, session)
+        load = TableLoad(sink, cube, history, session, RunDay(last.as_of))
         load.found = session.columns(load.target)
         if not load.found:
             yield "it is missing"
@@ -56,10 +66,11 @@ def differences_in_table(
             yield f"it has no column {', '.join(lacking)}"
             return
         n_staged = CountedStream.of_lines(load).into(partial(session.stage, STAGING))
-        yield from _lost(load)
+        names = [name for name in load.schema.names if not (last.since and name in OF_LOADS)]
+        yield from _lost(load, names)
         keeps_others = sink.write == "append" or sink.deletes != "remove"
         if not keeps_others:
-            yield from _added(load, n_staged)
+            yield from _added(load, names, n_staged)
 
 
 def _names(load: TableLoad) -> set[str]:
@@ -68,15 +79,15 @@ def _names(load: TableLoad) -> set[str]:
     return {name for name in load.schema.names if load.dialect.as_name(name) in there}
 
 
-def _lost(load: TableLoad) -> Iterator[str]:
+def _lost(load: TableLoad, names: Sequence[str]) -> Iterator[str]:
     """Lines of the cube that are not in the table as they were loaded."""
-    for key in _keys_without(load, _staged_lines(load), _table_lines(load)):
+    for key in _keys_without(load, _staged_lines(load, names), _table_lines(load, names)):
         yield f"{key}: its line is not there as it was loaded"
 
 
-def _added(load: TableLoad, n_staged: int) -> Iterator[str]:
+def _added(load: TableLoad, names: Sequence[str], n_staged: int) -> Iterator[str]:
     """Lines of the table that are none of the cube, and lines that are there twice."""
-    for key in _keys_without(load, _table_lines(load), _staged_lines(load)):
+    for key in _keys_without(load, _table_lines(load, names), _staged_lines(load, names)):
         yield f"{key}: it has a line that was not loaded"
     run = load.dialect.quoted(RUN_ID)
     ((n_lines,),) = load.session.rows(f"SELECT COUNT({run}) FROM {load.table}")
@@ -92,12 +103,11 @@ def _keys_without(load: TableLoad, lines: str, others: str) -> Iterator[str]:
         yield ", ".join(f"{name} {value}" for name, value in pairs)
 
 
-def _staged_lines(load: TableLoad) -> str:
-    chosen = ", ".join(map(load.staged, load.schema.names))
+def _staged_lines(load: TableLoad, names: Sequence[str]) -> str:
+    chosen = ", ".join(map(load.staged, names))
     return f"SELECT {chosen} FROM {load.dialect.quoted(STAGING)} AS s"
 
 
-def _table_lines(load: TableLoad) -> str:
+def _table_lines(load: TableLoad, names: Sequence[str]) -> str:
     run = load.dialect.quoted(RUN_ID)
-    names = load.dialect.listed(load.schema.names)
-    return f"SELECT {names} FROM {load.table} WHERE {run} IS NOT NULL"
+    return f"SELECT {load.dialect.listed(names)} FROM {load.table} WHERE {run} IS NOT NULL"

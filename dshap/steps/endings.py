@@ -9,20 +9,26 @@ from typing import Any
 
 from dshap.core.errors import DshapError, SinkError
 from dshap.core.places import Place
+from dshap.cube import read_run
+from dshap.cube.described import describe_cube
 from dshap.history.backfills import SKIPPED, sink_of_backfill
 from dshap.history.run_record import ExplanationFacts, SinkFacts
 from dshap.history.stages import SINK
+from dshap.jobfile.described_tables import PLACE
 from dshap.jobfile.sink_tables import SinkTable
+from dshap.run.description import describable_names, refuse_misnamed
 from dshap.sinks import Sink, load_sink
 from dshap.steps.facts_of_job import explanations_of
 from dshap.steps.job_cubes import JobCubes
 from dshap.steps.judging import judge
+from dshap.steps.load_facts import about_load
 from dshap.steps.row_sources import RowSource
 from dshap.steps.scope import Phase
 from dshap.steps.sealing import SealLoads
 from dshap.steps.sink_targets import sink_in
 from dshap.steps.step import Act, Step
 from dshap.steps.under_way import RunUnderWay
+from dshap.tables.columns import as_names
 from dshap.warehouse.snapshot import Snapshot
 
 
@@ -31,6 +37,7 @@ def ending_steps(run: RunUnderWay, source: RowSource, cubes: JobCubes) -> Iterat
     blocking = [check for check in run.job.check if check.blocks_sinks]
     others = [check for check in run.job.check if not check.blocks_sinks]
     yield Act(Phase.BEGIN, lambda: source.end(run))
+    yield Act(Phase.FINISH, lambda: _describe_cubes(run))
     run.know(explanations=_explanations(run))
     yield Judge(run, blocking)
     for table in run.job.sink:
@@ -38,6 +45,23 @@ def ending_steps(run: RunUnderWay, source: RowSource, cubes: JobCubes) -> Iterat
     yield SealLoads(run, cubes)
     yield Judge(run, others)
     yield Act(Phase.EXPLAIN, lambda: source.tidy(run, cubes.tidy))
+
+
+def _describe_cubes(run: RunUnderWay) -> None:
+    """Keep what the job says now of its columns and model, also beside cubes that were done before."""
+    description = run.job.description
+    stored = {path: read_run(path) for path in run.result.paths.values()}
+    known = [
+        name
+        for found in stored.values()
+        if found
+        for name in describable_names(found["fingerprint"])
+    ]
+    refuse_misnamed(description, [*known, *as_names(run.job.target)], place=PLACE)
+    for path, found in stored.items():
+        if found is not None:
+            run.session.workspace.confirm()
+            describe_cube(path, description)
 
 
 @dataclass
@@ -106,6 +130,7 @@ class LoadSink(Step):
                 run.progress.say,
                 as_of=run.facts.as_of,
                 is_backfill=run.facts.is_backfill,
+                about=about_load(run),
             )
             counted.rows = found.n_rows
         if found.already:

@@ -24,6 +24,7 @@ from dshap.jobinput.job_rows import JobRows
 from dshap.jobinput.job_source import job_of_parts
 from dshap.run.kept_method import fixed_method, refuse_other_numerics
 from dshap.run.learned_method import LearnedMethod
+from dshap.steps.asked_codes import session_of_explanation
 from dshap.steps.opened import OpenedJob
 from dshap.steps.outlook import ROOM, LearnedAbout, keep_learned, read_learned
 from dshap.steps.plans import value_of
@@ -182,7 +183,7 @@ class LearnedMethods:
         with self.progress.stage(f"{explain.name}: method"):
             return fixed_method(
                 value,
-                self.session,
+                session_of_explanation(self.session, self.job, explain),
                 self.room,
                 design=self.job.design_of(len(value.players)),
                 seed=self.job.design_seed,

@@ -6,7 +6,7 @@ digests of keys → method → rows to carry → cube, carried and explained →
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ from dshap.run.carrying import Carried
 from dshap.run.explanation import Explanation
 from dshap.run.session import Session
 from dshap.sinks import RowHistory
+from dshap.steps.asked_codes import session_of_explanation
 from dshap.steps.explaining import steps_of_explanation
 from dshap.steps.facts_of_job import model_facts
 from dshap.steps.job_cubes import JobCubes
@@ -378,12 +379,13 @@ class Night:
             value,
             opened.table.reader_of(value),
             path,
-            run.session,
+            session_of_explanation(run.session, run.job, explain),
             census=opened.census(),
             prepared=method.learned,
             carried=carried,
             checks_rows=run.scope.does(Phase.LEARN),
         )
+        explanation = replace(explanation, description=run.job.description)
         yield from steps_of_explanation(run, opened, explain, explanation)
         yield Act(Phase.FINISH, lambda: self._point(explain))
 

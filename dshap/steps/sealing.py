@@ -72,6 +72,7 @@ class SealLoads(Step):
             facts.target,
             _name_in(run.store, cube),
             str(facts.details.get("since") or ""),
+            run.facts.as_of,
             run.facts.is_backfill,
         )
         return subject_of_sink(sink, load, cube, history)
@@ -85,7 +86,7 @@ def seal_ended(run: RunUnderWay, facts: RunFacts) -> Place:
         frozenset(each.name for each in facts.explanations if each.status == "no-op"),
         run.sealed_loads,
     )
-    kept = StoredJob.of(run.job, command.job_file, command.settings)
+    kept = StoredJob.of(run.job, command.job_file, command.settings, command.target)
     key = key_of_job(run.job)
     return seal_run(run.store, run.job, kept, as_record(facts), record_bytes(facts), made, key)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from dshap.core.errors import EmptyTableError, StoreMismatchError
@@ -28,6 +29,7 @@ from dshap.run.explanation import Explanation
 from dshap.run.row_difference import RowsOfStore
 from dshap.run.session import Session
 from dshap.sinks import RowHistory, SingleRun
+from dshap.steps.asked_codes import session_of_explanation
 from dshap.steps.explaining import steps_of_explanation
 from dshap.steps.job_cubes import JobCubes
 from dshap.steps.opened import OpenedJob
@@ -136,16 +138,17 @@ class SharedCubes(JobCubes):
     ) -> Explanation:
         # a background is chosen in this process
         value = value_of(explain, opened.table.context(model, LoopExecutor()))
-        return Explanation.of(
+        explanation = Explanation.of(
             value,
             opened.table.reader_of(value),
             self.store / explain.name,
-            opened.session,
+            session_of_explanation(opened.session, self.job, explain),
             design=self.job.design_of(len(value.players)),
             seed=self.job.design_seed,
             census=census,
             checks_rows=opened.scope.does(Phase.LEARN),
         )
+        return replace(explanation, description=self.job.description)
 
     def _create(self, opened: OpenedJob, fingerprint: dict[str, Any]) -> None:
         create_store(self.store, opened.description(fingerprint))

@@ -86,7 +86,9 @@ def comparable(value):
     """
     match value:
         case dict():
-            inside = {name: comparable(each) for name, each in value.items() if "producer" not in name}
+            inside = {
+                name: comparable(each) for name, each in value.items() if "producer" not in name
+            }
             return {name: each for name, each in inside.items() if each not in (None, {}, [])}
         case list():
             return [comparable(each) for each in value]

@@ -210,7 +210,7 @@ def the_ledger_is_true(game: Game) -> Iterator[str]:
         yield "no load is told"
         return
     names, found = tables.whole()
-    ran = names.index("_dshap_run_id")
+    ran = names.index("run_id")
     n_lines = sum(line[ran] is not None for line in found)
     if lines[-1]["n_table_lines"] != n_lines:
         yield f"the table has {n_lines} lines, not {lines[-1]['n_table_lines']}"

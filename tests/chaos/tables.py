@@ -70,7 +70,7 @@ class Tables:
         Of a history those of the newest version of each row, each once.
         """
         names, found = self.whole()
-        run = names.index("_dshap_run_id")
+        run = names.index("run_id")
         status = names.index("status")
         key = names.index(self.key)
         if is_history:

@@ -149,11 +149,11 @@ def test_a_record_that_was_sealed_again_by_its_writer(nights, tmp_path):
 SINK_CHANGES = {
     "update reasons set attribution = attribution + 1e-9 where rank = 1 and id = 7": "id 7",
     "update reasons set feature = 'x' where rank = 2 and id = 7": "id 7",
-    "update reasons set _dshap_run_id = 'x' where id = 7": "id 7",
+    "update reasons set run_id = 'x' where id = 7": "id 7",
     "update reasons set value = null where id = 7": "id 7",
     "delete from reasons where id = 7 and rank = 1": "id 7",
-    "insert into reasons select * from reasons where id = 7 and rank = 1": "lines of dshap",
-    "insert into reasons (id, rank, _dshap_run_id) values (9999, 1, 'x')": "id 9999",
+    "update reasons set as_of = '2020-01-01', model_version = 'x' where id = 7": "id 7",
+    "insert into reasons (id, class, rank, status, run_id) values (9999, 'output', 1, 'ok', 'x')": "id 9999",
     "delete from _dshap_runs": "_dshap_runs has no line",
     "drop table reasons": "it is missing",
 }
@@ -173,7 +173,9 @@ def test_altered_sinks_are_named(tmp_path):
         assert all(each.startswith("sink reasons: ") for each in found)
         database.write_bytes(whole)
     with duckdb.connect(str(database)) as connection:  # a line of the user
-        connection.execute("insert into reasons (id, rank) values (9999, 1)")
+        connection.execute(
+            "insert into reasons (id, class, rank, status) values (9999, 'x', 1, 'ok')"
+        )
     assert faults_of(job.store) == []
     file = next((tmp_path / "lines" / "current").resolve().glob("*.parquet"))
     table = pq.read_table(file)

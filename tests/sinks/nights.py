@@ -6,8 +6,10 @@ by plain loops, the lines that a sink's table is to have.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from dshap.cube import CubeLayout, CubeWriter, create_cube, mark_finished
 from dshap.sinks import Sink
 
 TILE = 8
+SCALE = "unit of the target"
 FEATURES = ("age", "the plan", "spend")
 Key = tuple[int, str]
 Line = tuple[Any, ...]
@@ -200,8 +203,10 @@ def _lines_of_row(sink: Sink, night: Night, key: Key, row: Row, output: int) -> 
     phi = [each[output] if is_ok else None for each in row.phi]
     base = output + 1.0
     prediction = sum(each[output] for each in row.phi) + base if is_ok else None
-    head = (*key, *([night.outputs[output]] if len(night.outputs) > 1 else []))
-    tail = (prediction, base, row.status, row.run_id)
+    head = (*key, night.outputs[output])
+    began = datetime.strptime(row.run_id, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    version = sink.model_version or night.method
+    tail = (prediction, base, SCALE, row.status, version, began, None, row.run_id)
     if sink.shape == "wide":
         yield (*head, *phi, *tail)
         return
@@ -221,16 +226,23 @@ def _lines_of_row(sink: Sink, night: Night, key: Key, row: Row, output: int) -> 
             yield (*head, *each, *tail)
         return
     if not is_ok:
-        yield (*head, None, None, None, None, None, None, *tail)
+        yield (*head, 0, None, None, None, None, None, *tail)
         return
     by_size = sorted(range(len(FEATURES)), key=lambda i: -abs(phi[i]))[: sink.k]
     for rank, i in enumerate(by_size):
-        yield (*head, *of_features[i], rank + 1, *tail)
+        yield (*head, rank + 1, *of_features[i], *tail)
 
 
 def ordered(lines: list[Line]) -> list[Line]:
     """Lines in an order of their own, predictions rounded as sums in another order differ."""
-    rounded = [
-        tuple(round(each, 9) if type(each) is float else each for each in line) for line in lines
-    ]
+    rounded = [tuple(_plain(each) for each in line) for line in lines]
     return sorted(rounded, key=lambda line: tuple((each is None, str(each)) for each in line))
+
+
+def _plain(value: Any) -> Any:
+    """A value as every database gives it: a rounded number, a time with a zone, a date."""
+    if type(value) is float:
+        return round(value, 9)
+    if isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", value):
+        return datetime.fromisoformat(value)
+    return value

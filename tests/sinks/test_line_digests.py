@@ -8,7 +8,7 @@ import itertools
 import pyarrow as pa
 
 from dshap.sinks.line_digests import digest_of_lines
-from dshap.sinks.shapes import TIME
+from dshap.sinks.table_columns import TIME
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string()), ("phi", pa.float64()), ("at", TIME)])
 AT = datetime.datetime(2026, 2, 27, 3, 0, 0, 5)

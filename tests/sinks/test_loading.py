@@ -20,7 +20,9 @@ from dshap.core.errors import DatabaseError, InputError, LockedError
 from dshap.sinks import CubeFacts, SingleRun, Sink, check_sink, load_sink
 from dshap.sinks import loading as steps
 from dshap.sinks.dialects import Dialect, LoadSession, Place, dialect_of, family_of
-from dshap.sinks.shapes import batches_of, table_schema
+from dshap.sinks.line_forms import LineForm
+from dshap.sinks.shapes import batches_of
+from dshap.sinks.table_columns import table_schema
 from dshap.warehouse.databases import Database
 from tests.cube.cubes import KEYS, make_cube
 from tests.lanes import every_pair, left_to_systems
@@ -87,7 +89,7 @@ def latest(sink: Sink) -> list[Line]:
     table = f'"{sink.table}"'
     return lines_in(
         sink,
-        f"status <> 'deleted' AND _dshap_run_id = (SELECT MAX(_dshap_run_id) FROM {table} AS m "
+        f"status <> 'deleted' AND run_id = (SELECT MAX(run_id) FROM {table} AS m "
         f"WHERE m.id = {table}.id AND m.shop = {table}.shop)",
     )
 
@@ -159,7 +161,7 @@ def test_marked_lines_keep_their_values_and_name_the_run_that_marked_them(databa
     assert keys_of(marked) == first.rows.keys() - second.rows.keys() != set()
     for line in ordered(marked):
         was = before[line[:2]]
-        assert line == ordered([(*was[:-2], "deleted", second.run_id)])[0]
+        assert line == ordered([(*was[:-5], "deleted", *was[-4:-1], second.run_id)])[0]
 
 
 def test_a_history_has_each_version_of_a_row_once(database, nights):
@@ -167,7 +169,7 @@ def test_a_history_has_each_version_of_a_row_once(database, nights):
     for night in nights[1]:
         load_sink(sink, night.path, night, JOB)
     versions = {(*key, row.run_id) for night in nights[1] for key, row in night.rows.items()}
-    there = run(database, "SELECT id, shop, _dshap_run_id FROM t")
+    there = run(database, "SELECT id, shop, run_id FROM t")
     assert len(there) == len(versions)
     assert set(there) == versions
 
@@ -180,14 +182,14 @@ def test_a_history_that_is_loaded_again_keeps_its_marks(database, nights):
         load_sink(sink, night.path, night, JOB)
     before = ordered(lines_in(sink, "1 = 1"))
     assert keys_of(lines_in(sink, "status = 'deleted'")) == first.rows.keys() - second.rows.keys()
-    own = f"_dshap_run_id = '{second.run_id}' AND status <> 'deleted'"
+    own = f"run_id = '{second.run_id}' AND status <> 'deleted'"
     run(database, f"DELETE FROM t WHERE {own}")
     assert not load_sink(sink, second.path, second, JOB).already
     assert ordered(lines_in(sink, "1 = 1")) == before
     assert load_sink(sink, second.path, second, JOB).already
 
 
-FIRST = ("make_target", "make_index")
+FIRST = ("make_target", "finish_table")
 STEPS = (*FIRST, "stage", "note_gone", "delete_lines", "insert_lines", "commit")
 
 
@@ -225,14 +227,16 @@ def test_values_are_converted_to_the_types_of_a_table_that_is_there(database, ni
     rest = (
         "feature VARCHAR(40), value TEXT, value_number REAL, attribution NUMERIC(12, 6), "
         "std_error DOUBLE PRECISION, rank DOUBLE PRECISION, prediction DOUBLE PRECISION, "
-        "base_value DOUBLE PRECISION, status VARCHAR(8), _dshap_run_id VARCHAR(16)"
+        "base_value DOUBLE PRECISION, scale VARCHAR(40), status VARCHAR(8), "
+        f"model_version TEXT, computed_at {MOMENTS[database.kind]}, as_of DATE, "
+        'run_id VARCHAR(16), "class" TEXT'
     )
     run(database, f"CREATE TABLE t ({kinds}, {rest})")
     sink = Sink("reasons", database, table="t", shape="top_k", k=1)
     for night in nights[1][:2]:
         load_sink(sink, night.path, night, JOB)
         there = run(database, "SELECT id, shop, rank, attribution + 0.0, mine FROM t")
-        wanted = [(line[0], line[1], line[7], line[5]) for line in lines_of(sink, night)]
+        wanted = [(line[0], line[1], line[3], line[7]) for line in lines_of(sink, night)]
         assert sorted((line[0], line[1], line[2]) for line in there if line[2]) == sorted(
             (float(line[0]), line[1], float(line[2])) for line in wanted if line[2]
         )
@@ -241,6 +245,12 @@ def test_values_are_converted_to_the_types_of_a_table_that_is_there(database, ni
         assert {line[4] for line in there} == {7}
 
 
+MOMENTS = {
+    "duckdb": "TIMESTAMP WITH TIME ZONE",
+    "sqlite": "TEXT",
+    "postgresql": "TIMESTAMP WITH TIME ZONE",
+}
+"""Kind of database -> the type of its times with a zone."""
 NEARLY_ALIKE = {
     "of the user's order": "CREATE TABLE t AS SELECT shop, id, {rest} FROM made",
     "with a column more": "CREATE TABLE t AS SELECT *, 7 AS mine FROM made",
@@ -324,7 +334,7 @@ def test_the_sql_that_is_named_does_mend_it(database, nights):
         load_sink(sink, later.path, later, JOB)
     run(database, *str(told.value).partition("mend it: ")[2].split("; "))
     load_sink(replace(sink, rows="all"), later.path, later, JOB)
-    names = ["id", "shop", *(f"phi_{each}" for each in FEATURES)]
+    names = ["id", "shop", "class", *(f"phi_{each}" for each in FEATURES)]
     chosen = ", ".join(f'"{name}"' for name in names)
     wanted = [line[: len(names)] for line in lines_of(sink, later)]
     assert ordered(run(database, f"SELECT {chosen} FROM t")) == ordered(wanted)
@@ -349,7 +359,7 @@ def test_the_sql_that_is_named_gives_columns_the_right_types(database, nights, w
     load_sink(sink, night.path, night, JOB)
     chosen = ", ".join(f'"phi_{name}"' for name in FEATURES)
     there = run(database, f"SELECT id, shop, {chosen} FROM {table} WHERE shop <> 'mine'")
-    assert ordered(there) == ordered([line[:5] for line in lines_of(sink, night)])
+    assert ordered(there) == ordered([(*line[:2], *line[3:6]) for line in lines_of(sink, night)])
     assert run(database, f"SELECT id FROM {table} WHERE shop = 'mine'") == [(-1,)]
 
 
@@ -625,24 +635,25 @@ def test_the_first_load_makes_the_types_that_the_dialect_has(database, nights):
     night = nights[1][0]
     sink = Sink("reasons", database, table="t", shape="top_k")
     load_sink(sink, night.path, night, JOB)
-    schema = table_schema("top_k", FACTS)
+    schema = table_schema(LineForm("top_k"), FACTS)
     dialect = dialect_of(database.kind)
     found = _columns_of(database, "t")
     assert list(found) == schema.names
     families = {name: family_of(sql_type) for name, sql_type in found.items()}
     assert families == {each.name: family_of(dialect.types[each.type]) for each in schema}
     indexes = {
-        "duckdb": "SELECT 1 WHERE false",
+        "duckdb": "SELECT 1 FROM duckdb_constraints() WHERE constraint_type = 'PRIMARY KEY' "
+        "AND table_name = 't'",
         "sqlite": "SELECT name FROM sqlite_master WHERE type = 'index'",
         "postgresql": "SELECT indexname FROM pg_indexes WHERE tablename = 't' "
         "AND schemaname = current_schema()",
     }
-    assert len(run(database, indexes[database.kind])) == int(database.kind != "duckdb")
+    assert len(run(database, indexes[database.kind])) == 1
 
 
 def test_keys_of_times_and_repeated_keys(database, tmp_path, monkeypatch):
     """A source with a key of times, one of them twice: both lines are there, and replaced."""
-    sink = Sink("reasons", database, table="t", shape="top_k", k=1)
+    sink = Sink("reasons", database, table="t", shape="top_k", k=1, primary_key=False)
     step = np.timedelta64(45, "m")
     for run_id, shift in (("r1", 0), ("r2", 3)):
         times = np.datetime64("2024-02-28T23:30:00.25", "ns") + (np.arange(9) + shift) * step
@@ -674,7 +685,7 @@ def test_keys_with_a_time_zone_are_found_whatever_the_zone_of_the_host(
     times = np.datetime64("2024-06-01T00:00", "ns") + np.arange(9) * np.timedelta64(1, "D")
     monkeypatch.setitem(KEYS, "datetime64[ns]", lambda n: times)
     change = {"keys": {"at": "datetime64[ns]"}, "columns": {"a": "float64"}}
-    sink = Sink("reasons", database, table="t", shape="top_k", k=1)
+    sink = Sink("reasons", database, table="t", shape="top_k", k=1, primary_key=False)
     for run_id, zone in (("r1", "America/New_York"), ("r2", "Asia/Tokyo")):
         make_cube(tmp_path / run_id, outputs=("y",), n_rows=9, **change)
         with monkeypatch.context() as patch:
@@ -699,8 +710,8 @@ def test_an_interrupt_in_the_middle_of_the_stream_ends_the_load(
     if not is_first:
         load_sink(sink, before.path, before, JOB)
 
-    def failing(*given):
-        yield from itertools.islice(batches_of(*given), 1)
+    def failing(*given, **named):
+        yield from itertools.islice(batches_of(*given, **named), 1)
         raise raised
 
     monkeypatch.setattr("dshap.sinks.shapes.BATCH_LINES", 4)
@@ -776,7 +787,7 @@ def test_a_load_that_another_process_overtakes_changes_nothing(
 def test_a_table_that_somebody_altered_is_loaded_whole(database, nights):
     """Half of its lines are deleted: all rows of the same run, or of the next one, and it is said."""
     first, second, *_ = nights[1]
-    sink = Sink("reasons", database, table="t")
+    sink = Sink("reasons", database, table="t", primary_key=False)
     load_sink(sink, first.path, first, JOB)
     n_lines = len(lines_in(sink))
     assert run(database, "SELECT n_table_lines FROM _dshap_runs") == [(n_lines,)]
@@ -801,7 +812,7 @@ def test_a_table_that_somebody_altered_is_loaded_whole(database, nights):
 def test_a_table_that_nobody_altered_is_not_loaded_whole(tmp_path, nights, write, deletes):
     """Lines of the user, without a run, are not counted."""
     database = Database(f"duckdb:///{tmp_path}/w.duckdb")
-    sink = Sink("reasons", database, table="t", write=write, deletes=deletes)
+    sink = Sink("reasons", database, table="t", write=write, deletes=deletes, primary_key=False)
     for night in nights[1]:
         result = load_sink(sink, night.path, night, JOB)
         assert "lines of dshap" not in result.reason

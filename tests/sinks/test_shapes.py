@@ -11,13 +11,18 @@ import dshap
 from dshap.core.errors import InputError
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks import CubeFacts, SingleRun, Sink, shapes
-from dshap.sinks.shapes import batches_of, key_columns, table_schema, value_numbers, value_texts
+from dshap.sinks.line_forms import LineForm
+from dshap.sinks.shapes import batches_of, value_numbers, value_texts
+from dshap.sinks.table_columns import key_columns, table_schema
 from dshap.values import Marginal, Tokens
 from dshap.warehouse.databases import Database
 from tests.sinks.nights import lines_of, ordered, random_nights
 
 DATABASE = Database("duckdb:///w.duckdb")
-TAIL = ["prediction", "base_value", "status", "_dshap_run_id"]
+TAIL = [
+    "prediction", "base_value", "scale", "status", "model_version", "computed_at", "as_of", "run_id"
+]  # fmt: skip
+WIDE, LONG, TOP_K = map(LineForm, ("wide", "long", "top_k"))
 
 
 @pytest.mark.slow
@@ -47,22 +52,28 @@ def test_batches_are_the_lines_of_the_cube_in_its_order(
 
 def test_columns():
     facts = CubeFacts({"id": "int64", "when": "datetime64[ns]"}, ("a", "b"), ("y",))
-    wide = table_schema("wide", facts)
-    assert wide.names == ["id", "when", "phi_a", "phi_b", *TAIL]
+    wide = table_schema(WIDE, facts)
+    assert wide.names == ["id", "when", "class", "phi_a", "phi_b", *TAIL]
     assert wide.field("when").type == pa.timestamp("us")
+    assert wide.field("computed_at").type == pa.timestamp("us", "UTC")
     several = CubeFacts({"id": "string"}, ("a",), ("no", "yes"), has_errors=True)
-    assert table_schema("wide", several).names == [
-        "id", "output", "phi_a", "std_error_a", *TAIL
-    ]  # fmt: skip
+    assert table_schema(WIDE, several).names == ["id", "class", "phi_a", "std_error_a", *TAIL]
     of_features = ["feature", "value", "value_number", "attribution", "std_error"]
-    assert table_schema("long", facts).names == ["id", "when", *of_features, *TAIL]
-    assert table_schema("top_k", facts).names == ["id", "when", *of_features, "rank", *TAIL]
+    assert table_schema(LONG, facts).names == ["id", "when", "class", *of_features, *TAIL]
+    assert table_schema(TOP_K, facts).names == ["id", "when", "class", "rank", *of_features, *TAIL]
 
 
 def test_a_key_with_a_name_of_the_table_is_told_apart():
     facts = CubeFacts({"Status": "int64", "feature": "string"}, ("a",), ("y",))
-    assert key_columns("wide", facts) == {"Status": "key_Status", "feature": "feature"}
-    assert key_columns("long", facts) == {"Status": "key_Status", "feature": "key_feature"}
+    assert key_columns(WIDE, facts) == {"Status": "key_Status", "feature": "feature"}
+    assert key_columns(LONG, facts) == {"Status": "key_Status", "feature": "key_feature"}
+
+
+def test_a_column_that_a_key_has_already_is_left_out():
+    """A table with a line a key and date keeps its own date, which says more."""
+    facts = CubeFacts({"id": "int64", "As_Of": "datetime64[ns]"}, ("a",), ("y",))
+    names = table_schema(WIDE, facts).names
+    assert names == ["id", "As_Of", "class", "phi_a", *(name for name in TAIL if name != "as_of")]
 
 
 @pytest.mark.parametrize(
@@ -118,13 +129,13 @@ def test_standard_errors_players_of_several_columns_and_the_explained_class(
     assert facts.keys == {"id": "int64"}
     sink = Sink("reasons", DATABASE, table="t", shape="long")
     table = pa.Table.from_batches(batches_of(sink, store, SingleRun("r", "m")))
-    lines = table.to_pandas().set_index(["id", "output", "feature"])
+    lines = table.to_pandas().set_index(["id", "class", "feature"])
     for i, feature in enumerate(cube.feature.values):
         line = lines.loc[5].xs(feature, level="feature").iloc[0]
         assert line.attribution == cube.attribution[5, i, 0]
         assert line.std_error == cube.std_error[5, i, 0] > 0
     chosen = np.where(predict(frame[names].to_numpy())[:, 0] > 0.5, "no", "yes")
-    outputs = table.to_pandas().groupby("id").output
+    outputs = table.to_pandas().groupby("id")["class"]
     assert outputs.nunique().eq(1).all()
     assert outputs.first().tolist() == chosen.tolist()
     shown = lines.loc[(5, chosen[5], "place")]
@@ -173,7 +184,8 @@ def test_a_feature_whose_attribution_is_0_is_no_reason(design):
     unmoved = lines[lines["row"] == 2].iloc[0]
     assert unmoved["status"] == "ok"
     assert unmoved["prediction"] == 1_000.0
-    assert pd.isna(unmoved[["feature", "rank", "attribution"]]).all()
+    assert unmoved["rank"] == 0  # a whole number in every line
+    assert pd.isna(unmoved[["feature", "attribution"]]).all()
     assert len(dshap.to_frame(cube, "long")) == 24
 
 

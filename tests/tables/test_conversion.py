@@ -21,6 +21,7 @@ from dshap.core.errors import EmptyTableError, InputError
 from dshap.tables import open_source
 from dshap.tables.parquet import ParquetSource
 from tests.lakes import rows, write_delta
+from tests.tables.hugging_face import OfHuggingFace
 
 
 @pytest.fixture
@@ -165,27 +166,6 @@ def test_what_is_refused(parquet):
     broken = pl.scan_parquet(f"{parquet}/*.parquet").with_columns(x=pl.col("absent") + 1)
     with pytest.raises(InputError, match=r"the LazyFrame cannot be collected .*absent"):
         dshap.explain(value, broken)
-
-
-class OfHuggingFace:
-    """The members of `datasets.Dataset` that are read."""
-
-    def __init__(self, table):
-        self.table = table
-        self.features = self
-        self.arrow_schema = table.schema.with_metadata({"huggingface": "{}"})
-        self.column_names = table.column_names
-
-    def with_format(self, kind):
-        assert kind == "arrow"
-        return self
-
-    def select_columns(self, names):
-        return OfHuggingFace(self.table.select(names))
-
-    def iter(self, size):
-        for start in range(0, len(self.table), 100):
-            yield self.table.slice(start, 100)
 
 
 def test_a_dataset_of_hugging_face():

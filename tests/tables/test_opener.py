@@ -20,6 +20,7 @@ from dshap.storage.running import alone
 from dshap.tables import ArraySource, ParquetSource, open_rows, open_source
 from dshap.tables.reader import CodedReader
 from dshap.tables.sources import KINDS, READERS, kind_of
+from tests.tables.hugging_face import OfHuggingFace
 
 NAMES = ["a", "b"]
 X = np.arange(12.0).reshape(6, 2)
@@ -64,6 +65,7 @@ def rows(tmp_path_factory):
         "delta table": deltalake.DeltaTable(delta),
         "arrow dataset": pyarrow.dataset.dataset(path),
         "polars query": polars.scan_parquet(path),
+        "hugging face dataset": OfHuggingFace(pa.table(FRAME)),
     }
 
 
@@ -83,7 +85,7 @@ def test_every_entry_of_the_table_is_visited(rows):
 @pytest.mark.parametrize(
     "kind",
     ["path", "text", "paths", "list", "dataset", "lazy dataset", "data array", "dask array", "dask frame", "reader",
-     "array", "frame", "arrow", "arrow batch", "delta table", "arrow dataset", "polars query"],
+     "array", "frame", "arrow", "arrow batch", "delta table", "arrow dataset", "polars query", "hugging face dataset"],
 )  # fmt: skip
 def test_every_kind_gives_the_same_rows(kind, rows, site):
     reader = open_rows(rows[kind], site, features=NAMES, n_columns=2)

@@ -477,7 +477,6 @@ def test_a_booster_without_names_is_given_those_of_all_classes(table):
             "classes are a, and the model has no classes: leave classes out",
         ),
         (lambda m, x, y: Marginal(m.predict_proba, x[:3]), ["b"], "classes goes with a fitted tree"),
-        (lambda m, x, y: m.predict_proba, ["b"], "classes goes with a fitted tree ensemble"),
     ],
 )  # fmt: skip
 def test_classes_that_do_not_apply_are_refused_in_a_line(table, classifier, value, classes, said):

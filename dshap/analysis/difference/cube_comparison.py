@@ -12,6 +12,8 @@ from dshap.analysis.agreement import Worths, agreement, ndcgs, spearmans
 from dshap.analysis.column_values import Columns
 from dshap.analysis.difference.compared_cubes import comparable, cube_at_path, sides_of
 from dshap.analysis.difference.difference_record import (
+    SHOWN_PARTS,
+    ChangedPart,
     ChangedRow,
     Difference,
     FeatureDifference,
@@ -34,6 +36,7 @@ from dshap.analysis.rankings import places_of
 from dshap.analysis.tallies import Tally, tallied
 from dshap.analysis.view import View, status_counts
 from dshap.core.blocks import Status
+from dshap.core.column_dictionary import ColumnDictionary
 from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.printing import label
@@ -257,6 +260,7 @@ def _of_output(
     scale = max(max(each.magnitude_old, each.magnitude_new) for each in features)
     features.sort(key=lambda each: _rank_of_shift(each, scale))
     largest = changes.largest[place]
+    dictionary = ColumnDictionary.of_attributes(new.cube.attrs)
     return OutputDifference(
         old.output_names[place],
         agreement(ndcgs, worths[0], worths[1]),
@@ -268,6 +272,7 @@ def _of_output(
         tuple(features),
         int(changes.n_changed[place]),
         tuple(_changed_rows(place, names, new, largest)),
+        {name: dictionary.label_of(name) for name in names if name in dictionary},
     )
 
 
@@ -329,6 +334,14 @@ def _changed_rows(
             float(now.phi[i, j, place]),
             float(before.predicted[i, place]),
             float(now.predicted[i, place]),
+            tuple(
+                ChangedPart(
+                    names[part],
+                    float(np.nan_to_num(before.phi[i, part, place])),
+                    float(np.nan_to_num(now.phi[i, part, place])),
+                )
+                for part in np.argsort(-np.abs(change[i]), kind="stable")[:SHOWN_PARTS].tolist()
+            ),
         )
 
 

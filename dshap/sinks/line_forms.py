@@ -1,0 +1,104 @@
+"""The form of a sink's lines: their shape, the outputs that have lines, and the reasons that they state."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
+
+from dshap.core.errors import InputError, unknown_name
+from dshap.sinks.code_books import CodeBook
+
+Shape = Literal["wide", "long", "top_k", "reasons"]
+PlainShape = Literal["wide", "long", "top_k"]
+"""The shapes that need no more than a cube."""
+Against = Literal["higher", "lower"]
+"""Which predictions count against an applicant: higher ones, such as a probability of default, or lower
+ones, such as a score."""
+MOST_REASONS = 4
+"""The most reasons of a row: more are not likely to be helpful to an applicant, says the official
+interpretation of 12 CFR 1002.9(b)(2) in Supplement I to Regulation B."""
+
+
+class HasOutputs(Protocol):
+    """Facts about a cube that say which outputs it has."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]: ...
+    @property
+    def classes(self) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True)
+class LineForm:
+    """The form of the lines of one sink."""
+
+    shape: Shape = "wide"
+    k: int = 3
+    """The number of features a row of shape "top_k"."""
+    outputs: tuple[str, ...] = ()
+    """The outputs that have lines; empty for all of the cube."""
+    book: CodeBook | None = None
+    """The codes of shape "reasons"."""
+    against: Against | None = None
+    undo: bool = False
+    """Whether a reason is stated only where its code, taken away alone, changes the prediction the
+    same way."""
+    in_words: bool = False
+    """Whether lines have the column `reason_text`, of the shapes "wide" and "top_k"."""
+
+    def check(self) -> None:
+        """Raise an `InputError` for a shape of reasons that lacks something, or has it in vain."""
+        if self.shape == "reasons":
+            self._check_reasons()
+        elif self.book is not None or self.against is not None or self.undo:
+            raise InputError(
+                'codes, against and undo belong to shape = "reasons", not to '
+                f'"{self.shape}": leave them out'
+            )
+
+    def _check_reasons(self) -> None:
+        if self.book is None:
+            raise InputError(
+                'shape = "reasons" states codes: give codes, the path of a CSV file with the columns '
+                "code, players and text"
+            )
+        if self.against not in get_args(Against):
+            raise InputError(
+                'shape = "reasons" states what counts against somebody: give against = "higher" '
+                "where a higher prediction does, such as a probability of default, or against = "
+                '"lower", such as for a score'
+            )
+
+    def chosen_outputs(self, facts: HasOutputs) -> list[int]:
+        """The positions of the outputs that have lines, in the order of the cube.
+
+        Raises
+        ------
+        InputError
+            An output that the cube does not have, or a choice where each row has its own class.
+        """
+        is_known = any(facts.outputs)  # a job file alone names no outputs
+        if not self.outputs or not is_known:
+            return list(range(len(facts.outputs)))
+        if facts.classes:
+            raise InputError(
+                "outputs chooses among several, and each row is explained for the class that is "
+                "predicted for it: leave outputs out"
+            )
+        for name in self.outputs:
+            if name not in facts.outputs:
+                raise InputError(f"outputs: {unknown_name('output', name, facts.outputs)}")
+        return [place for place, name in enumerate(facts.outputs) if name in self.outputs]
+
+
+def text_columns(form: LineForm) -> Mapping[str, Sequence[str]]:
+    """Column -> the text of each code, of a form with a code book."""
+    if form.book is None:
+        return {}
+    return form.book.texts
+
+
+def is_of_columns(shape: str, shapes: Collection[str] = ("long", "top_k")) -> bool:
+    """Whether the lines of a shape have the values of columns."""
+    return shape in shapes

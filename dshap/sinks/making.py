@@ -1,0 +1,129 @@
+"""What a load makes beside the lines: the table with its keys and comments, and the view of texts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from dshap.core.errors import InputError
+from dshap.core.late import pa
+from dshap.sinks.dialects import LoadSession, Place
+from dshap.sinks.earlier_tables import sql_types
+from dshap.sinks.line_forms import text_columns
+from dshap.sinks.records import CubeFacts, Sink
+from dshap.sinks.table_columns import (
+    CLASS,
+    REASON_TEXT,
+    RUN_ID,
+    comments_of,
+    filled_columns,
+    key_columns,
+    primary_key,
+    table_schema,
+)
+
+VIEW = "_text"
+"""The end of the name of the view with the reasons of a row in one line."""
+
+
+def make_table(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) -> None:
+    """Make the table of a sink, without lines, and without a key that is made of all lines at once."""
+    dialect = session.dialect
+    schema = table_schema(sink.lines, facts)
+    has_key = sink.primary_key and dialect.has_keys
+    filled = filled_columns(sink, facts) if has_key else ()
+    columns = [
+        f"{dialect.quoted(name)} {sql_type}{' NOT NULL' * (name in filled)}"
+        for name, sql_type in sql_types(schema, dialect).items()
+    ]
+    if has_key and not dialect.keys_come_last:
+        columns.append(f"PRIMARY KEY ({dialect.listed(primary_key(sink, facts))})")
+    session.run(f"CREATE TABLE {dialect.place(place)} ({', '.join(columns)})")
+
+
+def finish_table(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) -> None:
+    """Make the key of a table that was just filled, or an index where it gets none."""
+    dialect = session.dialect
+    if not (sink.primary_key and dialect.has_keys):
+        digest = hashlib.blake2b(dialect.place(place).encode(), digest_size=6).hexdigest()
+        keys = list(key_columns(sink.lines, facts).values())
+        dialect.make_index(session, place, f"_dshap_{digest}", keys)
+    elif dialect.keys_come_last:
+        keys = primary_key(sink, facts)
+        session.run(f"ALTER TABLE {dialect.place(place)} ADD PRIMARY KEY ({dialect.listed(keys)})")
+
+
+def comment(
+    session: LoadSession, place: Place, sink: Sink, facts: CubeFacts, labels: Mapping[str, str]
+) -> None:
+    """Write the comments on the table and its columns, where the database has comments.
+
+    `labels` describe columns of the model.
+    """
+    dialect = session.dialect
+    if not dialect.has_comments:
+        return
+    table = dialect.place(place)
+    about = f"dshap: explanation {sink.explain}, {sink.shape}; each load is a line of _dshap_runs"
+    session.run(f"COMMENT ON TABLE {table} IS {_literal(about)}")
+    for name, text in comments_of(sink.lines, facts, labels).items():
+        session.run(f"COMMENT ON COLUMN {table}.{dialect.quoted(name)} IS {_literal(text)}")
+
+
+def make_view(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) -> None:
+    """Make the view TABLE_text: a line for each key, with its reasons in the order of their ranks.
+
+    Raises
+    ------
+    InputError
+        A table of this name is there, which is no view.
+    """
+    dialect = session.dialect
+    view = place.beside(f"{place.table}{VIEW}")
+    there = dialect.relation(session, view)
+    if there is not None and not there.is_view:
+        raise InputError(
+            f"{sink}: text = true makes the view {dialect.place(view)}, and a table has this name: "
+            "rename it, or leave text out"
+        )
+    names = [*key_columns(sink.lines, facts).values(), CLASS]
+    if sink.write == "append":
+        names.append(RUN_ID)
+    columns = [dialect.quoted(name) for name in names]
+    chosen = [f"t.{column}" for column in columns]
+    chosen += [f"MAX(t.{dialect.quoted(each)}) AS {dialect.quoted(each)}" for each in _OF_ROW]
+    schema = table_schema(sink.lines, facts)
+    for name, line in _texts(sink, schema).items():
+        numbered = f"CASE WHEN t.rank > 0 THEN CAST(t.rank AS {dialect.text}) || '. ' || {line} END"
+        chosen.append(f"{dialect.joined(numbered, 't.rank')} AS {dialect.quoted(name)}")
+    query = (
+        f"SELECT {', '.join(chosen)} FROM {dialect.place(place)} AS t "
+        f"GROUP BY {', '.join(f't.{column}' for column in columns)}"
+    )
+    for statement in dialect.view(dialect.place(view), query, is_there=there is not None):
+        session.run(statement)
+
+
+_OF_ROW = ("prediction", "status")
+"""Columns that all lines of a row have in common."""
+
+
+def _texts(sink: Sink, schema: pa.Schema) -> dict[str, str]:
+    """Column of the view -> the text of a line in SQL."""
+    of_codes = list(text_columns(sink.lines))
+    if of_codes:
+        return {name: f"t.{name}" for name in of_codes}
+    if REASON_TEXT in schema.names:
+        return {"reasons": f"t.{REASON_TEXT}"}
+    sign = "CASE WHEN t.attribution > 0 THEN ' (+)' ELSE ' (-)' END"
+    return {"reasons": f"t.feature || ' = ' || COALESCE(t.value, 'missing') || {sign}"}
+
+
+def _literal(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("'", "''").replace("\0", " ") + "'"
+
+
+def view_names(names: Sequence[str]) -> list[str]:
+    """The names of the views of tables of these names."""
+    return [f"{name}{VIEW}" for name in names]
