@@ -52,7 +52,7 @@ def stated_and_right(
     estimate: np.ndarray, errors: np.ndarray, n_replicates: int, exact: np.ndarray
 ) -> tuple[int, int, int, int]:
     """The numbers of reasons, of stated places, of right ones, and of rows where all are right."""
-    n, n_codes = estimate.shape
+    n = len(estimate)
     takes_part = np.ones(estimate.shape, dtype=bool)
     found = places_of(estimate, errors, n_replicates, np.full(n, 1e-12), takes_part)
     values = np.where(found.is_reason, estimate, -np.inf)
@@ -78,9 +78,7 @@ def main(n_seeds: int, n_rows: int, n_coalitions: int, names: tuple[str, ...] = 
     members = code_members(codes(), [f"x{j}" for j in range(D)])
     assert len(players) == D
     truth = exact["attribution"].values[..., 0] @ members
-    value = dshap.values.Marginal(
-        lambda rows: model.predict(rows, output_margin=True), background
-    )
+    value = dshap.values.Marginal(lambda rows: model.predict(rows, output_margin=True), background)
     for name in names:
         total = np.zeros(4, dtype=int)
         for seed in range(n_seeds):
