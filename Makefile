@@ -19,8 +19,7 @@ SCRATCH := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {
 
 AT_ONCE := -n 2 --dist worksteal
 
-DAILY := daily-slow daily-benchmarks daily-chaos daily-documented daily-experiments daily-azure \
-	daily-platforms daily-python3.12
+DAILY := daily-slow daily-benchmarks daily-chaos daily-documented daily-experiments daily-azure daily-platforms daily-python3.12
 
 .PHONY: demo nightly test test-systems daily $(DAILY) documented coverage chaos lint types benchmarks experiments docs \
 	release release-check constraints clean
@@ -107,10 +106,9 @@ build/experiments/installed: pyproject.toml $(EXPERIMENTS).txt
 
 PLATFORM_TESTS := tests/run/test_mlflow_models.py tests/tables/test_conversion.py
 
-build/platforms/installed: pyproject.toml constraints.txt tests/platforms.txt
+build/platforms/installed: pyproject.toml tests/platforms.txt
 	test -x build/platforms/bin/python || $(PYTHON) -m venv build/platforms
-	build/platforms/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-		-r tests/platforms.txt -e '.[report,lake]'
+	build/platforms/bin/python -m pip install --quiet --disable-pip-version-check -r tests/platforms.txt -e .
 	touch $@
 
 build/azure/installed:
@@ -144,10 +142,11 @@ define compile
 		pyproject.toml $(1) | grep -vE '^(nvidia|cuda|triton)'
 endef
 
-constraints: $(VENV)/installed-dev  # the tested set of all extras but gpytorch, and that of the experiments
+constraints: $(VENV)/installed-dev  # the tested set of all extras but gpytorch, and those of the experiments and platforms
 	$(BIN)/python -m pip install --quiet uv
 	$(call compile,--extra dev --extra bench --extra gateway) > constraints.txt
 	$(call compile,--extra report $(EXPERIMENTS).in -c constraints.txt) > $(EXPERIMENTS).txt
+	$(call compile,--extra report --extra lake tests/platforms.in) > tests/platforms.txt
 
 clean:
 	rm -rf .venv build

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,8 @@ from dshap.cube.columns import category_orders, column_variables
 from dshap.cube.methods import offer, summary_line
 from dshap.models import KernelModel
 from dshap.predictors.times import times_of
-from dshap.run.description import described_by_call, names_in, refuse_misnamed
+from dshap.report.what_if.keeping import keep_what_if
+from dshap.run.description import described, described_by_call
 from dshap.run.explanation import Explanation
 from dshap.run.fitting import fit_models
 from dshap.run.given_models import value_of_given
@@ -68,6 +68,7 @@ PICTURES = (
 the axes `ax` to draw in."""
 offer("dshap.report", *PICTURES, "diff")
 offer("dshap.report.shap_values", "to_shap")
+offer("dshap.analysis.reason_sentences", "sentences")
 offer("dshap.sinks.frames", "to_frame")
 
 
@@ -84,6 +85,7 @@ def explain(
     compute: bool = True,
     classes: Sequence[str | int] | None = None,
     quality: Any = None,
+    what_if: bool = False,
     columns: Mapping[str, Mapping[str, Any]] | None = None,
     card: Mapping[str, Any] | None = None,
     progress: bool | None = None,
@@ -147,6 +149,10 @@ def explain(
     quality : rows that nothing was learned from, optional
         MSE_v on these rows goes into the cube's attribute `mse_v`, by coalition size too; see
         `mse_v`.
+    what_if : keep the model in the store too, for the what-if of `dshap.report.page`: small linear
+        models, kernels and path-dependent tree ensembles.  The store then contains the model and,
+        of kernels, rows of the table.  A line of progress gives the reason where there is no
+        what-if.  The same call on a finished store adds it.
     columns : mapping, optional
         The dictionary of columns, for pictures, pages, tables and messages: column, or group of
         columns, key or output -> a mapping with `label`, `unit`, `format` (of Python, such as
@@ -213,6 +219,7 @@ def explain(
     90
     """
     (compute,) = checked(compute=compute)
+    what_if = _checked_what_if(what_if, store)
     description = described_by_call(columns, card, rows)
     options |= {"max_coalitions": max_coalitions, "tol": tol}
     if isinstance(value, Prepared):
@@ -238,9 +245,7 @@ def explain(
             names = () if is_of_texts(game) else game.players.names
             outputs = game.link.outputs(game.model.output_names)
             return empty_cube(names, outputs, scale_of(game))
-        named = names_in(explanation.layout.run["fingerprint"])
-        refuse_misnamed(description, named, explanation.work.rows)
-        explanation = replace(explanation, description=description)
+        explanation = described(explanation, description)
         if store is None:
             _check_in_memory(explanation, keeps_columns)
         if quality is None:
@@ -249,11 +254,9 @@ def explain(
             held_out = open_held_out(quality, explanation, session)
         if compute:
             explanation.run(session).raise_on_failed()
+            _finish(explanation, session, held_out, what_if)
         else:
             explanation.create()
-        explanation.describe()
-        if compute and held_out is not None:
-            measure(explanation, held_out, session)
         beside: dict[str, xr.Variable] = {}
         if keeps_columns:
             beside = column_variables(read_columns(explanation.work.rows), category_orders(rows))
@@ -261,6 +264,26 @@ def explain(
         if compute and session.shows_progress:
             session.progress.say(f"{summary_line(cube)}; cube.dshap shows more")
         return cube
+
+
+def _finish(
+    explanation: Measurable, session: Session, held_out: RowReader | None, what_if: bool
+) -> None:
+    """Do what was asked for beyond the attributions: measure MSE_v, keep the model for a page."""
+    if held_out is not None:
+        measure(explanation, held_out, session)
+    if what_if and isinstance(explanation, Explanation):
+        reason = keep_what_if(explanation, session)
+        if reason:
+            session.progress.say(f"no what-if: {reason}")
+
+
+def _checked_what_if(given: Any, store: Any) -> bool:
+    """Whether the model is kept for a page, which takes a store."""
+    (what_if,) = checked(what_if=given)
+    if what_if and store is None:
+        raise InputError("what_if keeps the model in a store: give store=")
+    return bool(what_if)
 
 
 def prepare(

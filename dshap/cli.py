@@ -18,7 +18,7 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -359,11 +359,11 @@ def _progress(quiet: bool, log: str = "text") -> Progress:
     return LOGS[log].progress()
 
 
-def _say(quiet: bool) -> Callable[..., None]:
-    """The function that shows a line of a command that is no run."""
+def _say(quiet: bool, log: str = "text") -> Callable[..., None]:
+    """The function that shows a line of a command that is no run, or of one before it begins."""
     from dshap.engine import Events
 
-    return Events(_progress(quiet)).say
+    return Events(_progress(quiet, log)).say
 
 
 def _print(lines: list[str], content: Any, as_json: bool) -> None:
@@ -389,6 +389,13 @@ SET = click.option(
     metavar="TABLE.KEY=VALUE",
     help="A value in the place of the job file's, like source.path=other.parquet or explain.NAME.landmarks=64; "
     "may be given several times.",
+)
+TARGET = click.option(
+    "--target",
+    metavar="NAME",
+    default="",
+    help="The values of [targets.NAME] in the place of the job file's others, like dev or prod; --set comes "
+    "after them.",
 )
 STORE = click.argument("store", metavar="STORE")
 
@@ -424,6 +431,7 @@ AS_OF = click.option(
 
 @command
 @JOB
+@TARGET
 @SET
 @CLUSTER
 @AS_OF
@@ -433,33 +441,160 @@ AS_OF = click.option(
     type=click.IntRange(1, MOST_SHARDS),
     help="Show too what each of N shards does: `dshap run --shard I/N`.",
 )
+@click.option(
+    "--probe",
+    "n_probe",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Measure the model on N rows, such as 100: the hours that its predictions take, and what a smaller "
+    "design or background saves.",
+)
 def plan(
     job_file: str,
+    target: str,
     settings: tuple[str, ...],
     cluster: str | None,
     as_of: date | None,
     shards: int | None,
+    n_probe: int | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
     """Show the stages, tasks and bytes of a job; nothing is started or left behind."""
     from dshap.jobs import load_job, plan_from_source
 
-    job = load_job(job_file, settings, cluster)
-    planned = plan_from_source(job, as_of, _say(quiet), shards)
+    job = load_job(job_file, settings, cluster, target)
+    planned = plan_from_source(job, as_of, _say(quiet), shards, n_probe or 0)
     memory = planned.memory_lines(job.memory_limit, job.n_threads)
     lines = [*str(planned).splitlines(), *memory]
     _print(lines, planned.to_dict(), as_json)
     planned.check(job.memory_limit, job.n_threads)
 
 
+def _is_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+class _Questions:
+    """Asks on a terminal for what is not given, and takes the proposals elsewhere.
+
+    Parameters
+    ----------
+    asks : whether there is a terminal to ask on
+    """
+
+    def __init__(self, asks: bool) -> None:
+        self.asks = asks
+
+    def answer(self, option: str, given: str | None, question: str, proposal: str = "") -> str:
+        """The answer that was given; else the one to the question, whose default is the proposal.
+
+        Raises
+        ------
+        InputError
+            There is neither an answer, a terminal, nor a proposal.
+        """
+        if given is not None:
+            return given
+        if self.asks:
+            return str(click.prompt(question, default=proposal or None, err=True)).strip()
+        if proposal:
+            return proposal
+        raise InputError(f"init: give {option}: {question}")
+
+    def agrees(self, question: str) -> bool:
+        """Whether the answer to a question is yes; no where nobody can be asked."""
+        return self.asks and click.confirm(question, default=False, err=True)
+
+
+@command
+@click.argument("job_file", metavar="[JOB.toml]", default="job.toml")
+@click.option(
+    "--source",
+    metavar="PLACE",
+    help="The rows: duckdb:///shop.duckdb, sqlite:///shop.sqlite, postgresql://user@host/database, or the path "
+    "of a database file, or of Parquet or CSV files.",
+)
+@click.option("--table", metavar="NAME", help="The table or view of a database.")
+@click.option("--query", metavar="SQL", default="", help="A query, in the place of a table.")
+@click.option(
+    "--model",
+    metavar="PLACE",
+    help="The model: a file of XGBoost, LightGBM, ONNX or skops, a pickle, or package.module:name.",
+)
+@click.option(
+    "--allow-pickle", is_flag=True, help="Read a model that is a pickle, which runs code in it."
+)
+@click.option(
+    "--key", "keys", metavar="COLUMN", multiple=True, help="A key column; given for each."
+)
+@click.option(
+    "--features",
+    metavar="COLUMN,COLUMN",
+    help="The columns of a model that does not name its own, in the order of its fit.",
+)
+@click.option(
+    "--sink",
+    metavar="PLACE",
+    help="The table of the database that results are loaded into, or a folder; none for no sink.",
+)
+@click.option(
+    "--name", metavar="NAME", help="The name of the job; that of the table where left out."
+)
+@click.option("--yes", is_flag=True, help="Take every proposal, without a question.")
+@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+def init(
+    job_file: str,
+    source: str | None,
+    table: str | None,
+    query: str,
+    model: str | None,
+    allow_pickle: bool,
+    keys: tuple[str, ...],
+    features: str | None,
+    sink: str | None,
+    name: str | None,
+    yes: bool,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write a first job file: a table and a model are asked for, the rest is proposed.
+
+    On a terminal it asks for what no option gives.  The file has a comment on every choice, and is
+    ready for `dshap check`.
+    """
+    from dshap.core.rules import as_path
+    from dshap.jobs.first_job import first_job, refuse_file
+
+    path = as_path("JOB.toml", job_file, "file")
+    refuse_file(path, replaces=force)
+    questions = _Questions(not yes and _is_terminal())
+    given = {
+        "--source": source,
+        "--table": table,
+        "--model": model,
+        "--key": ",".join(keys) or None,
+        "--features": features,
+        "--sink": sink,
+        "--name": name,
+    }
+    made = first_job(path, given, query, questions, allow_pickle=allow_pickle)
+    made.write(path, replaces=force)
+    if as_json or not quiet:
+        _print(made.lines(job_file), made.to_dict(path), as_json)
+
+
 @partial(command, name="check")
 @JOB
+@TARGET
 @SET
 @CLUSTER
 @AS_OF
 def check_of_job(
     job_file: str,
+    target: str,
     settings: tuple[str, ...],
     cluster: str | None,
     as_of: date | None,
@@ -474,7 +609,7 @@ def check_of_job(
     """
     from dshap.jobs import check_job, load_job
 
-    found = check_job(load_job(job_file, settings, cluster), as_of, _say(quiet))
+    found = check_job(load_job(job_file, settings, cluster, target), as_of, _say(quiet))
     if as_json or not quiet:
         _print(str(found).splitlines(), found.to_dict(), as_json)
     found.refuse_faults()
@@ -482,6 +617,7 @@ def check_of_job(
 
 @command
 @JOB
+@TARGET
 @SET
 @CLUSTER
 @click.option(
@@ -490,6 +626,7 @@ def check_of_job(
 @on_one_thread
 def job(
     job_file: str,
+    target: str,
     settings: tuple[str, ...],
     cluster: str | None,
     defaults: bool,
@@ -500,10 +637,11 @@ def job(
     from dataclasses import asdict
 
     from dshap.jobfile.listing import as_toml, keys_of
+    from dshap.jobfile.reading import target_settings
     from dshap.jobs import load_job
 
-    job = load_job(job_file, settings, cluster)
-    keys = list(keys_of(job, settings))
+    job = load_job(job_file, settings, cluster, target)
+    keys = list(keys_of(job, settings, target_settings(job_file, target)))
     shown = [asdict(key) for key in keys if defaults or key.origin != "default"]
     lines = as_toml(keys, with_defaults=defaults).splitlines()
     _print(lines, {"keys": shown}, as_json)
@@ -519,6 +657,7 @@ def schema(as_json: bool, quiet: bool) -> None:
 
 @command
 @JOB
+@TARGET
 @SET
 @CLUSTER
 @click.option(
@@ -562,6 +701,14 @@ def schema(as_json: bool, quiet: bool) -> None:
     "and the sinks that it blocked are loaded.",
 )
 @click.option(
+    "--sample",
+    "n_sample",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Explain N rows, spread over the table, as a job of their own in STORE.sample: with a page, without "
+    "sinks; the store of the job is left alone.",
+)
+@click.option(
     "--skip-code",
     metavar="N",
     type=int,
@@ -583,6 +730,7 @@ def schema(as_json: bool, quiet: bool) -> None:
 )
 def run(
     job_file: str,
+    target: str,
     settings: tuple[str, ...],
     cluster: str | None,
     reread: bool,
@@ -592,6 +740,7 @@ def run(
     only: str | None,
     backfill: bool,
     accept: str,
+    n_sample: int | None,
     skip_code: int,
     performance: str | None,
     log: str,
@@ -602,7 +751,15 @@ def run(
     from dshap.core.options import RULES
     from dshap.core.rules import as_path
     from dshap.engine.performance import report_path
-    from dshap.jobs import Command, about_start, error_of, load_job, run_recorded, scope_of
+    from dshap.jobs import (
+        Command,
+        about_start,
+        error_of,
+        load_job,
+        run_recorded,
+        sample_of_job,
+        scope_of,
+    )
     from dshap.report import require_jinja, require_matplotlib
 
     _check_skip_code(skip_code)
@@ -612,28 +769,67 @@ def run(
     if performance is not None:
         page = report_path(as_path("--performance-report", performance, "file"))
     scope = scope_of(only, shard, job_file, os.environ)
-    job = load_job(job_file, settings, cluster)
+    job = load_job(job_file, settings, cluster, target)
+    about: dict[str, Any] = {}
+    if n_sample is not None:
+        _refuse_with_sample(only=only, shard=shard, backfill=backfill, accept=accept)
+        require_jinja()
+        say = _say(quiet, log)
+        sample = sample_of_job(job, n_sample, as_of, say)
+        say(str(sample))
+        job = sample.job
+        about = {"sample": sample.to_dict()}
     if job.report.picture:
         require_matplotlib()
     if job.report.page:
         require_jinja()
     given = Command(
-        job_file, settings, as_of, reread, wait_s, scope, cluster, page, accept, backfill, True
+        job_file,
+        settings,
+        as_of,
+        reread,
+        wait_s,
+        scope,
+        cluster,
+        page,
+        accept,
+        backfill,
+        own_processes=True,
+        target=target,
+        n_sample=n_sample,
     )
     if not quiet:
         LOGS[log].open(about_start(job, scope))
     ended = run_recorded(job, _progress(quiet, log), given)
-    _show_run(job, ended, LOGS[log], as_json, quiet)
+    _show_run(job, ended, LOGS[log], as_json, quiet, about)
     if error := error_of(ended.facts):
         raise error
     if skip_code and not ended.facts.has_work:
         raise click.exceptions.Exit(skip_code)
 
 
-def _show_run(job: Job, ended: RecordedRun, log: _Log, as_json: bool, quiet: bool) -> None:
+def _refuse_with_sample(**options: Any) -> None:
+    """Raise an InputError where an option of a whole run is given beside --sample."""
+    given = [f"--{name}" for name, value in options.items() if value]
+    if given:
+        raise InputError(
+            f"--sample with {' and '.join(given)}: a sample is a whole run of its own, in a store of its "
+            "own: leave one of both out"
+        )
+
+
+def _show_run(
+    job: Job,
+    ended: RecordedRun,
+    log: _Log,
+    as_json: bool,
+    quiet: bool,
+    more: Mapping[str, Any],
+) -> None:
     """Show the results of a run, and its closing lines; warn of what went not well.
 
-    The values of a row are shown to who looks on, or asks with -v; a scheduler keeps its logs.
+    `more` are further facts for JSON.  The values of a row are shown to who looks on, or asks with -v;
+    a scheduler keeps its logs.
     """
     from dshap.jobs import JobSummary, closing_lines, job_summary, run_content
 
@@ -647,7 +843,7 @@ def _show_run(job: Job, ended: RecordedRun, log: _Log, as_json: bool, quiet: boo
         lines = list(shown.lines)
         if closing := closing_lines(ended.facts, ended.result.store):
             lines += ["", *closing]
-        _print(lines, {**shown.content, "run": about}, as_json)
+        _print(lines, {**shown.content, "run": about, **more}, as_json)
     if not quiet:
         log.close(about)
         for check in ended.facts.checks:
@@ -1009,6 +1205,12 @@ def _named(cubes: dict[str, Place], name: str) -> Place:
     "several times.",
 )
 @click.option(
+    "--what-if",
+    is_flag=True,
+    help="Let the values of a row be changed on the page, which then contains the model, and of "
+    "kernels rows of the table; [report] what_if = true keeps the model in the store.",
+)
+@click.option(
     "--force", is_flag=True, help="Replace a file that is there and that dshap has not made."
 )
 def report(
@@ -1017,6 +1219,7 @@ def report(
     output: str,
     all_rows: bool,
     segments: tuple[str, ...],
+    what_if: bool,
     force: bool,
     as_json: bool,
     quiet: bool,
@@ -1031,7 +1234,14 @@ def report(
     path = _store(store)
     about = about_run(path, run_id)
     written = page(
-        path, output, run=run_id, all_rows=all_rows, segments=segments, about=about, force=force
+        path,
+        output,
+        run=run_id,
+        all_rows=all_rows,
+        segments=segments,
+        what_if=what_if,
+        about=about,
+        force=force,
     )
     if as_json or not quiet:
         _print([f"report: {written}"], {"report": written}, as_json)

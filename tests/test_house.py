@@ -35,14 +35,16 @@ from tests.house import circles, importers_of_designs, measured, members
 # the plan, few rows got loops over all coalitions at once, pairs were shared by tasks, and forms became squares.
 # Nodes were raised by a five-hundredth, ternaries by two and classes by one, and members that are asked for by five,
 # when `explain` came to take models as they are: libraries are known by what their objects have.
+# Nodes were raised by a fiftieth, classes by 11, statements by two and ternaries by one, when columns got words: a
+# dictionary, a card, years and digits, intervals over rows, and sentences about reasons by language.
 BOUNDS = {
-    "syntax nodes": 419_300,
+    "syntax nodes": 428_000,
     "syntax nodes in a hundred statements": 717,
     "assignments of several things at once": 4,
-    "ternaries": 389,
+    "ternaries": 390,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 834,
+    "classes": 845,
     "protocols": 51,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,
@@ -51,7 +53,7 @@ BOUNDS = {
     "members of Design": 6,
     "frames from explain to a compiled loop": 8,
     "frames from explain to predict": 10,
-    "statements of the longest function outside loops/": 38,
+    "statements of the longest function outside loops/": 40,
     "isinstance, hasattr, getattr": 329,
     "modules in circles": 0,
     "modules in circles with typing imports": 0,

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -192,15 +193,18 @@ def test_the_line_of_cron_is_run_by_cron(folder):
 
 @pytest.mark.slow
 def test_the_units_of_systemd(folder, tmp_path, monkeypatch):
-    for name in ("dshap.service", "dshap.timer"):
+    names = ("dshap.service", "dshap.timer", "dshap-failed@.service")
+    for name in names:
         text = (SCHEDULES / "systemd" / name).read_text()
-        (tmp_path / name).write_text(here(text, folder) if name.endswith("service") else text)
+        (tmp_path / name).write_text(here(text, folder) if name == names[0] else text)
     unit = configparser.ConfigParser(strict=False, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read(tmp_path / "dshap.service")
     service = unit["Service"]
     assert set(map(int, service["SuccessExitStatus"].split())) == SKIP
     assert set(map(int, service["RestartPreventExitStatus"].split())) == PAGED
+    assert service["User"] == "churn"
+    assert unit["Unit"]["OnFailure"] == "dshap-failed@%n.service"
     ends_well(service["ExecStart"].split(), monkeypatch)
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
@@ -296,6 +300,47 @@ def test_a_schedule_in_python(folder, tmp_path, name, monkeypatch):
     assert set(known["SKIPPED"]) == SKIP
     assert set(known["FINAL"]) == PAGED
     ends_well(known["COMMAND"], monkeypatch)
+
+
+SDK = {"dag", "task"}
+"""Names of `airflow.sdk` in Airflow 3 that the file may import."""
+ERRORS = {"AirflowFailException", "AirflowSkipException"}
+
+
+def test_the_imports_of_airflow():
+    """Airflow 3 has these names there; airflow.decorators and airflow.models are of Airflow 2."""
+    tree = ast.parse((SCHEDULES / "airflow_dag.py").read_text())
+    imported = {
+        node.module: {alias.name for alias in node.names}
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("airflow")
+    }
+    assert imported == {"airflow.sdk": SDK, "airflow.exceptions": ERRORS}
+
+
+def test_the_date_of_airflow(folder, tmp_path, monkeypatch):
+    """The task hands the date of Airflow's run to the command; stand-ins take the place of Airflow."""
+    sdk = types.ModuleType("airflow.sdk")
+    sdk.task = lambda **options: lambda function: function
+    sdk.dag = lambda **options: lambda function: lambda: None
+    exceptions = types.ModuleType("airflow.exceptions")
+    for name in ERRORS:
+        setattr(exceptions, name, type(name, (Exception,), {}))
+    for module in (types.ModuleType("airflow"), sdk, exceptions):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    names: dict[str, Any] = {}
+    text = here((SCHEDULES / "airflow_dag.py").read_text(), folder)
+    exec(compile(text, "dag", "exec"), names)
+    names["COMMAND"] = ["sh", "-c", f'echo "$@" >> {tmp_path}/asked', "run"]
+    names["explain"]()
+    names["explain"](ds="2026-11-27")
+    assert (tmp_path / "asked").read_text().splitlines() == ["", "--as-of 2026-11-27"]
+    names["COMMAND"] = ["sh", "-c", "exit 99"]
+    with pytest.raises(exceptions.AirflowSkipException):
+        names["explain"](ds="2026-11-27")
+    names["COMMAND"] = ["sh", "-c", "exit 8"]
+    with pytest.raises(exceptions.AirflowFailException):
+        names["explain"]()
 
 
 def test_the_task_of_airflow(folder, monkeypatch):

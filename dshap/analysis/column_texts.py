@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -67,7 +67,7 @@ class ColumnTexts:
         return {}
 
     def entry(self, column: str) -> ColumnEntry:
-        """What people wrote about a column; empty fields where they wrote nothing."""
+        """The entry of a column; one of empty fields where people wrote nothing."""
         return self.dictionary.entry(column)
 
     def label_of(self, column: str, longest: int = LONGEST_LABEL) -> str:
@@ -107,6 +107,14 @@ class ColumnTexts:
             self._years[column] = _are_years(self.sample(column), has_year_name(column))
         return self._years[column]
 
+    def has_text(self, column: str, value: Any) -> bool:
+        """Whether the dictionary has a text for this value of a column."""
+        return _key_of(value) in self.entry(column).values
+
+    def named(self, column: str, text: str) -> str:
+        """A value of a column, which is given as text, in the words of the dictionary."""
+        return self.entry(column).values.get(text, text)
+
     def value_text(self, column: str, value: Any, with_unit: bool = False) -> str:
         """A value of a column as people read it: "81%", "1976", "spring", "missing".
 
@@ -131,8 +139,9 @@ class ColumnTexts:
         values = np.asarray(value)
         if values.dtype.kind == "M":
             return _time_text(values, entry.format)
-        is_number = values.dtype.kind in "iuf"
-        if not is_number:
+        if is_time_format(entry.format) and _is_time_text(value):
+            return _time_text(np.asarray(value, "datetime64[us]"), entry.format)
+        if values.dtype.kind not in "iuf":
             return shown_value(value)
         if self.is_year(column) and float(value).is_integer():
             return str(int(value))
@@ -154,6 +163,10 @@ class ColumnTexts:
     def with_error_text(number: float | None, error: float | None, sign: bool = False) -> str:
         """A number and its error: see `numbers_as_text.with_error_text`."""
         return with_error_text(number, error, sign)
+
+
+NO_TEXTS = ColumnTexts()
+"""The words for columns of which nothing is known but their names."""
 
 
 def texts_of(cube: Any, rows: Any = None) -> ColumnTexts:
@@ -183,6 +196,13 @@ def texts_of(cube: Any, rows: Any = None) -> ColumnTexts:
     path = cube_at(as_place("cube", cube))
     dictionary = ColumnDictionary.of_note(read_notes(path).get(COLUMNS))
     return ColumnTexts(dictionary, _Sample(path, rows).of_column)
+
+
+def texts_of_first(cubes: Mapping[str, Any]) -> ColumnTexts:
+    """The words for the columns of the first of several cubes, which are those of one job."""
+    for cube in cubes.values():
+        return texts_of(cube)
+    return NO_TEXTS
 
 
 def card_of(cube: Any) -> dict[str, str]:
@@ -256,9 +276,11 @@ def _are_years(values: NDArray[Any] | None, is_named: bool) -> bool:
     numbers = numbers[~np.isnan(numbers)]
     if not len(numbers) or not np.array_equal(numbers, np.floor(numbers)):
         return False
-    lowest, highest = NAMED_YEARS if is_named else PLAIN_YEARS
-    is_within = lowest <= numbers.min() and numbers.max() <= highest
-    return bool(is_within and (is_named or numbers.min() < numbers.max()))
+    smallest = numbers.min()
+    largest = numbers.max()
+    if is_named:
+        return bool(NAMED_YEARS[0] <= smallest and largest <= NAMED_YEARS[1])
+    return bool(PLAIN_YEARS[0] <= smallest < largest <= PLAIN_YEARS[1])
 
 
 def is_missing(value: Any) -> bool:
@@ -274,6 +296,11 @@ def _key_of(value: Any) -> str:
     if values.dtype.kind == "f" and float(value).is_integer():
         return str(int(value))
     return str(value)
+
+
+def _is_time_text(value: Any) -> bool:
+    """Whether a value is a time as text, in ISO form."""
+    return re.match(r"\d{4}-\d{2}-\d{2}", str(value)) is not None
 
 
 def _time_text(time: NDArray[Any], form: str) -> str:

@@ -11,14 +11,12 @@ import scipy
 from numpy.typing import NDArray
 
 from dshap.analysis.column_values import Columns, columns_of
-from dshap.analysis.rankings import INTERVAL, Ranking
+from dshap.analysis.rankings import CONFIDENCE, INTERVAL, Ranking
 from dshap.analysis.segment_groups import RowGroups, row_groups
 from dshap.analysis.segment_sums import sums_by_group
 from dshap.analysis.view import View, view_of
 from dshap.core.records import FloatArray, Moments
 from dshap.cube.summary import STATISTICS, estimates, named_means
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)

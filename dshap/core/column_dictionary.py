@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 
-from dshap.core.duck_typing import column_names, has_columns
+from dshap.core.duck_typing import column_names, has_columns, has_member
 from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.printing import one_line
 
@@ -32,7 +32,7 @@ EXAMPLE = 'columns={"debt_ratio": {"label": "Debt-to-income ratio", "format": ".
 
 @dataclass(frozen=True)
 class ColumnEntry:
-    """What people wrote about one column; each field is empty where they wrote nothing."""
+    """The words of people for one column; each field is empty where they wrote nothing."""
 
     label: str = ""
     """The name that people read in place of the column's."""
@@ -72,9 +72,12 @@ class ColumnEntry:
 
     def to_dict(self) -> dict[str, Any]:
         """The fields that are not empty, as plain values."""
-        plain = {each.name: getattr(self, each.name) for each in fields(self)}
-        plain |= {"order": list(self.order), "values": dict(self.values)}
+        plain = {**vars(self), "order": list(self.order), "values": dict(self.values)}
         return {name: value for name, value in plain.items() if value}
+
+
+NO_ENTRY = ColumnEntry()
+"""The entry of a column that has none."""
 
 
 @dataclass(frozen=True)
@@ -134,14 +137,14 @@ class ColumnDictionary(Mapping[str, ColumnEntry]):
 
     def entry(self, column: str) -> ColumnEntry:
         """The entry of a column; an empty one where it has none."""
-        return self.entries.get(column, ColumnEntry())
+        return self.entries.get(column, NO_ENTRY)
 
     def label_of(self, column: str) -> str:
         """The label of a column; its name where it has none."""
         return self.entry(column).label or column
 
     def over(self, other: ColumnDictionary) -> ColumnDictionary:
-        """The same dictionary, with the columns of another that it does not have."""
+        """Add the columns of another dictionary that are not in this one."""
         return ColumnDictionary({**other.entries, **self.entries})
 
     def only(self, columns: Collection[str]) -> ColumnDictionary:
@@ -196,18 +199,14 @@ def dictionary_of_frame(rows: Any) -> ColumnDictionary:
     InputError
         An unknown field, or a value that a field does not take.
     """
-    if not has_columns(rows):
+    if not (has_columns(rows) and has_member(rows, "attrs")):
         return ColumnDictionary()
-    match getattr(rows, "attrs", None):
-        case {"columns": {**given}} if all(map(_is_entry, given.values())):
+    match rows.attrs:
+        case {"columns": {**given}} if all(has_member(each, "keys") for each in given.values()):
             named = column_names(rows) or ()
             here = {column: entry for column, entry in given.items() if str(column) in named}
             return ColumnDictionary.of(here, 'attrs["columns"]')
     return ColumnDictionary()
-
-
-def _is_entry(given: Any) -> bool:
-    return isinstance(given, Mapping)
 
 
 def _place_of(place: str, column: Any) -> str:
@@ -215,7 +214,9 @@ def _place_of(place: str, column: Any) -> str:
     name = one_line(str(column))
     if place.startswith("["):
         return f"{place[:-1]}.{name}]"
-    return f"{place} {name!r}" if place else name
+    if place:
+        return f"{place} {name!r}"
+    return name
 
 
 def _checked(name: str, value: Any, place: str) -> Any:

@@ -50,7 +50,17 @@ _COALITIONS = (
     "Coalitions are max_coalitions, or those of a design: design=dshap.designs.kernelshap(d, 512)."
 )
 _OF_VALUE = "It belongs to the value function: give it there."
-OF_CALLS = ("classes", "client", "compute", "design", "key", "progress", "quality", "store")
+OF_CALLS = (
+    "classes",
+    "client",
+    "compute",
+    "design",
+    "key",
+    "progress",
+    "quality",
+    "store",
+    "what_if",
+)
 """Arguments of `explain` that are no options of a run; messages suggest them."""
 ELSEWHERE: Mapping[str, str] = {
     "nsamples": _COALITIONS,

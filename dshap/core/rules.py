@@ -429,6 +429,7 @@ RULES: Mapping[str, Rule] = {
     "lengthscale": PerColumn(POSITIVE, ("median", "validate")),
     "longest": Whole(1),
     "all_rows": Flag(),
+    "what_if": Flag(),
     "force": Flag(),
     "index": Flag(),
     "max_iter": Whole(1),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshap.core.rows import Positions
 
@@ -62,3 +63,27 @@ class SpreadOrder:
         places = np.arange(start, stop)
         run, inside = np.divmod(places, self.run_rows)
         return run * self.step % self.n_runs * self.run_rows + inside
+
+
+GOLDEN_STEP = 0x9E3779B97F4A7C15
+"""The golden section of 2⁶⁴, as a whole number."""
+
+
+def golden_places(positions: Positions) -> NDArray[np.uint64]:
+    """(n,): the place of each row, frac(i · golden section), in units of 2⁻⁶⁴.
+
+    The rows with the smallest places are spread over a table whose number of rows is not known yet:
+    they leave gaps of at most three lengths, as those of a `SpreadOrder`.
+
+    Parameters
+    ----------
+    positions : (n,) positions in the table
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.core.spread import golden_places
+    >>> np.sort(np.argsort(golden_places(np.arange(100)))[:5])
+    array([ 0, 13, 34, 68, 89])
+    """
+    return np.asarray(positions).astype(np.uint64) * np.uint64(GOLDEN_STEP)

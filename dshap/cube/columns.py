@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.column_dictionary import ColumnDictionary
 from dshap.core.duck_typing import has_columns, has_member, shape_of
 from dshap.core.errors import InputError, shown
 from dshap.core.late import pd, xr
@@ -98,6 +99,8 @@ def _with_str(values: NDArray[Any]) -> NDArray[Any]:
 def columns_of(cube: Any, rows: Any = None) -> Columns:
     """The columns of the rows of a cube: those given, else those that it was stored with.
 
+    Categories have the order of the cube's dictionary of columns, else that of the data frame.
+
     Parameters
     ----------
     cube : the Dataset
@@ -108,6 +111,13 @@ def columns_of(cube: Any, rows: Any = None) -> Columns:
     InputError
         The rows are not as many as the cube's; or the cube's are in another order than its store.
     """
+    found = _read(cube, rows)
+    described = ColumnDictionary.of_attributes(cube.attrs)
+    orders = {name: entry.order for name, entry in described.items() if entry.order}
+    return replace(found, orders={**found.orders, **orders})
+
+
+def _read(cube: Any, rows: Any) -> Columns:
     if rows is not None:
         return _given(cube, rows)
     held = [str(name) for name in cube.data_vars if str(name).startswith(ROW_PREFIX)]

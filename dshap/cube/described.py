@@ -1,17 +1,20 @@
-"""What people wrote about a cube, kept as notes: the dictionary of its columns, and its card.
+"""The description of a cube by people, kept as notes: the dictionary of its columns, and a card.
 
 No number of a cube depends on these notes, so that they may change when all rows are explained.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dshap.core.column_dictionary import COLUMNS, ColumnDictionary
+from dshap.core.errors import InputError
 from dshap.core.model_card import CARD
 from dshap.core.places import Place
+from dshap.core.wordings import SENTENCES, Wording
 from dshap.cube.opening import keep_opening
 from dshap.cube.receipts import is_packed
 from dshap.cube.reference_copy import is_finished, mark_finished, notes_of
@@ -20,10 +23,11 @@ from dshap.storage.sealed_files import ReceiptFolder
 
 @dataclass(frozen=True)
 class Description:
-    """What people wrote about a cube; what is None stays as the cube has it."""
+    """The dictionary, the card and the wording of a cube; one that is None stays as the cube has it."""
 
     columns: ColumnDictionary | None = None
     card: Mapping[str, str] | None = None
+    sentences: Wording | None = None
 
     @property
     def notes(self) -> dict[str, dict[str, Any]]:
@@ -33,11 +37,29 @@ class Description:
             found[COLUMNS] = self.columns.to_note()
         if self.card is not None:
             found[CARD] = dict(self.card)
+        if self.sentences is not None:
+            found[SENTENCES] = self.sentences.to_dict()
         return found
 
 
 NOT_DESCRIBED = Description()
 """The description of a run that leaves what its cube has."""
+
+
+def wording_in(attributes: Mapping[str, Any]) -> Wording:
+    """The wording of sentences in the attributes of a cube; English where there is none."""
+    try:
+        return wording_of_note(json.loads(attributes[SENTENCES]))
+    except (KeyError, TypeError, ValueError):
+        return Wording()
+
+
+def wording_of_note(note: Any) -> Wording:
+    """The wording in the note of a cube; English where there is none that this version reads."""
+    try:
+        return Wording.of(note)
+    except InputError:
+        return Wording()
 
 
 def describe_cube(path: Place, description: Description) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dshap.core.blocks import Status
+from dshap.core.column_dictionary import ColumnDictionary
 from dshap.core.html import table_html
 from dshap.core.late import xr
 from dshap.core.printing import label
@@ -46,8 +47,12 @@ class CubeMethods:
         means = global_means(cube)["mean_magnitude"].isel(output=slice(MAX_OUTPUTS))
         names = [label(name, 24) for name in means["output"].values]
         heads = [f"mean |attribution|{_of_output(cube, name)}" for name in names]
+        labels = ColumnDictionary.of_attributes(cube.attrs)
         rows = [
-            [label(name, 32), *(f"{each:.4g}" for each in means.sel(feature=name).values)]
+            [
+                label(labels.label_of(name), 32),
+                *(f"{each:.4g}" for each in means.sel(feature=name).values),
+            ]
             for name in _ranked(means)
         ]
         notes = [*_left_out(cube), f"cube.dshap has {', '.join(offered())}"]
@@ -119,8 +124,9 @@ def summary_line(cube: xr.Dataset) -> str:
     if "token" in cube:
         return rows_line(cube)
     means = global_means(cube)["mean_magnitude"]
+    labels = ColumnDictionary.of_attributes(cube.attrs)
     shown = [
-        f"{label(name, 24)} {float(means.sel(feature=name).mean()):.3g}"
+        f"{label(labels.label_of(name), 24)} {float(means.sel(feature=name).mean()):.3g}"
         for name in _ranked(means)[:MAX_TOLD]
     ]
     more = ", …" * (cube.sizes["feature"] > MAX_TOLD)
@@ -161,10 +167,11 @@ def _left_out(cube: xr.Dataset) -> Iterator[str]:
 def _mean_lines(cube: xr.Dataset) -> Iterator[str]:
     """A line for each output with the features that matter most."""
     means = global_means(cube)["mean_magnitude"]
+    labels = ColumnDictionary.of_attributes(cube.attrs)
     for place, name in enumerate(cube["output"].values[:MAX_OUTPUTS]):
         of_output = means.isel(output=[place])
         shown = [
-            f"{label(feature, 24)} {float(of_output.sel(feature=feature).values[0]):.4g}"
+            f"{label(labels.label_of(feature), 24)} {float(of_output.sel(feature=feature).values[0]):.4g}"
             for feature in _ranked(of_output)
         ]
         yield f"mean |attribution|{_of_output(cube, label(name, 24))}: {', '.join(shown)}"

@@ -28,6 +28,7 @@ class NotebookProgress(LineProgress):
 
     def __init__(self) -> None:
         super().__init__(interval=INTERVAL_S)
+        self.renews = True
         self._said: list[str] = []
         self._ended: list[str] = []
         self._output: Any = None

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dshap.attributors.tiling import Tiling
+from dshap.core.blocks import N_ENDS
 from dshap.core.errors import DoesNotFitError
 from dshap.core.html import table_html
 from dshap.core.printing import counted, format_bytes
@@ -62,6 +63,8 @@ class Stage:
     makes: str
     grain: str
     """The unit of finished work that a resumed run does not compute again."""
+    predictions: float = 0.0
+    """The most rows that the model predicts in the whole stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +107,16 @@ class Plan(Tiling):
     def process_bytes(self) -> int:
         """The peak bytes of a worker that runs one task at a time, beyond its idle size."""
         return max(stage.task_bytes for stage in self.stages) + self.cache_bytes + OVERHEAD_BYTES
+
+    @property
+    def n_predictions(self) -> float:
+        """The most rows that the model predicts; equal rows of one call are predicted once."""
+        return sum(stage.predictions for stage in self.stages)
+
+    @property
+    def calls_model(self) -> bool:
+        """Whether coalitions take their values from calls of a model, whose time is not known."""
+        return any(not math.isfinite(stage.operations) for stage in self.stages)
 
     @property
     def n_tasks(self) -> int:
@@ -199,7 +212,21 @@ class Plan(Tiling):
             f"core time of {', '.join(unknown)}: {NOT_KNOWN}, as your model is called; the run shows "
             "its rate"
         )
-        return [time, tiles, *chosen]
+        return [time, self._predictions(), tiles, *chosen]
+
+    def _predictions(self) -> str:
+        """The line on the number of predictions."""
+        coalitions = self.n_coalitions - N_ENDS
+        each = 0.0
+        if not self.is_closed_form and coalitions > 0:
+            each = self.stages[-1].predictions / (self.n_rows * coalitions)
+        line = f"predictions of your model: at most {self.n_predictions:,.0f}"
+        if each >= 1.0:
+            line += (
+                f", about {self.n_rows:,} rows × {counted(coalitions, 'coalition')} × "
+                f"{counted(int(each), 'row')} each"
+            )
+        return f"{line}; `dshap plan --probe 100` measures how long they take"
 
 
 def largest_of(stages: Sequence[Stage]) -> Stage:

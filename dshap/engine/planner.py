@@ -151,7 +151,10 @@ def _learning(plan: Plan, work: Work, data: RowReader) -> list[Stage]:
     span = min(plan.row_span, plan.data_rows)
     if work.sums_predictions:
         held = read + model.predict_bytes(span)
-        stages.append(Stage("base", n_spans, held, 0.0, "data", "state/base-*", "stage"))
+        predictions = float(plan.data_rows)
+        stages.append(
+            Stage("base", n_spans, held, 0.0, "data", "state/base-*", "stage", predictions)
+        )
     if work.learns:
         stages.append(_moments(plan, work, read))
     return stages
@@ -218,7 +221,8 @@ def _range(plan: Plan, work: Work, rows: RowReader) -> Stage:
     tile = min(plan.instance_tile, span)
     rows_twice = 2 * 8 * span * model.n_columns
     task_bytes = rows.read_bytes(span) + rows_twice + model.predict_bytes(tile)
-    return Stage("range", n_spans, task_bytes, 0.0, "rows", "state/range-*", "stage")
+    predictions = float(plan.n_rows)
+    return Stage("range", n_spans, task_bytes, 0.0, "rows", "state/range-*", "stage", predictions)
 
 
 def _pilot(plan: Plan, work: Work, rows: RowReader) -> Stage:
@@ -229,8 +233,18 @@ def _pilot(plan: Plan, work: Work, rows: RowReader) -> Stage:
     of_design = TUNE_BYTES + work.info.block_bytes(plan.n_coalitions)
     of_tile = tile.task_bytes + tile.state_bytes
     task_bytes = rows.read_bytes(1) + values + of_design + of_tile
-    operations = work.cost(proper, plan.pilot_rows).operations
-    return Stage("pilot", 1, task_bytes, operations, "rows, state", "state/pilot-*", "stage")
+    cost = work.cost(proper, plan.pilot_rows)
+    predictions = cost.predictions + plan.pilot_rows
+    return Stage(
+        "pilot",
+        1,
+        task_bytes,
+        cost.operations,
+        "rows, state",
+        "state/pilot-*",
+        "stage",
+        predictions,
+    )
 
 
 def _evaluation(
@@ -246,14 +260,16 @@ def _evaluation(
     else:  # one more adds the groups up
         grain = "coalition group"
         tile_tasks = plan.coalition_groups + 1
+    cost = work.cost(proper, plan.n_rows)
     return Stage(
         name="evaluation",
         n_tasks=plan.n_instance_tiles * tile_tasks,
         task_bytes=task_bytes,
-        operations=work.cost(proper, plan.n_rows).operations,
+        operations=cost.operations,
         reads="rows, state",
         makes="attribution, receipts",
         grain=grain,
+        predictions=cost.predictions + plan.n_rows,
     )
 
 

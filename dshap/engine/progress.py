@@ -15,6 +15,8 @@ from dshap.engine.graph import Executor
 
 STEPS = {"base value": "base value", "moments": "learn", "evaluation": "evaluation"}
 """Stage of the engine -> step of an explanation; the choice of landmarks counts as learning."""
+SINGULAR = {"passes": "pass"}
+"""Name of several units -> that of one, where it is not the same without its s."""
 
 
 class SilentProgress:
@@ -37,6 +39,8 @@ class LineProgress:
     def __init__(self, stream: TextIO | None = None, interval: float = 10.0) -> None:
         self.stream = stream or sys.stderr
         self.is_terminal = self.stream.isatty()
+        self.renews = self.is_terminal
+        """Whether the line of a stage is replaced, so that it may show that the stage has begun."""
         if self.is_terminal:
             self.interval = 0.2
         else:
@@ -48,6 +52,8 @@ class LineProgress:
         match event.name:
             case "stage_started":
                 self._shown = 0.0
+                if self.renews and event.count.total:
+                    self._write(_opening_line(event.count), renew=True)
             case "progress":
                 if self._is_due(event.count):
                     self._write(_line(event.count), renew=True)
@@ -176,6 +182,18 @@ def workers_of(executor: Executor | None) -> Mapping[str, int]:
     return executor.workers
 
 
+def _opening_line(count: Count) -> str:
+    """A line with what a stage has to do."""
+    return f"{count.stage}: {count.done:,} of {_units(count.total or 0, count.unit)}"
+
+
+def _units(n: int, unit: str) -> str:
+    """A number of units, whose name is a plural: "1 pass", "2 stages"."""
+    if n == 1:
+        return f"{n} {SINGULAR.get(unit, unit.removesuffix('s'))}"
+    return f"{n:,} {unit}"
+
+
 def _line(count: Count) -> str:
     """A line with what is done, the rate over this run, and the time left at that rate."""
     if count.seconds_left is None:
@@ -192,4 +210,4 @@ def _closing_line(count: Count) -> str:
         kept = f", {count.kept:,} kept from before"
     else:
         kept = ""
-    return f"{count.stage}: {count.done:,} {count.unit} in {count.seconds:.1f} s{kept}"
+    return f"{count.stage}: {_units(count.done, count.unit)} in {count.seconds:.1f} s{kept}"

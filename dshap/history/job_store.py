@@ -56,8 +56,9 @@ def _described(model: Any) -> dict[str, Any]:
         if name not in LATER_KEYS or value != fields[name].default
     }
     match model:
-        case ModelFileTable():
-            return {**described, "path": "", "sha256": sha256_of_given(model)}
+        case ModelFileTable(places=places):
+            unplaced = dict.fromkeys(places, "")
+            return {**described, **unplaced, "sha256": sha256_of_given(model)}
     return described
 
 

@@ -1,4 +1,4 @@
-"""The tables [columns] and [card]: what people write about the columns and the model of a job."""
+"""The tables [columns] and [card]: the words of people for the columns and the model of a job."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from dshap.core.column_dictionary import COLUMNS, DIRECTIONS, ColumnDictionary
 from dshap.core.model_card import CARD, CARD_FIELDS, checked_card
+from dshap.core.wordings import SENTENCES, Wording
 from dshap.cube.described import Description
 from dshap.jobfile.fields import or_say
 from dshap.jobfile.kinds import Table, record_of
@@ -88,8 +89,7 @@ OF_COLUMNS = {"anyOf": [{"type": "string"}, {"type": "object", "additionalProper
 GivenColumns = Annotated[FilePath | ColumnsTable, BeforeValidator(_columns)]
 """The type of `columns` in a job."""
 CardText = Annotated[
-    str | int | float | date | tuple[str, ...],
-    BeforeValidator(lambda given: tuple(given) if type(given) is list else given),
+    str | int | float | date | Annotated[tuple[str, ...], Field(strict=False)],
     or_say("give a text, a number, a date, or a list of texts"),
     WithJsonSchema(
         {"anyOf": [{"type": ["string", "number"]}, {"type": "array", "items": {"type": "string"}}]},
@@ -100,7 +100,36 @@ CardTable = record_of("CardTable", (Table,), dict.fromkeys(CARD_FIELDS, (CardTex
 """The table [card]: the fields of the card of the model."""
 
 
-def description_of(columns: Any, card: Any) -> Description:
-    """The description of cubes in the tables [columns] and [card] of a job."""
+class SentencesTable(Table):
+    """The table [sentences]: the language and the templates of sentences about reasons."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, defer_build=True)
+
+    @property
+    def wording(self) -> Wording:
+        """The wording that the table describes."""
+        return Wording.of(self.model_extra or {}, f"[{SENTENCES}]")
+
+
+def _sentences(given: Any) -> SentencesTable:
+    """The table [sentences], whose templates name fields that there are.
+
+    Raises
+    ------
+    ValueError
+        An unknown language, key or field.
+    """
+    match given:
+        case SentencesTable():
+            return given
+    return SentencesTable.model_validate(Wording.of(given, "").to_dict())
+
+
+GivenSentences = Annotated[Any, BeforeValidator(_sentences)]
+"""The type of `sentences` in a job."""
+
+
+def described_by_tables(columns: Any, card: Any, sentences: Any) -> Description:
+    """The description of cubes in the tables [columns], [card] and [sentences] of a job."""
     fields = {name: value for name, value in card if value is not None}
-    return Description(columns.dictionary, checked_card(fields, f"[{CARD}]"))
+    return Description(columns.dictionary, checked_card(fields, f"[{CARD}]"), sentences.wording)

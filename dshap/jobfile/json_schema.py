@@ -14,6 +14,7 @@ from pydantic_core.core_schema import ModelSchema
 
 from dshap.jobfile.kinds import CODE, Kinds, Table
 from dshap.jobfile.schema import SEVERAL, TABLES, Job
+from dshap.jobfile.settings import TARGETS
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 REFERENCE = "#/$defs/{model}"
@@ -28,6 +29,11 @@ def json_schema() -> Schema:
     """
     definitions: Schema = {}
     tables = {name: _of_table(name, kinds, definitions) for name, kinds in TABLES.items()}
+    tables[TARGETS] = {
+        "type": "object",
+        "description": "Target -> the values of --target NAME: places as --set has them -> values.",
+        "additionalProperties": {"type": "object"},
+    }
     required = [name for name, field in Job.model_fields.items() if field.is_required()]
     return {
         "$schema": DIALECT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ _PLACE = re.compile(r"\s*\w[\w -]*(\.[\w -]+)+")
 """Pattern of the place of a key, like model.landmarks."""
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 """Pattern of the keys that TOML takes without quotes."""
-Origin = Literal["job file", "--set", "default"]
+Origin = Literal["job file", "--target", "--set", "default"]
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,14 @@ class Key:
     origin: Origin
 
 
-def keys_of(job: Job, settings: Sequence[str] = ()) -> Iterator[Key]:
+def keys_of(job: Job, settings: Sequence[str] = (), target: Sequence[str] = ()) -> Iterator[Key]:
     """Yield every key of a job, those that it leaves out too, in the order of its tables.
 
-    `settings` are the texts of --set that the job was read with.
+    `settings` are the texts of --set that the job was read with, and `target` the places that its
+    target changed.
     """
-    replaced = [setting.partition("=")[0].strip() for setting in settings]
+    replaced: dict[str, Origin] = dict.fromkeys(target, "--target")
+    replaced |= {setting.partition("=")[0].strip(): "--set" for setting in settings}
     for table in Job.model_fields:
         held = getattr(job, table)
         if table not in SEVERAL:
@@ -67,7 +69,7 @@ def _keys_of_table(
     record: Table,
     written: Collection[str],
     within: str,
-    replaced: Collection[str],
+    replaced: Mapping[str, Origin],
 ) -> Iterator[Key]:
     """The keys of one table, of which the job file and --set have those in `written`."""
     for name, value in record.model_dump(mode="json").items():
@@ -75,8 +77,9 @@ def _keys_of_table(
         if name in written:
             origin = "job file"
         whole = f"{within}.{name}"
-        if any(each == whole or each.startswith(f"{whole}.") for each in replaced):
-            origin = "--set"
+        for place, by in replaced.items():
+            if place == whole or place.startswith(f"{whole}."):
+                origin = by
         yield Key(place, index, name, safe_value(name, value), origin)
 
 

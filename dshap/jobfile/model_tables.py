@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cache, partial
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -12,6 +13,7 @@ from dshap.core.errors import InputError
 from dshap.jobfile.fields import Names, NotEmpty, one_of, or_say
 from dshap.jobfile.kinds import CODE, KindTable, imported
 from dshap.jobfile.paths import FilePath
+from dshap.models.adapters.mlflow_models import ADDRESS, ReadOptions, Registry, load_mlflow
 from dshap.models.adapters.model_files import (
     METHODS,
     LoadedModel,
@@ -26,6 +28,7 @@ from dshap.models.adapters.model_files import (
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{64}$")]
 Method = one_of(METHODS)
+_ADDRESSES = 'give "models:/NAME@ALIAS" or "models:/NAME/VERSION"'
 FiniteNumber = Annotated[float, Field(allow_inf_nan=False), or_say("give a finite number")]
 
 
@@ -73,6 +76,8 @@ class ModelFileTable(GivenModel):
     """The path of the file."""
     sha256: Sha256 | None = None
     """The SHA-256 that the file must have, where given."""
+    places: ClassVar[Sequence[str]] = ("path",)
+    """The keys that say where the model is, which no run is known by."""
     _held: LoadedModel | None = PrivateAttr(default=None)
 
     def with_model(self) -> Self:
@@ -83,7 +88,11 @@ class ModelFileTable(GivenModel):
 
     def model_now(self) -> LoadedModel:
         """The model that is held; else that of the file, read once while its bytes stay."""
-        return self._held or _read(self, sha256_of(self.path))
+        return self._held or _read(self, self._content_now())
+
+    def _content_now(self) -> str:
+        """A text that is another one where the content is another one by now."""
+        return sha256_of(self.path)
 
 
 class XGBoostTable(ModelFileTable):
@@ -155,6 +164,33 @@ class PickleTable(ModelFileTable):
         return _said(partial(load_pickle, self.path, sha256=self.sha256, **options))
 
 
+class MlflowTable(ModelFileTable):
+    """The table [model] of kind = "mlflow": a model of a registry."""
+
+    places: ClassVar[Sequence[str]] = ("path", "tracking_uri")
+
+    path: Annotated[str, Field(pattern=ADDRESS), or_say(_ADDRESSES)]
+    """The address: "models:/NAME@ALIAS", or "models:/NAME/VERSION"."""
+    tracking_uri: NotEmpty | None = None
+    """The address of the registry; left out, that of MLflow's own settings (MLFLOW_TRACKING_URI)."""
+    method: Method = "auto"  # type: ignore[valid-type]
+    """The method of an estimator that is explained; "auto": predict_proba where there is one."""
+    trusted: Names = ()
+    """The types in a file of skops that are trusted, beside those that skops knows."""
+    allow_pickle: bool = False
+    """Whether a version that is a program, and not a file of a known kind, may be read."""
+
+    def loaded(self) -> LoadedModel:
+        options = ReadOptions(self.allow_pickle, self.trusted or (), self.method, self.sha256)
+        return _said(
+            partial(load_mlflow, self.path, tracking_uri=self.tracking_uri, options=options)
+        )
+
+    def _content_now(self) -> str:
+        """The address of the version that is meant now: a version never changes."""
+        return _said_address(Registry(self.tracking_uri), self.path)
+
+
 def given_model(table: GivenModel) -> LoadedModel:
     """The model of a table; one of a file is read once in a process, while its bytes stay."""
     match table:
@@ -180,6 +216,14 @@ def _said(load: partial[LoadedModel]) -> LoadedModel:
     """The model that a function loads; its messages begin with the table."""
     try:
         return load()
+    except InputError as error:
+        raise InputError(f"[model] {error}") from error
+
+
+def _said_address(registry: Registry, address: str) -> str:
+    """The address of a version; messages begin with the table."""
+    try:
+        return registry.version_of(address)
     except InputError as error:
         raise InputError(f"[model] {error}") from error
 

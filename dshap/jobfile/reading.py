@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
+import contextlib
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,17 +18,20 @@ from dshap.core.user_code import make_importable
 from dshap.jobfile.cluster_tables import CLUSTERS, ClusterProfile, WorkerTable
 from dshap.jobfile.filling import with_values_of_environment
 from dshap.jobfile.kinds import Table
-from dshap.jobfile.listing import shown_setting
 from dshap.jobfile.profiles import read_cluster_profile, with_profile
 from dshap.jobfile.rooting import refuse_left_behind, with_paths_from
-from dshap.jobfile.schema import SEVERAL, TABLES, Job, name_of_one
+from dshap.jobfile.schema import SEVERAL, TABLES, Job
+from dshap.jobfile.settings import places_of_target, with_settings, with_target
 
 SHOWN_PROBLEMS = 3
 """The most problems that one message names; the others are counted."""
 
 
 def read_job_file(
-    path: str | Path, settings: Sequence[str] = (), cluster: str | None = None
+    path: str | Path,
+    settings: Sequence[str] = (),
+    cluster: str | None = None,
+    target: str = "",
 ) -> Job:
     """Read the job in a TOML file.
 
@@ -38,6 +41,8 @@ def read_job_file(
     settings : sequence of str
         Values that replace the file's, like "source.path=other.parquet"; see `with_settings`.
     cluster : the profile of a cluster, in the place of the file's [cluster]
+    target : the name of a table [targets.NAME] of the file, whose values replace those of its other
+        tables; empty for none
 
     Raises
     ------
@@ -50,13 +55,46 @@ def read_job_file(
     folder is put first in `sys.path`, so that modules beside the file are found.
     """
     file = Path(os.path.normpath(as_path("job file", path, "file")))
-    said = f"job file {masked(str(path))}"
-    try:
+    with _naming_file(path):
         written = tomllib.loads(file.read_text(encoding="utf-8"))
         make_importable(file.parent)
+        written = _of_target(written, target, f"job file {masked(str(path))}")
         if cluster is not None:
             written = _on_cluster(written, _from_here(cluster), file.parent)
-        return _job_of(written, settings, file.parent, f"{said}{' with --set' if settings else ''}")
+        return _job_of(written, settings, file.parent, _said(path, settings, target))
+
+
+def target_settings(path: str | Path, target: str) -> list[str]:
+    """The places that a target of a job file changes, such as "job.store"; none without a target."""
+    with _naming_file(path):
+        written = tomllib.loads(as_path("job file", path, "file").read_text(encoding="utf-8"))
+        return places_of_target(written, target)
+
+
+def _said(path: str | Path, settings: Sequence[str], target: str) -> str:
+    """The beginning of messages about a job: its file, and the options that changed it."""
+    said = f"job file {masked(str(path))}"
+    if target:
+        said += f" with --target {target}"
+    if settings:
+        said += " with --set"
+    return said
+
+
+def _of_target(written: Mapping[str, Any], target: str, said: str) -> dict[str, Any]:
+    """The tables of a job for its target; messages begin with `said`."""
+    try:
+        return with_target(written, target)
+    except InputError as error:
+        raise InputError(f"{said}: {error}") from None
+
+
+@contextlib.contextmanager
+def _naming_file(path: str | Path) -> Iterator[None]:
+    """Name the job file where it cannot be read, or is no TOML."""
+    said = f"job file {masked(str(path))}"
+    try:
+        yield
     except OSError as error:
         raise InputError(f"{said}: {error.strerror}; give the path of a TOML file") from error
     except UnicodeDecodeError as error:
@@ -102,12 +140,13 @@ def _job_of(written: Mapping[str, Any], settings: Sequence[str], folder: Path, s
         raise InputError(f"{said}: {error}") from error
 
 
-def parse_job(given: Mapping[str, Any], folder: Path | None = None) -> Job:
+def parse_job(given: Mapping[str, Any], folder: Path | None = None, target: str = "") -> Job:
     """Check the tables of a job file; paths in them are relative to the working directory.
 
-    A profile of a cluster is looked for beside the job in `folder` too.
+    A profile of a cluster is looked for beside the job in `folder` too.  `target` names a table
+    [targets.NAME] whose values replace those of the other tables.
     """
-    job: Job = _checked(Job, with_profile(given, folder))
+    job: Job = _checked(Job, with_profile(with_target(given, target), folder))
     return job
 
 
@@ -286,106 +325,3 @@ def _rule(kind: str, context: Mapping[str, Any], message: str, place: str) -> st
     if bounds:
         return f"give {' and '.join(bounds)}"
     return RULES.get(kind, message)
-
-
-FORM = "write --set TABLE.KEY=VALUE, like --set model.landmarks=300"
-
-
-def with_settings(given: Mapping[str, Any], settings: Sequence[str]) -> dict[str, Any]:
-    """Put values in place of, or beside, those of a job file's tables.
-
-    `given` is not changed.
-
-    Parameters
-    ----------
-    given : the tables
-    settings : "TABLE.KEY=VALUE", "TABLE.KEY.INNER=VALUE" for a key whose value is a table itself, or
-        "explain.NAME.KEY=VALUE" for the explanation of that name, and so for checks; of two for one
-        key the last counts.  A value is read as TOML where it is TOML
-        (300, 1e-4, true, ["hr", "temp"], "all"), else as text.
-
-    Raises
-    ------
-    InputError
-        Not of this form, or no explanation of that name.  Whether a table, a key and a value are
-        allowed is left to the schema.
-    """
-    tables = copy.deepcopy(dict(given))
-    for setting in settings:
-        place, equals, text = setting.partition("=")
-        name, dot, key = place.strip().partition(".")
-        if not (equals and dot and name and key):
-            raise InputError(f"--set {shown_setting(setting)}: {FORM}")
-        if name in SEVERAL:
-            table = _one_of_several(tables, name, setting, key)
-            rooms = []
-        else:
-            table = tables
-            rooms = [name, *key.split(".")[:-1]]
-        for room in rooms:
-            table = _inside(table, room)
-        key = key.rpartition(".")[2]
-        if not isinstance(table, dict) or not key:
-            raise InputError(
-                f"--set {shown_setting(setting)}: no key of a table is addressed; {FORM}"
-            )
-        table[key] = _value(text.strip())
-    return tables
-
-
-def _inside(table: Any, name: str) -> Any:
-    """The table of a name in a table, made if it is not there; None where there is none to make."""
-    if isinstance(table, dict) and name:
-        return table.setdefault(name, {})
-    return None
-
-
-def _one_of_several(tables: Mapping[str, Any], kind: str, setting: str, place: str) -> Any:
-    """The table [[kind]], such as [[explain]], named before the key in "NAME.KEY"."""
-    entries = tables.get(kind)
-    named: dict[str, list[Any]] = {}
-    if isinstance(entries, list):
-        for entry in entries:
-            if isinstance(entry, dict) and (own := name_of_one(entry)):
-                named.setdefault(own, []).append(entry)
-    name, dot, _ = place.rpartition(".")
-    if not dot:
-        raise InputError(
-            f"--set {shown_setting(setting)}: [[{kind}]] is a list of tables, so name one: "
-            f"{kind}.NAME.{place}=…, NAME one of "
-            f"{', '.join(named) or 'none'}{_hint(kind)}"
-        )
-    if name not in named:
-        hint = _hint(kind)
-        unknown = unknown_name(SEVERAL[kind], name, named)
-        if hint:
-            unknown = unknown.rstrip(".")
-        raise InputError(f"--set {shown_setting(setting)}: {unknown}{hint}")
-    if len(named[name]) > 1:
-        raise InputError(
-            f"--set {shown_setting(setting)}: {len(named[name])} of the [[{kind}]] are named {name!r}: give each a "
-            "name of its own, as in name = …"
-        )
-    return named[name][0]
-
-
-def _hint(kind: str) -> str:
-    """How one of several tables gets its name, where it needs none, after the names there are."""
-    match kind:
-        case "sink":
-            return "; a [[sink]] is named by its key name, and without one by its table or path"
-        case "check":
-            return "; a [[check]] is named by its key name: give it one"
-    return ""
-
-
-def _value(text: str) -> Any:
-    """The value of a text read as TOML, where it is TOML; else the text itself."""
-    try:
-        read = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
-        return text
-    value = read.get("value")
-    if len(read) == 1 and isinstance(value, str | int | float | list | dict):
-        return value
-    return text

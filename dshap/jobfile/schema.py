@@ -39,7 +39,9 @@ from dshap.jobfile.described_tables import (
     CardTable,
     ColumnsTable,
     GivenColumns,
-    description_of,
+    GivenSentences,
+    SentencesTable,
+    described_by_tables,
 )
 from dshap.jobfile.fields import (
     Count,
@@ -58,6 +60,7 @@ from dshap.jobfile.model_tables import (
     GivenModel,
     ImportedModel,
     LightGBMTable,
+    MlflowTable,
     OnnxTable,
     PickleTable,
     SkopsTable,
@@ -65,7 +68,7 @@ from dshap.jobfile.model_tables import (
 )
 from dshap.jobfile.night_tables import IncrementalTable, PrepareTable
 from dshap.jobfile.paths import PagePath, PicturePath, StorePath
-from dshap.jobfile.segment_columns import check_kept
+from dshap.jobfile.segment_columns import check_kept, check_what_if
 from dshap.jobfile.sink_tables import (
     SINKS,
     books_of,
@@ -133,6 +136,7 @@ MODELS = Kinds(
         "onnx": OnnxTable,
         "skops": SkopsTable,
         "pickle": PickleTable,
+        "mlflow": MlflowTable,
     },
     FittedModel,
     MODEL_PARTS,
@@ -294,12 +298,24 @@ class Report(Table):
     """The path of a PNG of the rankings."""
     page: PagePath | None = None
     """The path of an HTML page, as `dshap report` writes it."""
+    mlflow: bool = False
+    """Whether the page is logged to MLflow too, in a run of the experiment of the job's name."""
     instance: InstanceKey | None = None
     """The key of the row that is broken down, or its position without keys; the first row where
     left out."""
     segments: Names = ()
     """Columns by whose values mean |attribution| is shown, each with at most 200; "age:5" puts
     numbers in 5 bins of about equally many rows."""
+    what_if: bool = False
+    """Whether the values of a row can be changed on the page, which recomputes its prediction and
+    exact attributions: for small linear models, kernels and path-dependent tree ensembles.  Store
+    and page then contain the model and, of kernels, rows of the table."""
+
+    @model_validator(mode="after")
+    def _check_mlflow(self) -> Report:
+        if self.mlflow and self.page is None:
+            raise ValueError("mlflow = true logs the page: give page, the path of the page, too")
+        return self
 
 
 class Job(Table):
@@ -320,6 +336,7 @@ class Job(Table):
     sink: list[Annotated[Any, BeforeValidator(SINKS)]] = Field(default=[])
     columns: GivenColumns = ColumnsTable()
     card: Annotated[Any, BeforeValidator(CardTable.model_validate)] = CardTable()
+    sentences: GivenSentences = SentencesTable()
 
     def _repr_html_(self) -> str:
         """The keys that the job sets, as a table; secrets are masked."""
@@ -352,6 +369,11 @@ class Job(Table):
         self._check_incremental()
         check_kept(
             self.report.segments,
+            is_of_texts=self.is_of_texts,
+            keeps_columns=self.keeps_columns,
+        )
+        check_what_if(
+            self.report.what_if,
             is_of_texts=self.is_of_texts,
             keeps_columns=self.keeps_columns,
         )
@@ -474,8 +496,8 @@ class Job(Table):
 
     @property
     def description(self) -> Description:
-        """What people wrote about the columns and the model, which cubes keep."""
-        return description_of(self.columns, self.card)
+        """The description of the columns and the model, which cubes keep."""
+        return described_by_tables(self.columns, self.card, self.sentences)
 
     def code_books(self, explain: str) -> list[tuple[CodeBook, bool]]:
         """The code books of the sinks of an explanation, and whether their reasons are undone."""
@@ -555,6 +577,7 @@ TABLES: Mapping[str, Kinds] = {
     "sink": SINKS,
     "columns": one_kind(ColumnsTable),
     "card": one_kind(CardTable),
+    "sentences": one_kind(SentencesTable),
 }
 """Table of a job file -> its kinds."""
 SEVERAL = {"explain": "explanation", "check": "check", "sink": "sink"}

@@ -1,4 +1,4 @@
-"""The segments of [report], checked before anything runs: columns that cubes keep."""
+"""Segments and what-if of [report], checked before anything runs: both need columns in the cubes."""
 
 from __future__ import annotations
 
@@ -23,6 +23,22 @@ def check_kept(segments: Sequence[str], *, is_of_texts: bool, keeps_columns: boo
         raise ValueError(
             f"[report] segments = {list(segments)} reads the values of columns, and the cubes keep "
             "none: give [run] keep_rows = true"
+        )
+
+
+def check_what_if(is_asked: bool, *, is_of_texts: bool, keeps_columns: bool) -> None:
+    """Raise a `ValueError` where [report] asks for a what-if of a job that keeps no columns."""
+    if not is_asked:
+        return
+    if is_of_texts:
+        raise ValueError(
+            '[report] what_if changes columns, which [source] kind = "texts" has none of: leave it '
+            "out"
+        )
+    if not keeps_columns:
+        raise ValueError(
+            "[report] what_if = true starts from the values of a row, and the cubes keep none: give "
+            "[run] keep_rows = true"
         )
 
 

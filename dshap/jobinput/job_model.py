@@ -187,7 +187,10 @@ class GivenToJob(JobModel):
         file = self.loaded.file
         if file is None:
             return "it loads"
-        return f"it loads, SHA-256 {file.sha256[:SHOWN_DIGITS]}…"
+        loads = "it loads"
+        if file.path != dict(self.job.model).get("path"):
+            loads += f" as {file.path}"  # the version of an alias
+        return f"{loads}, SHA-256 {file.sha256[:SHOWN_DIGITS]}…"
 
     @property
     def names(self) -> Sequence[str] | None:

@@ -4,6 +4,9 @@ from dshap.jobfile.reading import parse_job
 from dshap.jobfile.reading import read_job_file as load_job
 from dshap.jobfile.schema import Job
 from dshap.jobs.cluster_check import check_cluster
+from dshap.jobs.first_job import FirstJob
+from dshap.jobs.first_model import FirstModel
+from dshap.jobs.first_source import FirstSource
 from dshap.jobs.job_check import check_job
 from dshap.jobs.manifests import manifests_of
 from dshap.jobs.planning import plan_from_source
@@ -15,6 +18,7 @@ from dshap.jobs.runs_in_words import (
     run_content,
     runs_summary,
 )
+from dshap.jobs.sampling import Sample, sample_of_job
 from dshap.jobs.schedules import Schedule
 from dshap.jobs.store_runs import RecordedRun, run_job, run_recorded
 from dshap.jobs.summary import JobSummary, job_summary
@@ -27,12 +31,16 @@ from dshap.steps.under_way import Command
 __all__ = [
     "Command",
     "ExplanationResult",
+    "FirstJob",
+    "FirstModel",
+    "FirstSource",
     "Job",
     "JobPlan",
     "JobResult",
     "JobSummary",
     "RecordedRun",
     "RunFacts",
+    "Sample",
     "Schedule",
     "Scope",
     "about_run",
@@ -55,6 +63,7 @@ __all__ = [
     "run_job",
     "run_recorded",
     "runs_summary",
+    "sample_of_job",
     "scope_of",
     "verify_job_store",
 ]

@@ -24,6 +24,7 @@ def plan_from_source(
     as_of: date | None = None,
     say: Callable[[str], None] = lambda _: None,
     shards: int | None = None,
+    n_probe: int = 0,
 ) -> JobPlan:
     """Plan a job: fits nothing, leaves nothing behind, starts no cluster.
 
@@ -39,6 +40,8 @@ def plan_from_source(
         Takes a line for people, such as a warning.
     shards : int, optional
         The number of shards whose work is told too.
+    n_probe : int
+        The number of rows on which the speed of the model is measured; 0: it is not called.
 
     Raises
     ------
@@ -57,7 +60,7 @@ def plan_from_source(
     day = as_of or datetime.now(UTC).date()
     check_day(job, store, day, is_backfill=False)
     job = with_targets(job, day, say)
-    plan = row_source(job).plan(day, say)
+    plan = row_source(job).plan(day, say, n_probe)
     if shards is not None:
         plan = replace(plan, shards=ShardsPlan.of(shards, plan.explanations))
     return replace(plan, nights=nights_of(job), sinks=sinks_of(job))

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from dshap import report
+from dshap.analysis.column_texts import NO_TEXTS, texts_of_first
 from dshap.analysis.rankings import Ranking
 from dshap.jobfile.schema import Job
+from dshap.jobs.page_to_mlflow import log_page
 from dshap.jobs.runs_in_words import about_run
 from dshap.run.quality import note_text
 from dshap.steps.results import JobResult
@@ -57,6 +59,7 @@ def job_summary(job: Job, result: JobResult, *, shows_row: bool = True) -> JobSu
             return None
 
     ranked = tried(report.rankings, result.paths) or []
+    texts = tried(texts_of_first, result.paths) or NO_TEXTS
     has_rows = bool(ranked) or not result.has_failed
     row = tried(report.breakdown, result.paths, job.report.instance) if has_rows else None
     if not shows_row:
@@ -76,10 +79,10 @@ def job_summary(job: Job, result: JobResult, *, shows_row: bool = True) -> JobSu
     sections = [
         [_done_line(result)],
         _fit_lines(result),
-        report.ranking_lines(ranked, units) if ranked else [],
+        report.ranking_lines(ranked, units, texts) if ranked else [],
         *(table.lines() for _, tables in segmented for table in tables),
         [QUALITY, *(f"{name}: {note_text(note)}" for name, note in notes.items())] if notes else [],
-        report.breakdown_lines(row, units) if row else [],
+        report.breakdown_lines(row, units, texts) if row else [],
         [*places, *(f"{what}: {path}" for what, path in written.items())],
         report.stage_table(stages, is_one_process=not job.cluster.has_workers),
     ]
@@ -196,14 +199,17 @@ def _page(job: Job, result: JobResult) -> Path | None:
     if not job.report.page:
         return None
     path = Path(job.report.page)
-    if not (result.was_complete and path.exists()):
+    if result.has_news or not path.exists():
         report.page(
             result.store,
             path,
             segments=job.report.segments,
+            what_if=job.report.what_if,
             about=about_run(result.store),
             force=True,
         )
+        if job.report.mlflow:
+            log_page(job, path, result)
     return path
 
 

@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
+from dshap.analysis.column_texts import NO_TEXTS, ColumnTexts
 from dshap.analysis.measures import measure_in_brackets, scale_sentence
-from dshap.analysis.numbers_as_text import decimals_of, number, shown_value
+from dshap.analysis.numbers_as_text import decimals_of, number, with_error_text
 from dshap.analysis.rankings import MANY_FEATURES, Ranking, features_of
 from dshap.analysis.single_rows import Breakdown
-from dshap.core.printing import label
+from dshap.core.printing import counted, label
 from dshap.core.scales import unit_words
 
 
-def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
+def ranking_lines(
+    given: Sequence[Ranking], units: str = "", texts: ColumnTexts = NO_TEXTS
+) -> list[str]:
     """A table of mean |attribution| and mean of each feature, for each explanation.
 
-    It is sorted by the first explanation.  Standard errors follow where the cube has them.
+    It is sorted by the first explanation.  Behind each mean half the width of its 95 % interval
+    follows, unless there are fewer than ten rows; `texts` has the labels of the features.
     """
     features = features_of(given)
     decimals = decimals_of(value for ranking in given for value in ranking.magnitude.values())
-    names = [label(feature) for feature in features]
+    names = [texts.label_of(feature) for feature in features]
     labels = [label(ranking.label) for ranking in given]
     width = max(len("feature"), *map(len, names))
-    if any(ranking.has_errors for ranking in given):
+    said = ["mean |φ|", "mean φ"]
+    half = 12
+    if any(ranking.has_intervals for ranking in given):
+        said = [f"{each} ± 95 %" for each in said]
         half = 24
-    else:
-        half = 12
     column = max(2 * half, *(len(each) + 2 for each in labels))
-    heads = "".join(f"{'mean |φ|':>{column - half}}{'mean φ':>{half}}" for _ in given)
+    heads = "".join(f"{said[0]:>{column - half}}{said[1]:>{half}}" for _ in given)
     scales = list(dict.fromkeys(ranking.scale for ranking in given))
     of_each = [f", {ranking.scale}" * (len(scales) > 1) for ranking in given]
     lines = [
         f"attributions{measure_in_brackets(units, scales)}, over "
         + ", ".join(
-            f"{ranking.rows:,} rows ({each}{scale})"
+            f"{counted(ranking.rows, 'row')} ({each}{scale}{_too_few(ranking)})"
             for ranking, each, scale in zip(given, labels, of_each, strict=True)
         ),
         " " * width + "".join(f"{each:>{column}}" for each in labels),
@@ -43,8 +49,8 @@ def ranking_lines(given: Sequence[Ranking], units: str = "") -> list[str]:
     ]
     for feature, name in zip(features, names, strict=True):
         cells = "".join(
-            f"{_with_error(ranking, ranking.magnitude, ranking.magnitude_error, feature, decimals):>{column - half}}"
-            f"{_with_error(ranking, ranking.mean, ranking.mean_error, feature, decimals, sign=True):>{half}}"
+            f"{_magnitude(ranking, feature, decimals):>{column - half}}"
+            f"{_mean(ranking, feature, decimals):>{half}}"
             for ranking in given
         )
         lines.append(f"{name:<{width}}{cells}")
@@ -62,25 +68,41 @@ def _too_small_line(ranking: Ranking) -> str:
     )
 
 
-def _with_error(
-    ranking: Ranking,
-    values: Mapping[str, float],
-    errors: Mapping[str, float],
-    feature: str,
-    decimals: int,
-    sign: bool = False,
-) -> str:
-    """Format a value: 12.34, or 12.34 ± 0.05 where it has a standard error."""
-    text = number(values.get(feature), decimals, sign=sign)
-    if ranking.has_errors:
-        return f"{text} ± {number(errors.get(feature), decimals)}"
-    return text
+def _too_few(ranking: Ranking) -> str:
+    """The words about a ranking of so few rows that no mean has an interval."""
+    if ranking.has_too_few_rows:
+        return ", too few for intervals"
+    return ""
 
 
-def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
+def _magnitude(ranking: Ranking, feature: str, decimals: int) -> str:
+    """Mean |attribution| with half the width of its interval."""
+    value = ranking.magnitude.get(feature)
+    if not ranking.has_intervals:
+        return number(value, decimals)
+    return _with_error(value, ranking.half_width(feature), decimals)
+
+
+def _mean(ranking: Ranking, feature: str, decimals: int) -> str:
+    """The mean attribution with half the width of its interval."""
+    value = ranking.mean.get(feature)
+    if not ranking.has_intervals:
+        return number(value, decimals, sign=True)
+    return _with_error(value, ranking.mean_half_width(feature), decimals, sign=True)
+
+
+def _with_error(value: float | None, half: float, decimals: int, sign: bool = False) -> str:
+    """Format a value: 12.34 ± 0.05 in the digits of its error, "± —" where that is not known."""
+    if value is not None and math.isnan(half):
+        return f"{number(value, decimals, sign=sign)} ± —"
+    return with_error_text(value, half, sign)
+
+
+def breakdown_lines(row: Breakdown, units: str = "", texts: ColumnTexts = NO_TEXTS) -> list[str]:
     """A table of one row: base value, attributions, prediction; each column adds up.
 
-    Features are sorted by magnitude under the first explanation.
+    Features are sorted by magnitude under the first explanation; `texts` has their labels, and the
+    formats of their values.
     """
     features = list(dict.fromkeys(feature for part in row.parts for feature in part.attribution))
     features.sort(key=lambda name: -np.nan_to_num(abs(row.parts[0].attribution.get(name, 0.0))))
@@ -90,8 +112,13 @@ def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
         for value in (part.base_value, part.prediction, *part.attribution.values())
     ]
     decimals = decimals_of(numbers)
-    width = max(len("base value"), *(len(label(name)) for name in features))
-    shown = {name: shown_value(row.values[name]) for name in features if name in row.values}
+    names = {name: texts.label_of(name) for name in features}
+    width = max(len("base value"), *map(len, names.values()))
+    shown = {
+        name: texts.value_text(name, row.values[name], with_unit=True)
+        for name in features
+        if name in row.values
+    }
     value_width = max([2, *(len(text) + 2 for text in shown.values())])
     labels = [label(part.label) for part in row.parts]
     column = max(14, *(len(each) + 2 for each in [*labels, *(part.scale for part in row.parts)]))
@@ -102,7 +129,7 @@ def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
         )
 
     named = (
-        ", ".join(f"{label(name)} = {label(value)}" for name, value in row.key.items())
+        ", ".join(f"{texts.label_of(name)} = {label(value)}" for name, value in row.key.items())
         or f"row {row.position}"
     )
     scales = list(dict.fromkeys(part.scale for part in row.parts))
@@ -119,7 +146,7 @@ def breakdown_lines(row: Breakdown, units: str = "") -> list[str]:
         line("base value", "", [number(part.base_value, decimals) for part in row.parts]),
         *(
             line(
-                label(name),
+                names[name],
                 shown.get(name, ""),
                 [number(part.attribution.get(name), decimals, sign=True) for part in row.parts],
             )

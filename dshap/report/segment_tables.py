@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dshap.analysis.column_texts import NO_TEXTS, ColumnTexts, texts_of
 from dshap.analysis.numbers_as_text import decimals_of, number
+from dshap.analysis.segment_names import column_of_segment
 from dshap.analysis.segments import Segments, segments_of
 from dshap.core.places import Place
 from dshap.core.printing import label
@@ -26,6 +28,8 @@ class SegmentTable:
     output: str
     """The name of the output; empty where there is one."""
     segments: Segments
+    texts: ColumnTexts = NO_TEXTS
+    """The words for the columns."""
 
     def lines(self) -> list[str]:
         """Mean |φ| of the leading features in each segment, as a table."""
@@ -33,7 +37,7 @@ class SegmentTable:
         shown = range(min(MOST_SEGMENTS, len(found.names)))
         features = found.features[:MOST_FEATURES]
         decimals = decimals_of(found.magnitude[:, : len(features)].ravel().tolist())
-        heads = ["rows", *(label(feature, 24) for feature in features)]
+        heads = ["rows", *(self.texts.label_of(feature, 24) for feature in features)]
         cells = [
             [
                 f"{found.counts[s]:,}",
@@ -41,12 +45,13 @@ class SegmentTable:
             ]
             for s in shown
         ]
-        names = [label(found.names[s], 32) for s in shown]
+        column = column_of_segment(found.column, found.features)
+        names = [label(self.texts.named(column, found.names[s]), 32) for s in shown]
         first = max(map(len, ["segment", *names]))
         widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
         where = ", ".join(filter(None, [self.explanation, self.output]))
         return [
-            f"mean |φ| by {label(found.column)} ({label(where)})",
+            f"mean |φ| by {self._column_words(column)} ({label(where)})",
             *(
                 f"{name:<{first}}  "
                 + "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
@@ -54,6 +59,10 @@ class SegmentTable:
             ),
             *self._left_out(),
         ]
+
+    def _column_words(self, column: str) -> str:
+        """The label of the column, with the number of bins where the segments are bins."""
+        return self.texts.label_of(column) + label(self.segments.column.removeprefix(column))
 
     def _left_out(self) -> list[str]:
         """A line about segments and features that the table leaves out."""
@@ -94,8 +103,9 @@ def segment_tables(cubes: Mapping[str, Place], segment: str) -> list[SegmentTabl
     tables = []
     for name, path in cubes.items():
         cube = open_cube(path)
+        texts = texts_of(cube)
         outputs = names_along(cube, "output")
         for place, output in enumerate(outputs):
             said = output * (len(outputs) > 1)
-            tables.append(SegmentTable(name, said, segments_of(cube, segment, output=place)))
+            tables.append(SegmentTable(name, said, segments_of(cube, segment, output=place), texts))
     return tables

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dshap.analysis.accuracy import accuracy
-from dshap.analysis.rankings import rankings
+from dshap.analysis.column_texts import texts_of_first
+from dshap.analysis.rankings import Ranking, rankings
 from dshap.core.places import Place
 from dshap.cube import (
     Damage,
@@ -27,9 +28,10 @@ def importance_summary(
     """The importance of each feature over the finished rows, with fit, accuracy and progress."""
     units = (read_job(store) or {}).get("units", "")
     ranked = rankings(cubes)
+    texts = texts_of_first(cubes)
     found = accuracy(cubes)
     lines = [*f"model: {fitted}".splitlines(), ""] if fitted else []
-    lines += ranking_lines(ranked, units) if ranked else ["no row is explained yet"]
+    lines += ranking_lines(ranked, units, texts) if ranked else ["no row is explained yet"]
     lines += ["", *accuracy_lines(found)]
     lines += status_lines({name: cube_status(path) for name, path in cubes.items()})
     content: dict[str, Any] = {
@@ -40,10 +42,18 @@ def importance_summary(
             "mean": dict(ranking.mean),
             "mean_magnitude_std_error": dict(ranking.magnitude_error),
             "mean_std_error": dict(ranking.mean_error),
+            "mean_magnitude_interval": _intervals(ranking),
         }
         for ranking in ranked
     }
     return Summary(lines, content | {"accuracy": found})
+
+
+def _intervals(ranking: Ranking) -> dict[str, list[float]] | None:
+    """Feature -> the ends of the 95 % interval of mean |attribution|; None of fewer than ten rows."""
+    if ranking.has_too_few_rows:
+        return None
+    return {feature: [*ranking.interval(feature)] for feature in ranking.magnitude}
 
 
 def damage_summary(

@@ -1,14 +1,17 @@
-"""What people write about the columns and the model of a run, checked against its columns."""
+"""The description of the columns and the model of a run, checked against its columns."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dshap.core.column_dictionary import COLUMNS, ColumnDictionary, dictionary_of_frame
 from dshap.core.model_card import CARD, checked_card
 from dshap.core.types import RowReader
-from dshap.cube.described import Description
+from dshap.cube.described import NOT_DESCRIBED, Description
+from dshap.run.explanation import Explanation
+from dshap.run.in_memory import ExplanationInMemory
 from dshap.tables.reader import categories_of
 
 
@@ -23,10 +26,27 @@ def described_by_call(columns: Any, card: Any, rows: Any) -> Description:
         An unknown field, or a value that a field does not take.
     """
     of_rows = dictionary_of_frame(rows)
-    dictionary = None
+    found = NOT_DESCRIBED
     if columns is not None or of_rows:
-        dictionary = ColumnDictionary.of(columns, COLUMNS).over(of_rows)
-    return Description(dictionary, None if card is None else checked_card(card, CARD))
+        found = replace(found, columns=ColumnDictionary.of(columns, COLUMNS).over(of_rows))
+    if card is not None:
+        found = replace(found, card=checked_card(card, CARD))
+    return found
+
+
+def described[Kind: Explanation | ExplanationInMemory](
+    explanation: Kind, description: Description
+) -> Kind:
+    """Give an explanation its description, which names columns that it has.
+
+    Raises
+    ------
+    InputError
+        An unknown column or category; the message names those that are near.
+    """
+    named = describable_names(explanation.layout.run["fingerprint"])
+    refuse_misnamed(description, named, explanation.work.rows)
+    return replace(explanation, description=description)
 
 
 def refuse_misnamed(
@@ -59,7 +79,7 @@ def refuse_misnamed(
         description.columns.refuse_categories(listed, place)
 
 
-def names_in(fingerprint: Mapping[str, Any]) -> list[str]:
+def describable_names(fingerprint: Mapping[str, Any]) -> list[str]:
     """The names that a dictionary may describe, in the fingerprint of a run."""
     parts = ("features", "players", "keys", "outputs")
     return list(dict.fromkeys(str(name) for part in parts for name in fingerprint.get(part, ())))

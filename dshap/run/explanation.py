@@ -21,6 +21,7 @@ from dshap.core.errors import (
     NotLearnedError,
 )
 from dshap.core.places import Place
+from dshap.core.records import Record
 from dshap.core.rows import runs_of_neighbours
 from dshap.core.types import Attributor, Design, Explained
 from dshap.cube import (
@@ -91,7 +92,7 @@ class Explanation:
     """The predictions that the store keeps to know the model again; None where it has them."""
     failures: tuple[Failure, ...] = ()
     description: Description = NOT_DESCRIBED
-    """What people wrote about the columns and the model, which is kept beside the cube."""
+    """The description of the columns and the model, which is kept beside the cube."""
 
     @property
     def plan(self) -> Plan:
@@ -152,8 +153,10 @@ class Explanation:
         if read_run(self.path) is not None or holds_run(self.path, self.layout.run["digest"]):
             if not has_copy(self.path):
                 renew_cube(self.path, self.layout, plan)
+            self.describe()
             return False
         create_cube(self.path, self.layout, plan)
+        self.describe()
         return True
 
     @property
@@ -186,6 +189,7 @@ class Explanation:
     def run(self, session: Session) -> Explanation:
         """Do what is left to do; gives this explanation with the blocks that failed."""
         if self.is_complete:
+            self.describe()
             return self
         with self._begun(session):
             attributor, facts = learned(session, self.work)
@@ -320,7 +324,6 @@ class Explanation:
     def _begun(self, session: Session) -> Iterator[None]:
         """Create the store, or mend what is there; learn in this block."""
         is_new = self.create()
-        self.describe()
         unpack_cube(self.path)
         for name in self.work.states.store.mend():
             session.progress.say(f"state {name} is damaged: it is computed again")
@@ -381,6 +384,20 @@ class Explanation:
     def keep_note(self, name: str, content: dict[str, Any]) -> None:
         """Keep a small record beside the cube of an explanation that has ended."""
         self.work.cube.write_note(name, content)
+        mark_finished(self.path)
+
+    def attributor(self, session: Session) -> Attributor:
+        """The attributor of an explanation that has ended; nothing is learned."""
+        return opened_attributor(session, self.work, self.path)
+
+    def keep_state(self, name: str, record: Record) -> None:
+        """Keep a record beside the states of an explanation that has ended, in place of an old one."""
+        states = states_of(self.path)
+        if states.has(name):
+            if states.is_whole(name) and states.get(name, Record).digest() == record.digest():
+                return
+            states.remove(name)
+        states.put(name, record)
         mark_finished(self.path)
 
     def describe(self) -> None:

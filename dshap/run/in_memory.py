@@ -73,6 +73,7 @@ class ExplanationInMemory:
         evaluation = self.work.evaluation(attributor)
         failures = evaluate(session.executor, evaluation, session.progress)
         note_ending(self.cube, facts, self.cube.stated())
+        self._describe()
         if not any(failure.is_whole for failure in failures):
             self.keep_note("additivity", {"residual": self.cube.largest_residual().tolist()})
         return replace(self, failures=failures)
@@ -81,7 +82,7 @@ class ExplanationInMemory:
         """Keep a small record beside the cube."""
         self.cube.write_note(name, content)
 
-    def describe(self) -> None:
+    def _describe(self) -> None:
         """Keep the description beside the cube."""
         for name, note in self.description.notes.items():
             if note:

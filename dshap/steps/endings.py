@@ -16,7 +16,7 @@ from dshap.history.run_record import ExplanationFacts, SinkFacts
 from dshap.history.stages import SINK
 from dshap.jobfile.described_tables import PLACE
 from dshap.jobfile.sink_tables import SinkTable
-from dshap.run.description import names_in, refuse_misnamed
+from dshap.run.description import describable_names, refuse_misnamed
 from dshap.sinks import Sink, load_sink
 from dshap.steps.facts_of_job import explanations_of
 from dshap.steps.job_cubes import JobCubes
@@ -49,7 +49,12 @@ def _describe_cubes(run: RunUnderWay) -> None:
     """Keep what the job says now of its columns and model, also beside cubes that were done before."""
     description = run.job.description
     stored = {path: read_run(path) for path in run.result.paths.values()}
-    known = [name for found in stored.values() if found for name in names_in(found["fingerprint"])]
+    known = [
+        name
+        for found in stored.values()
+        if found
+        for name in describable_names(found["fingerprint"])
+    ]
     refuse_misnamed(description, [*known, *as_names(run.job.target)], place=PLACE)
     for path, found in stored.items():
         if found is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from dshap.engine.walltimes import deadline_of
 from dshap.history.run_folders import forget_maker
 from dshap.jobfile.schema import ExplainTable
 from dshap.jobinput.quality_of_job import measured_by_job, stored_quality
+from dshap.report.what_if.keeping import has_what_if, keep_what_if
 from dshap.run.explanation import Explanation
 from dshap.run.quality import Note
 from dshap.steps.opened import OpenedJob
@@ -34,6 +35,9 @@ def steps_of_explanation(
     yield ExplainRows(run, opened, explanation, explain.name)
     if explain.n_quality_rows is not None and run.results[explain.name].failure is None:
         yield MeasureQuality(run, opened, explanation, explain)
+    yield Act(Phase.FINISH, explanation.describe)
+    if run.job.report.what_if and run.results[explain.name].failure is None:
+        yield KeepWhatIf(run, explanation, explain.name)
     yield Act(Phase.FINISH, lambda: _pack(run, explanation))
 
 
@@ -153,6 +157,26 @@ class MeasureQuality(Step):
     def _keep_in_result(self, note: Note | None) -> None:
         name = self.explain.name
         self.run.results[name] = replace(self.run.results[name], quality=note)
+
+
+@dataclass
+class KeepWhatIf(Step):
+    """The model of one explanation is kept in its cube, for the what-if of the page."""
+
+    run: RunUnderWay
+    explanation: Explanation
+    name: str
+
+    phase = Phase.FINISH
+
+    def is_done(self) -> bool:
+        return self.explanation.is_complete and has_what_if(self.explanation.path)
+
+    def do(self) -> None:
+        reason = keep_what_if(self.explanation, self.run.session)
+        if reason:
+            self.run.progress.say(f"no what-if of {self.name}: {reason}")
+        self.run.results[self.name] = replace(self.run.results[self.name], has_new_what_if=True)
 
 
 def _share(shard: Shard, explanation: Explanation) -> BlocksOfShard:

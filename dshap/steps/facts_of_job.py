@@ -153,11 +153,18 @@ def model_facts(job: Job) -> dict[str, Any]:
     return {"kind": job.model.kind, **own}
 
 
+REGISTERED = "models:/"
+"""The beginning of the address of a version in a registry."""
+
+
 def _file_facts(file: ModelFile | None) -> dict[str, Any]:
     """The SHA-256 and the library of a file of a model; None each for an object of Python code."""
     if file is None:
         return {"sha256": None, "library": None, "version": None}
-    return {"sha256": file.sha256, "library": file.library, "version": file.version}
+    facts = {"sha256": file.sha256, "library": file.library, "version": file.version}
+    if file.path.startswith(REGISTERED):
+        facts["registered"] = file.path
+    return facts
 
 
 def ranking_of(cube: Place) -> dict[str, dict[str, float]]:

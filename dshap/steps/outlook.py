@@ -16,10 +16,9 @@ from dshap.core.places import Place, place_of
 from dshap.core.printing import label
 from dshap.cube import current_of
 from dshap.history.run_record import EarlierRuns, RunRecord, started_at
-from dshap.jobfile.model_tables import ModelFileTable
+from dshap.jobfile.model_tables import ModelFileTable, sha256_of_given
 from dshap.jobfile.schema import Job
 from dshap.jobfile.sink_tables import SinkTable
-from dshap.models.adapters.model_files import sha256_of
 from dshap.steps.sink_targets import sink_in
 from dshap.storage.folder import Folder
 from dshap.storage.seals import sealed_record, whole_record
@@ -98,8 +97,8 @@ def _explanation_of(job: Job, name: str) -> dict[str, Any]:
 def _is_other_model(job: Job, last: RunRecord) -> bool:
     """Whether the file of the model has another content than in the last run."""
     match job.model:
-        case ModelFileTable(path=path):
-            now = sha256_of(path)
+        case ModelFileTable() as table:
+            now = sha256_of_given(table)
         case _:
             return False
     models = [each["adapter_response"]["model"] for each in last.named("explanation")]

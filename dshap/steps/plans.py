@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dshap.attributors.choice import reads_data
-from dshap.core.errors import EmptyTableError
+from dshap.attributors.method import Method
+from dshap.core.errors import EmptyTableError, InputError
 from dshap.core.html import table_html
 from dshap.core.places import place_of
 from dshap.core.printing import counted
@@ -23,12 +25,21 @@ from dshap.jobinput.job_model import model_of_job
 from dshap.jobinput.job_rows import JobRows
 from dshap.jobinput.quality_of_job import check_quality
 from dshap.jobinput.table_versions import at_version_of_store
+from dshap.report.what_if.keeping import why_no_what_if
 from dshap.run.description import refuse_misnamed
 from dshap.run.identity import explained_classes, settle
 from dshap.run.session import IDLE_WORKER_BYTES
 from dshap.sinks import CubeFacts, check_sink
 from dshap.steps.asked_codes import options_of_explanation
 from dshap.steps.outlook import night_lines, sink_lines
+from dshap.steps.probe import (
+    Alternative,
+    Probe,
+    cores_of_plan,
+    probe_lines,
+    probed,
+    smaller_jobs,
+)
 from dshap.steps.shard_work import ShardsPlan
 from dshap.tables import MissingValues, missing_values, open_source
 
@@ -51,8 +62,13 @@ class JobPlan:
     """The options of each [[sink]]."""
     segments: tuple[str, ...] = ()
     """The segments of [report]."""
+    what_if: tuple[str, ...] = ()
+    """Lines about the what-if of [report], one an explanation."""
     shards: ShardsPlan | None = None
     """The work of each shard, where a number of them is given."""
+    probes: tuple[Probe, ...] | None = None
+    """The measured speed of the model, for each explanation that calls it; None where none was asked
+    for."""
 
     def check(self, memory_limit: int | None, threads: int = 1) -> None:
         """Raise a `DoesNotFitError` where a stage does not fit a worker's memory."""
@@ -90,9 +106,12 @@ class JobPlan:
         else:
             missing = [str(self.missing)]
         after = [
+            *probe_lines(self.probes),
             *night_lines(self.nights),
             *sink_lines(self.sinks),
             *segment_lines(self.segments, [plan for _, plan in self.explanations]),
+            *([""] * bool(self.what_if)),
+            *self.what_if,
         ]
         if self.shards is not None:
             after += self.shards.lines()
@@ -120,18 +139,27 @@ class JobPlan:
             "missing": None if self.missing is None else self.missing.to_dict(),
             "fit": [asdict(stage) for stage in self.fit],
             "explanations": {name: asdict(plan) for name, plan in self.explanations},
+            "predictions": {name: plan.n_predictions for name, plan in self.explanations},
             "nights": self.nights,
             "sinks": self.sinks,
             "segments": self.segments,
+            "what_if": self.what_if,
             "shards": self.shards and self.shards.to_dict(),
+            "probes": None if self.probes is None else [each.to_dict() for each in self.probes],
         }
 
 
-def plan_job(job: Job) -> JobPlan:
+def plan_job(job: Job, n_probe: int = 0) -> JobPlan:
     """Plan a job: fits nothing, writes nothing, starts no cluster.
 
     It reads a few batches of rows, to look for missing values, and checks the limits that the job
     sets.
+
+    Parameters
+    ----------
+    job : Job
+    n_probe : int
+        The number of rows that the model is measured on; 0: it is not called.
 
     Raises
     ------
@@ -141,10 +169,10 @@ def plan_job(job: Job) -> JobPlan:
         Something else lies at the path of the store.
     """
     with in_words_of(job):
-        return plan_rows(job)
+        return plan_rows(job, n_probe)
 
 
-def plan_rows(job: Job) -> JobPlan:
+def plan_rows(job: Job, n_probe: int = 0) -> JobPlan:
     """Plan a job; errors about columns are in the words of the table."""
     refuse_store(job, place_of(job.job.store))
     try:
@@ -157,7 +185,39 @@ def plan_rows(job: Job) -> JobPlan:
         missing = None
     else:
         missing = missing_values(table.reader)
-    return replace(plan_of(job, table), missing=missing)
+    plan = replace(plan_of(job, table), missing=missing)
+    if not n_probe:
+        return plan
+    return replace(plan, probes=tuple(_probes(job, table, plan, n_probe)))
+
+
+def _probes(job: Job, table: JobRows, plan: JobPlan, n_probe: int) -> Iterator[Probe]:
+    """Measure the model in each explanation that calls it for its coalitions."""
+    if job.is_of_texts:
+        raise InputError(
+            f"--probe {n_probe}: texts have no rows of columns to measure a model on: leave it out, "
+            "and give --sample to `dshap run`"
+        )
+    model, _ = model_of_job(job).planned(table.context, table.n_targets)
+    for explain, (_, of_explain) in zip(job.explain, plan.explanations, strict=True):
+        if of_explain.calls_model:
+            value = value_of(explain, table.context(model))
+            others = tuple(_alternatives(job, explain, of_explain, model, table))
+            cores = cores_of_plan(job)
+            reader = table.reader_of(value)
+            yield probed(explain, value, reader, of_explain, n_probe, cores, others)
+
+
+def _alternatives(
+    job: Job, explain: ExplainTable, plan: Plan, model: Model, table: JobRows
+) -> Iterator[Alternative]:
+    """Smaller designs and backgrounds that the table takes, with fewer predictions than the plan."""
+    for setting, effect, smaller in smaller_jobs(job, explain, plan):
+        (own,) = (each for each in smaller.explain if each.name == explain.name)
+        with contextlib.suppress(InputError):  # too few coalitions for the columns
+            n_predictions = _planned(own, smaller, model, table)[0].n_predictions
+            if n_predictions < plan.n_predictions:
+                yield Alternative(setting, n_predictions, effect)
 
 
 def _place_of(job: Job) -> str:
@@ -169,13 +229,31 @@ def plan_of(job: Job, table: JobRows) -> JobPlan:
     """Plan a job on its open table."""
     model, fit = model_of_job(job).planned(table.context, table.n_targets)
     check_segments(job.report.segments, table.reader.feature_names)
-    plans = tuple((explain.name, _plan(explain, job, model, table)) for explain in job.explain)
+    planned = [(each.name, *_planned(each, job, model, table)) for each in job.explain]
     _check_columns(job, model, table)
-    segments = tuple(job.report.segments)
-    return JobPlan(table.reader.describe(), fit, plans, segments=segments)
+    return JobPlan(
+        table.reader.describe(),
+        fit,
+        tuple((name, plan) for name, plan, _ in planned),
+        segments=tuple(job.report.segments),
+        what_if=tuple(
+            what_if_line(name, method, plan.data_rows)
+            for name, plan, method in planned
+            if job.report.what_if
+        ),
+    )
 
 
-def _plan(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> Plan:
+def what_if_line(name: str, method: Method, n_data: int) -> str:
+    """The line of a plan about the what-if of one explanation; `n_data` rows are learned from."""
+    reason = why_no_what_if(method, n_data)
+    if reason:
+        return f"no what-if of {name}: {reason}"
+    return f"what-if of {name}: on the page, if the arrays of the model have room there"
+
+
+def _planned(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> tuple[Plan, Method]:
+    """The plan of one explanation, and its method."""
     value = value_of(explain, table.context(model))
     table.check_kinds(value)
     reader = table.reader
@@ -205,7 +283,7 @@ def _plan(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> Plan
         if sink.explain == explain.name:
             check_sink(sink, facts)
             each.refuse_other_shape(facts)
-    return plan
+    return plan, settled.method
 
 
 def _check_columns(job: Job, model: Model, table: JobRows) -> None:

@@ -29,6 +29,8 @@ class ExplanationResult:
     """The blocks that this command explained, where it is a shard of a run."""
     quality: Note | None = None
     """The note of MSE_v in the cube, where [[explain]] quality_rows asked for it."""
+    has_new_what_if: bool = False
+    """Whether this command has kept the model for the what-if of the page."""
 
     @property
     def is_kept(self) -> bool:
@@ -75,6 +77,11 @@ class JobResult:
     @property
     def was_complete(self) -> bool:
         return all(result.was_complete for result in self.explanations)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a page of an earlier command lacks something."""
+        return not self.was_complete or any(each.has_new_what_if for each in self.explanations)
 
     @property
     def paths(self) -> dict[str, Place]:

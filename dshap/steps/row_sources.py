@@ -58,8 +58,11 @@ class RowSource(ABC):
         self.job = job
 
     @abstractmethod
-    def plan(self, day: date, say: Callable[[str], None]) -> JobPlan:
-        """Plan the job from its rows on a day; nothing is left behind."""
+    def plan(self, day: date, say: Callable[[str], None], n_probe: int = 0) -> JobPlan:
+        """Plan the job from its rows on a day; nothing is left behind.
+
+        The model is measured on `n_probe` rows; 0: it is not called.
+        """
 
     workers_read: ClassVar[bool]
     """Whether workers read rows from files of the run, whatever it measures."""
@@ -128,10 +131,10 @@ class InPlace(RowSource):
 
     workers_read = True
 
-    def plan(self, day: date, say: Callable[[str], None]) -> JobPlan:
+    def plan(self, day: date, say: Callable[[str], None], n_probe: int = 0) -> JobPlan:
         with in_words_of(self.job):
             look_at_source(self.job, day, None, say)
-        return plan_job(self.job)
+        return plan_job(self.job, n_probe)
 
     def table(self) -> str:
         return str(dict(self.job.source).get("path", ""))
@@ -193,13 +196,13 @@ class ReadOnce(RowSource):
 
     workers_read = False
 
-    def plan(self, day: date, say: Callable[[str], None]) -> JobPlan:
+    def plan(self, day: date, say: Callable[[str], None], n_probe: int = 0) -> JobPlan:
         """The rows are read into a temporary folder, which is removed."""
         with scratch_folder(self.job.options().scratch or "") as folder:
             parts = folder / "parts"
             with in_words_of(self.job):
                 snapshot = spool_job(self.job, parts, day, None, say)
-                plan = plan_rows(job_of_parts(self.job, parts))
+                plan = plan_rows(job_of_parts(self.job, parts), n_probe)
         said = f"{snapshot.source}: {snapshot.n_rows:,} rows on {snapshot.as_of}"
         return replace(plan, source=said)
 
@@ -262,8 +265,8 @@ class ReadOnce(RowSource):
 class Copied(ReadOnce):
     """A table of files, which runs that build on each other copy into parts."""
 
-    def plan(self, day: date, say: Callable[[str], None]) -> JobPlan:
-        return InPlace(self.job).plan(day, say)
+    def plan(self, day: date, say: Callable[[str], None], n_probe: int = 0) -> JobPlan:
+        return InPlace(self.job).plan(day, say, n_probe)
 
 
 def row_source(job: Job) -> RowSource:

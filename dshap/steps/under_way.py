@@ -43,6 +43,10 @@ class Command:
     own_processes: bool = False
     """Whether it may start processes on the cores that it has, as the command line may: a script
     that starts processes is imported by them."""
+    target: str = ""
+    """The target of the job file, whose values it was started with; empty for none."""
+    n_sample: int | None = None
+    """The number of rows that were asked for, of a sample; None for a run of the job itself."""
 
     @property
     def day(self) -> date:
@@ -60,6 +64,8 @@ class Command:
             "reread": self.reread,
             "wait": self.wait_s,
             "cluster": self.cluster,
+            "target": self.target or None,
+            "sample": self.n_sample,
             "accept": self.accept or None,
             "backfill": self.backfill,
             **self.scope.arguments,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dshap.core.spread import MOST_RUNS, SpreadOrder
+from dshap.core.spread import MOST_RUNS, SpreadOrder, golden_places
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 13, 64, 1_000, 65_537])
@@ -45,3 +45,16 @@ def test_a_very_long_table_has_runs_of_rows():
     assert positions.min() >= 0
     assert positions.max() < 10**11
     assert len(np.unique(positions)) == 1_000
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 13, 64, 1_000, 65_537, 300_000])
+@pytest.mark.parametrize("size", [1, 7, 1_000])
+def test_golden_places_are_spread_whatever_the_number_of_rows(n_rows, size):
+    """Gaps of at most three lengths (the three-gap theorem), the largest 1 + golden ratio means."""
+    places = golden_places(np.arange(n_rows))
+    assert len(np.unique(places)) == n_rows
+    chosen = np.sort(np.argsort(places)[:size])
+    gaps = np.diff(chosen)
+    assert len(np.unique(gaps)) <= 3
+    if len(chosen) == size > 1 and n_rows > 10 * size:
+        assert gaps.max() < 2.7 * n_rows / size

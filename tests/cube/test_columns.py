@@ -53,3 +53,17 @@ def test_rows_that_cannot_be(rows, said):
     cube, _ = memory_cube(3)
     with pytest.raises(InputError, match=said):
         columns_of(cube, rows)
+
+
+def test_the_dictionary_of_columns_orders_categories():
+    """Before the order of the data frame; other columns keep theirs."""
+    import dshap
+
+    sizes = pd.CategoricalDtype(["s", "m", "l"], ordered=True)
+    frame = pd.DataFrame({"a": ["s", "m", "l"] * 3, "b": ["s", "m", "l"] * 3}).astype(sizes)
+    value = dshap.values.Marginal(lambda rows: (rows["a"] == "s") + 1.0 * (rows["b"] == "m"), frame)
+    cube = dshap.explain(value, frame, columns={"a": {"order": ["l", "m", "s"]}})
+    assert {name: list(order) for name, order in columns_of(cube).orders.items()} == {
+        "a": ["l", "m", "s"],
+        "b": ["s", "m", "l"],
+    }

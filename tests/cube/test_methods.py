@@ -30,7 +30,7 @@ def test_every_picture_of_a_cube_is_a_method(cube):
     names = {name for name, function in functions.items() if _draws_a_cube(function)}
     assert names == set(PICTURES)
     methods = {name for name in dir(cube.dshap) if not name.startswith("_")}
-    assert methods == names | {"diff", "to_shap", "to_frame"}
+    assert methods == names | {"diff", "sentences", "to_shap", "to_frame"}
     assert cube.dshap.dependence.__doc__ == dshap.report.dependence.__doc__
     options = list(inspect.signature(cube.dshap.dependence).parameters)
     assert options == list(inspect.signature(dshap.report.dependence).parameters)[1:]

@@ -59,11 +59,13 @@ def test_a_stage_takes_the_place_of_the_last_one(shown):
     progress.begin("evaluation", 10, "rows", 4)
     progress.advance(6)
     progress.end()
-    assert [state.count("\n") for state in shown] == [0, 0, 1, 2, 2]
-    assert shown[0].startswith("moments 1 of 2 coalition tiles, ")
-    assert shown[1].startswith("moments: 1 coalition tiles")
+    assert [state.count("\n") for state in shown] == [0, 0, 0, 1, 2, 2, 2]
+    assert shown[0] == "moments: 0 of 2 coalition tiles"
+    assert shown[1].startswith("moments 1 of 2 coalition tiles, ")
+    assert shown[2].startswith("moments: 1 coalition tile in ")
+    assert shown[4].splitlines()[-1] == "evaluation: 4 of 10 rows"
     moments, constant, last = shown[-1].splitlines()
-    assert moments == shown[1]
+    assert moments == shown[2]
     assert constant == r"constant: a\x1b; the attribution is 0"
     assert re.fullmatch(r"evaluation: 10 rows in \d\.\d s, 4 kept from before", last)
 

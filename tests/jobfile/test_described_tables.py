@@ -62,6 +62,15 @@ def test_a_file_beside_the_job_file(tmp_path, monkeypatch, table):
             {"columns": "none.toml"},
             r"\[columns\] .*none.toml: No such file or directory; give the path",
         ),
+        (
+            {"sentences": {"language": "fr"}},
+            r"\[sentences\] unknown language 'fr'. Allowed: de, en",
+        ),
+        (
+            {"sentences": {"reason": "{lable}"}},
+            r"\[sentences\] reason: unknown field 'lable'; did you mean 'label'\?",
+        ),
+        ({"sentences": 3}, r"\[sentences\] = 3: give a mapping"),
         ({"card": {"purpos": "x"}}, r"\[card\] unknown key 'purpos'; did you mean 'purpose'\?"),
         ({"card": {"purpose": True}}, r"\[card\] purpose = true: give a text, a number, a date"),
         ({"card": {"purpose": {"a": 1}}}, r"\[card\] purpose = .*: give a text, a number, a date"),
@@ -78,6 +87,12 @@ def test_what_is_no_toml(tmp_path):
     (tmp_path / "words.toml").write_text("[hr\n")
     with pytest.raises(InputError, match=r"words\.toml is no TOML"):
         read_job_file(tmp_path / "job.toml")
+
+
+def test_sentences_of_a_job():
+    given = {"language": "de", "reason": "{label} war {value}", "k": 2}
+    job = parse_job(changed(("sentences", given)))
+    assert job.description.sentences.to_dict() == given
 
 
 def test_the_listing_of_a_job_is_toml_again():

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from dshap.core.errors import InputError
-from dshap.jobfile.reading import with_settings
+from dshap.jobfile.settings import with_settings
 from dshap.jobs import load_job
 from tests.jobs.job_files import JOB, changed, write_job
 

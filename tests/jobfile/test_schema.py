@@ -200,7 +200,7 @@ NOT_BUILT = [
 UNKNOWN = [
     (
         ("modle", {}),
-        "unknown table 'modle'; did you mean 'model'? Allowed: check, cluster, ",
+        "unknown table 'modle'; did you mean 'model'? Allowed: card, check, cluster, ",
     ),
     (
         ("model.landmark", 3),

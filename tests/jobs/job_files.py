@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +92,15 @@ def to_toml(job: dict[str, Any]) -> str:
     for name, tables in job.items():
         for table in tables if isinstance(tables, list) else [tables]:
             lines.append(f"[[{name}]]" if isinstance(tables, list) else f"[{name}]")
-            lines += [f"{key} = {_value(value)}" for key, value in table.items()]
+            lines += [f"{_key(key)} = {_value(value)}" for key, value in table.items()]
     return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    """A key of TOML, in quotes where it has a dot."""
+    if "." in name:
+        return json.dumps(name, ensure_ascii=False)
+    return name
 
 
 def _value(value: Any) -> str:
@@ -101,7 +109,7 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {_value(own)}" for key, own in value.items()) + "}"
+        return "{" + ", ".join(f"{_key(key)} = {_value(own)}" for key, own in value.items()) + "}"
     return (
         "[" + ", ".join(map(_value, value)) + "]"
         if isinstance(value, list | tuple)

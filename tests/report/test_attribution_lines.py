@@ -9,8 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy
 
 import dshap
+from dshap.analysis.column_texts import ColumnTexts
+from dshap.analysis.rankings import student_reach
+from dshap.core.column_dictionary import ColumnDictionary
 from dshap.core.errors import InputError
 from dshap.report import (
     Ranking,
@@ -64,11 +68,42 @@ def test_lines_are_no_wider_than_names_of_an_ordinary_length():
 
 def test_ranking_lines():
     lines = ranking_lines(RANKINGS, "m")
-    assert lines[0] == "attributions (m), over 10 rows (one), 8 rows (two)"
+    assert lines[0] == "attributions (m), over 10 rows (one), 8 rows (two, too few for intervals)"
     assert [line.split()[0] for line in lines[3:]] == ["b", "a", "c", "d"]
     assert lines[3].split() == ["b", "20.00", "+2.00", "10.00", "-2.00"]
     assert lines[-1].split() == ["d", "—", "—", "0.25", "+0.00"]
     assert len({len(line) for line in lines[1:]}) == 1  # columns are aligned
+
+
+def test_digits_follow_the_interval():
+    """t of 9 degrees of freedom is 2.262; a constant is "40", and not "40 ± 0"."""
+    means = {"a": 12.3456, "b": 40.0}
+    ranking = Ranking(
+        "one", 10, means, {"a": -12.3456, "b": 40.0},
+        magnitude_spread={"a": 0.1, "b": 0.0}, mean_spread={"a": 0.01, "b": 0.0},
+    )  # fmt: skip
+    lines = ranking_lines([ranking], texts=ColumnTexts(ColumnDictionary.of({"a": {"label": "Ä"}})))
+    assert lines[2].split("  ")[-1].strip() == "mean φ ± 95 %"
+    assert lines[3].split() == ["b", "40", "+40"]
+    assert lines[4].split() == ["Ä", "12.35", "±", "0.23", "-12.346", "±", "0.023"]
+    assert len({len(line) for line in lines[1:]}) == 1
+    unknown = replace(ranking, magnitude_error={"a": np.nan, "b": 0.0})
+    assert ranking_lines([unknown])[4].split()[:4] == ["a", "12.35", "±", "—"]
+    few = ranking_lines([replace(ranking, rows=9)])
+    assert "±" not in "".join(few)
+    assert "9 rows (one, too few for intervals)" in few[0]
+
+
+@pytest.mark.parametrize("degrees", [9, 10, 29, 1_000_000])
+def test_the_reach_of_an_interval(degrees):
+    assert student_reach(degrees) == pytest.approx(scipy.stats.t.ppf(0.975, degrees), rel=1e-5)
+
+
+def test_no_interval_reaches_below_0():
+    ranking = Ranking("one", 10, {"a": 1.0}, {"a": 0.0}, magnitude_spread={"a": 2.0})
+    assert ranking.interval("a") == (0.0, pytest.approx(1 + 2 * 2.26216, rel=1e-5))
+    with_both = replace(ranking, magnitude_error={"a": 3.0})
+    assert with_both.half_width("a") == pytest.approx(np.hypot(2 * 2.26216, 1.96 * 3.0), rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +130,15 @@ def test_rankings_of_cubes(cubes):
     assert ranked[0].rows == 50
     assert list(ranked[0].magnitude.values()) == pytest.approx(abs(phi).mean("instance").values)
     assert list(ranked[0].mean.values()) == pytest.approx(phi.mean("instance").values, abs=1e-9)
+    assert not ranked[0].has_errors, "all coalitions count"
+    for feature in "abc":
+        values = phi.sel(feature=feature).values
+        for found, sample in (
+            (ranked[0].half_width(feature), abs(values)),
+            (ranked[0].mean_half_width(feature), values),
+        ):
+            inside = scipy.stats.ttest_1samp(sample, 0.0).confidence_interval(0.95)
+            assert 2 * found == pytest.approx(inside.high - inside.low)
 
 
 def test_rows_are_those_of_the_summaries(cubes, monkeypatch):

@@ -26,9 +26,13 @@ def frame():
 
 def test_a_pyfunc_with_a_signature_of_named_columns(frame, tmp_path):
     encoder = make_column_transformer((OneHotEncoder(), ["plan"]), remainder="passthrough")
-    pipeline = make_pipeline(encoder, LinearRegression()).fit(frame, frame.weight * 3 + (frame.plan == "gold"))
+    pipeline = make_pipeline(encoder, LinearRegression()).fit(
+        frame, frame.weight * 3 + (frame.plan == "gold")
+    )
     signature = mlflow.models.infer_signature(frame, pipeline.predict(frame))
-    mlflow.sklearn.save_model(pipeline, tmp_path / "model", signature=signature, serialization_format="cloudpickle")
+    mlflow.sklearn.save_model(
+        pipeline, tmp_path / "model", signature=signature, serialization_format="cloudpickle"
+    )
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     rows = frame[:20]
     cube = dshap.explain(model, rows)

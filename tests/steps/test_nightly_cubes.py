@@ -24,6 +24,7 @@ import xgboost
 from click.testing import CliRunner
 
 import dshap
+from dshap.analysis.column_texts import card_of, texts_of
 from dshap.cli import cli
 from dshap.core.errors import DamagedError, EmptyTableError, InputError, StoreMismatchError
 from dshap.cube import current_of, is_packed, read_run
@@ -1013,3 +1014,15 @@ def test_rows_unlike_those_of_the_pilot_are_counted_and_their_errors_are_checked
         dshap.report.accuracy_lines(dshap.report.accuracy({"reasons": facts.explanations[0].cube}))
     )
     assert "3 rows are unlike those of the pilot" in importance
+
+
+def test_an_idle_night_takes_over_another_dictionary(shop):
+    """No row has changed: the cube that is read gets tonight's words."""
+    shop.night(columns={"a": {"label": "first"}})
+    ended = shop.night(columns={"a": {"label": "second"}}, card={"owner": "Ann"})
+    assert counts(ended) == (0, 0, 150, 0)
+    store = shop.folder / "store" / "reasons"
+    assert texts_of(store).label_of("a") == "second"
+    assert card_of(store) == {"owner": "Ann"}
+    with pytest.raises(InputError, match=r"\[columns\]: unknown column 'aa'"):
+        shop.night(columns={"aa": {"label": "third"}})

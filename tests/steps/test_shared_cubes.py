@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dshap
+from dshap.analysis.column_texts import card_of, texts_of
 from dshap.core.errors import InputError, LockedError, StoreMismatchError
 from dshap.cube import verify_cube
 from dshap.engine import SilentProgress
@@ -440,3 +441,37 @@ def test_a_run_whose_store_another_took_ends(folder, monkeypatch, after):
             run()
     assert len(checks) == after + 1
     assert not run().was_complete
+
+
+def test_another_dictionary_explains_nothing_anew(folder, reads):
+    """Nor does another card, or wording: only notes are written."""
+    words = (("columns", {"hr": {"label": "Stunde"}}), ("card", {"owner": "Ann"}))
+    assert not run(*words).was_complete
+    store = folder / "out.zarr"
+    files = {file: file.stat().st_mtime_ns for file in store.rglob("c/*") if file.is_file()}
+    reads.clear()
+    others = (
+        ("columns", {"temp": {"label": "Wärme", "unit": "°C"}, "y": {"label": "Fahrten"}}),
+        ("card", {"owner": "Ben"}),
+        ("sentences", {"language": "de"}),
+    )
+    assert run(*others).was_complete
+    assert of_the_table(reads) == []
+    assert {file: file.stat().st_mtime_ns for file in store.rglob("c/*") if file.is_file()} == files
+    for name in ("interventional", "observational"):
+        texts = texts_of(store / name)
+        assert (texts.label_of("hr"), texts.axis_of("temp")) == ("hr", "Wärme (°C)")
+        assert card_of(store / name) == {"owner": "Ben"}
+        assert verify_cube(store / name) == []
+    (sentence,) = dshap.open_cube(store / "interventional").dshap.sentences(1000, k=1)
+    assert ", vor allem wegen: " in sentence
+    assert run().was_complete
+    assert texts_of(store / "interventional").axis_of("temp") == "temp", (
+        "what is gone is taken back"
+    )
+
+
+def test_a_dictionary_with_an_unknown_column_is_refused_before_anything(folder):
+    with pytest.raises(InputError, match=r"\[columns\]: unknown column 'hrs'; did you mean 'hr'\?"):
+        run(("columns", {"hrs": {"label": "Stunde"}}))
+    assert not (folder / "out.zarr").exists()

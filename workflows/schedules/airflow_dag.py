@@ -1,6 +1,7 @@
 """The nightly run by Airflow 3: put this file into its folder of DAGs, after the two paths are yours.
 
-Secrets of the job's addresses come from the environment of the worker.
+Secrets of the job's addresses come from the environment of the worker.  With -q a run logs errors
+alone; leave it out for its progress.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from airflow.sdk import dag, task
 
 DSHAP = "/srv/churn/.venv/bin/dshap"
 JOB = "/srv/churn/job.toml"
-COMMAND = [DSHAP, "run", JOB, "--log", "json", "--skip-code", "99"]
+COMMAND = [DSHAP, "run", JOB, "-q", "--log", "json", "--skip-code", "99"]
 SKIPPED = (6, 99)
 """Exit statuses of a run that had nothing to do, or found the run before still going on."""
 FINAL = (1, 3, 4, 5, 7, 8)
@@ -21,9 +22,14 @@ FINAL = (1, 3, 4, 5, 7, 8)
 
 
 @task(retries=3, retry_delay=timedelta(minutes=20))
-def explain() -> None:
-    """Explain the rows of the day; what is finished is kept, so that a retry does the rest."""
-    status = subprocess.run(COMMAND).returncode
+def explain(ds: str | None = None) -> None:
+    """Explain the rows of the day; what is finished is kept, so that a retry does the rest.
+
+    Airflow fills in `ds`, the date of its run (`--as-of {{ ds }}` of a BashOperator): a retry after
+    midnight is for the same date.  A run that was started by hand without a date has none.
+    """
+    as_of = ["--as-of", ds] if ds else []
+    status = subprocess.run([*COMMAND, *as_of]).returncode
     if status in SKIPPED:
         raise AirflowSkipException(f"exit status {status}: nothing to do")
     if status in FINAL:

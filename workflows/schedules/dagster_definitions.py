@@ -11,7 +11,7 @@ import dagster
 
 DSHAP = "/srv/churn/.venv/bin/dshap"
 JOB = "/srv/churn/job.toml"
-COMMAND = [DSHAP, "run", JOB, "--log", "json", "--skip-code", "99"]
+COMMAND = [DSHAP, "run", JOB, "-q", "--log", "json", "--skip-code", "99"]
 SKIPPED = (6, 99)
 """Exit statuses of a run that had nothing to do, or found the run before still going on."""
 FINAL = (1, 3, 4, 5, 7, 8)

@@ -34,6 +34,7 @@ from dshap.analysis.rankings import places_of
 from dshap.analysis.tallies import Tally, tallied
 from dshap.analysis.view import View, status_counts
 from dshap.core.blocks import Status
+from dshap.core.column_dictionary import ColumnDictionary
 from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.printing import label
@@ -257,6 +258,7 @@ def _of_output(
     scale = max(max(each.magnitude_old, each.magnitude_new) for each in features)
     features.sort(key=lambda each: _rank_of_shift(each, scale))
     largest = changes.largest[place]
+    dictionary = ColumnDictionary.of_attributes(new.cube.attrs)
     return OutputDifference(
         old.output_names[place],
         agreement(ndcgs, worths[0], worths[1]),
@@ -268,6 +270,7 @@ def _of_output(
         tuple(features),
         int(changes.n_changed[place]),
         tuple(_changed_rows(place, names, new, largest)),
+        {name: dictionary.label_of(name) for name in names if name in dictionary},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dshap.analysis.agreement import Agreement
@@ -83,6 +83,12 @@ class OutputDifference:
     of their |φ| together."""
     rows: tuple[ChangedRow, ...]
     """Those that changed most, by Σ |Δφ|."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Feature -> its label, of those that have one in the dictionary of columns."""
+
+    def label_of(self, feature: str) -> str:
+        """The label of a feature; its name where it has none."""
+        return label(self.labels.get(feature, feature))
 
     @property
     def decimals(self) -> int:
@@ -174,7 +180,11 @@ class Difference:
         for metric, limit in limits.items():
             for output in self.outputs:
                 values = METRICS[metric](self, output)
-                beyond = [(name, value) for name, value in values.items() if value > limit]
+                beyond = [
+                    (output.labels.get(name, name), value)
+                    for name, value in values.items()
+                    if value > limit
+                ]
                 beyond.sort(key=lambda pair: -pair[1])
                 if beyond:
                     found.append(_beyond(metric, limit, beyond, self._of(output)))
@@ -272,7 +282,8 @@ def ranking_words(output: OutputDifference) -> str:
     moves = output.moves[:SHOWN_MOVES]
     if moves:
         told = ", ".join(
-            f"{label(each.feature)} from {each.place_old} to {each.place_new}" for each in moves
+            f"{output.label_of(each.feature)} from {each.place_old} to {each.place_new}"
+            for each in moves
         )
         said = f"the ranking has changed, {told}"
     else:
@@ -298,7 +309,7 @@ def shift_words(output: OutputDifference, units: str) -> str:
     elif first.psi > SMALL_PSI:
         size = "which counts as moderate"
     return (
-        f"{label(first.feature)} moved most: Wasserstein distance {first.wasserstein:.3g}{units}; "
+        f"{output.label_of(first.feature)} moved most: Wasserstein distance {first.wasserstein:.3g}{units}; "
         f"PSI {first.psi:.3g}, {size}"
     )
 
@@ -310,7 +321,7 @@ def _feature_cells(output: OutputDifference, decimals: int) -> list[tuple[str, .
     """The cells of a table of the features that moved most."""
     return [
         (
-            label(each.feature),
+            output.label_of(each.feature),
             number(each.wasserstein, decimals),
             f"{each.psi:.4f}",
             number(each.mean_change, decimals),
@@ -355,7 +366,7 @@ def _row_cells(output: OutputDifference, decimals: int) -> list[tuple[str, ...]]
     return [
         (
             label(key_words(each.key)),
-            label(each.feature),
+            output.label_of(each.feature),
             number(each.change, decimals),
             f"{number(each.attribution_old, decimals)} → {number(each.attribution_new, decimals)}",
             f"{number(each.prediction_old, decimals)} → {number(each.prediction_new, decimals)}",

@@ -15,7 +15,13 @@ from dshap.core.printing import label
 from dshap.cube import open_cube
 from dshap.report.pages.figures import NAME
 from dshap.report.pages.row_tables import RowTable
-from dshap.report.pages.svg_paths import FEW_POINTS, Card, SwarmFigure, card_of, swarm_figure
+from dshap.report.pages.svg_paths import (
+    FEW_POINTS,
+    Card,
+    SwarmFigure,
+    dependence_card,
+    swarm_figure,
+)
 
 MAX_CARDS = 40
 """The most features whose attributions a page shows by their values."""
@@ -82,7 +88,7 @@ def figures_of(
         label(output) * is_one_of_several,
         tuple(label(name, NAME) for name in names),
         tuple(swarms),
-        tuple(card_of(each) for each in zip(*found, strict=True)),
+        tuple(dependence_card(each) for each in zip(*found, strict=True)),
     )
 
 

@@ -213,6 +213,7 @@
     const parts = found.parts.filter((each) => output === null || each.part.output === output);
     shown.replaceChildren(...parts.map((each) => figure(each, found.values, key)));
     said.textContent = "Row " + key + ".";
+    document.dispatchEvent(new CustomEvent("dshap:row", { detail: { ...found, output } }));
   }
 
   function missing(key, rows, at, after) {
@@ -221,6 +222,7 @@
     const where = data.files ? "No row has the key " : "This page has no row with the key ";
     const hint = data.files ? "" : " The page holds " + data.rows.length.toLocaleString("en") + " of " + data.n_rows.toLocaleString("en") + " rows: dshap report --all-rows makes all of them findable.";
     shown.replaceChildren();
+    document.dispatchEvent(new CustomEvent("dshap:row", { detail: null }));
     said.textContent = where + printable(key.join(", ")) + (names ? ": near it are " + names + "." : ".") + hint;
   }
 

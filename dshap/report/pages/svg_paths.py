@@ -193,7 +193,7 @@ def _outline(x: FloatArray, depth: FloatArray) -> str:
     return f"M{upper}L{lower}Z"
 
 
-def card_of(given: Sequence[Dependence]) -> Card:
+def dependence_card(given: Sequence[Dependence]) -> Card:
     """Draw the dependence of one feature, whose records under each explanation these are."""
     first = given[0]
     quartiles = [each.quantiles((0.25, 0.75)) for each in given]

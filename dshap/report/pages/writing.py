@@ -20,6 +20,7 @@ from dshap.report.pages.rendering import (
 )
 from dshap.report.pages.row_files import write_row_files
 from dshap.report.pages.row_tables import RowFiles, RowTable, page_rows, rows_json, tables_of
+from dshap.report.pages.what_if_markup import WhatIfMarkup, what_if_of_rows
 from dshap.storage.disk import whole_file
 
 ROWS = "rows"
@@ -33,6 +34,7 @@ def page(
     run: str = "",
     all_rows: bool = False,
     segments: Sequence[str] = (),
+    what_if: bool = False,
     about: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> Path:
@@ -52,6 +54,10 @@ def page(
         features and two explanations
     segments : columns with at most 200 values, or "age:5" for bins of about equally many rows, by
         whose values mean |attribution| is told
+    what_if : let the values of a row be changed on the page, which recomputes its prediction and
+        exact attributions: the page then contains the model and, of kernels, rows of the table
+        that the model was fitted on or compares with.  The store must contain the model:
+        `dshap.explain(..., what_if=True)`.
     about : further facts about the run, heading -> text
     force : replace a file at `path` that dshap has not made; a page that it has made is renewed
 
@@ -64,12 +70,12 @@ def page(
     ------
     InputError
         jinja2 is not installed, there is no store, no cube of this run, no such column of a
-        segment, another file is there, or the page cannot be written.
+        segment, no model for what_if, another file is there, or the page cannot be written.
     DamagedError
         Names or metadata of a cube are not what was written.
     """
     require_jinja()
-    all_rows, force = checked(all_rows=all_rows, force=force)
+    all_rows, force, what_if = checked(all_rows=all_rows, force=force, what_if=what_if)
     target = as_path("path", path, "page")
     cubes = named_cubes(as_place("store", store), run)
     table, others = tables_of(cubes)
@@ -80,16 +86,25 @@ def page(
     content = content_of(
         as_place("store", store), cubes, table, others, len(rows), about or {}, segments
     )
+    part = WhatIfMarkup()
+    if what_if:
+        part = what_if_of_rows(table, rows)
     with writing_page(target):
         files = None
         if all_rows:
             files = write_row_files(table, target.with_name(f"{target.stem}_{ROWS}"))
         with whole_file(target) as private:
-            private.write_text(_html(content, table, rows, files), encoding="utf-8")
+            private.write_text(_html(content, table, rows, files, part), encoding="utf-8")
     return target
 
 
-def _html(content: PageContent, table: RowTable, rows: list[str], files: RowFiles | None) -> str:
+def _html(
+    content: PageContent,
+    table: RowTable,
+    rows: list[str],
+    files: RowFiles | None,
+    what_if: WhatIfMarkup,
+) -> str:
     """Fill the template."""
     from markupsafe import Markup
 
@@ -104,6 +119,7 @@ def _html(content: PageContent, table: RowTable, rows: list[str], files: RowFile
         missing=content.missing,
         page=content,
         files=folder,
+        what_if=what_if,
         script=Markup(script),
         script_hash=hash_of(script),
         rows=Markup(rows_json(table, rows, content.units, files)),

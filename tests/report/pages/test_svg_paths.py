@@ -11,7 +11,7 @@ import pytest
 from dshap.analysis.dependences import dependences_of
 from dshap.analysis.swarms import swarms_of
 from dshap.core.histograms import histogram_of, histogram_quantiles
-from dshap.report.pages.svg_paths import card_of, swarm_figure
+from dshap.report.pages.svg_paths import dependence_card, swarm_figure
 from tests.report.pictures.test_densities import memory_cube
 
 
@@ -21,7 +21,7 @@ def points_of(path: str) -> np.ndarray:
 
 
 def card(cube, frame: pd.DataFrame, feature: str):
-    return card_of(dependences_of(cube, [feature], {feature: ""}, rows=frame))
+    return dependence_card(dependences_of(cube, [feature], {feature: ""}, rows=frame))
 
 
 def test_a_swarm_is_widest_where_most_rows_are():

@@ -5,5 +5,5 @@ set -eu
 : "${DBT:=dbt}" "${DSHAP:=dshap}" "${JOB:=job.toml}"
 
 "$DBT" build --select customers
-"$DSHAP" run "$JOB" --log json
+"$DSHAP" run "$JOB" -q --log json
 "$DBT" test --select source:dshap

@@ -1,0 +1,258 @@
+"""The speed of the model on a few rows: how long the predictions of a plan take, and what saves some.
+
+A plan knows how many predictions an explanation takes; only the model knows how long one takes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from dshap.core.cores import n_cores
+from dshap.core.errors import InputError
+from dshap.core.printing import counted
+from dshap.core.records import FloatArray
+from dshap.core.rows import read_rows
+from dshap.core.spread import SpreadOrder
+from dshap.engine import Plan
+from dshap.jobfile.schema import ExplainTable, Job
+
+LEAST_S = 0.25
+"""Seconds that a call must take for its rate to count; shorter ones are repeated with more rows."""
+GROWTH = 4
+"""How many times more rows the next call has."""
+SHARES = (2, 4)
+"""The divisors of the coalitions and of the background that are offered."""
+DRAWN = {"background": "background", "n_samples": "draws"}
+"""Key of [[explain]] that is a number of rows drawn for each coalition -> the noun for them."""
+LEAST_DRAWN = 10
+"""The fewest of these that are offered."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A smaller design, or a smaller background, of one explanation."""
+
+    setting: str
+    """The text of --set that asks for it."""
+    n_predictions: float
+    effect: str
+    """The effect on the errors, in words."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The measured speed of the model in one explanation."""
+
+    explain: str
+    n_asked: int
+    n_rows: int
+    """The number of rows that the model was asked for; all rows of the table where it has fewer."""
+    first_s: float
+    """Seconds of the first call, which may load or compile something."""
+    call_rows: int
+    """The rows of the call that was measured."""
+    seconds_per_prediction: float
+    n_predictions: float
+    n_cores: int
+    """The cores that the job uses, as far as the plan knows."""
+    alternatives: tuple[Alternative, ...] = ()
+
+    @property
+    def core_seconds(self) -> float:
+        """Seconds of all predictions, one call after the other."""
+        return self.n_predictions * self.seconds_per_prediction
+
+    def lines(self) -> list[str]:
+        """The lines of a plan about it."""
+        rows = counted(self.n_rows, "row")
+        if self.n_rows < self.n_asked:
+            rows = f"all {rows} of the table"
+        rate = 1.0 / self.seconds_per_prediction
+        lines = [
+            "",
+            f"probe of {self.explain}: the model was asked for {rows}, then for {self.call_rows:,} at "
+            f"once: {rate:,.0f} predictions/s (the first call took {self.first_s:.2f} s)",
+            f"{self.explain}: at most {self.n_predictions:,.0f} predictions: "
+            f"{self._times(self.n_predictions)}",
+        ]
+        if not self.alternatives:
+            return lines
+        width = max(len(each.setting) for each in self.alternatives)
+        for each in self.alternatives:
+            lines.append(
+                f"    --set {each.setting:<{width}}  {each.n_predictions:>20,.0f} predictions: "
+                f"{self._times(each.n_predictions)}; {each.effect}"
+            )
+        return lines
+
+    def _times(self, n_predictions: float) -> str:
+        """The time of so many predictions, on one core and on those of the job."""
+        seconds = n_predictions * self.seconds_per_prediction
+        if self.n_cores == 1:
+            return f"{in_time(seconds)} on one core"
+        return (
+            f"{in_time(seconds)} on one core, {in_time(seconds / self.n_cores)} on {self.n_cores}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        seconds = {"core_seconds": self.core_seconds}
+        return {**asdict(self), **seconds, "seconds": self.core_seconds / self.n_cores}
+
+
+def probe_lines(probes: Sequence[Probe] | None) -> list[str]:
+    """The lines of a plan about the speed of the model; none where it was not measured."""
+    if probes is None:
+        return []
+    if not probes:
+        return ["", "probe: no explanation calls the model for coalitions: the table has its time"]
+    return [line for each in probes for line in each.lines()]
+
+
+def in_time(seconds: float) -> str:
+    """A time in the unit that fits it.
+
+    Examples
+    --------
+    >>> from dshap.steps.probe import in_time
+    >>> in_time(0.2), in_time(90), in_time(5_400), in_time(1e6), in_time(9e8)
+    ('0.2 s', '1.5 min', '1.5 h', '278 h', '29 years')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    if seconds < 3_600:
+        return f"{seconds / 60:.1f} min"
+    hours = seconds / 3_600
+    if hours < 100:
+        return f"{hours:.1f} h"
+    if hours < 24 * 365 * 3:
+        return f"{hours:,.0f} h"
+    return f"{hours / 24 / 365:,.0f} years"
+
+
+def rows_of_probe(reader: Any, n_rows: int) -> FloatArray:
+    """Rows (n, columns) of a table, spread over it, that can be explained.
+
+    Raises
+    ------
+    InputError
+        None of them is free of missing values, and the job does not pass these on.
+    """
+    order = SpreadOrder(reader.n_rows)
+    positions = np.sort(order.positions(0, min(n_rows, reader.n_rows)))
+    found = read_rows(reader, positions)
+    if not len(found["x"]):
+        raise InputError(
+            f"--probe {n_rows}: every one of these rows has a missing value: give more rows"
+        )
+    return np.asarray(found["x"])
+
+
+def seconds_of(
+    predict: Callable[[FloatArray], Any],
+    rows: FloatArray,
+    most_rows: int,
+    now: Callable[[], float] = time.perf_counter,
+) -> tuple[float, int, float]:
+    """(seconds of the first call, rows of the measured call, seconds of one prediction).
+
+    The rows are repeated up to `most_rows`, the most that a run hands to the model at once, until a
+    call takes `LEAST_S`.
+
+    Parameters
+    ----------
+    predict : function of rows (n, columns)
+    rows : (n, columns)
+    most_rows : int
+    now : function
+        Gives the time in seconds.
+    """
+    started = now()
+    predict(rows)
+    first_s = now() - started
+    n = len(rows)
+    while True:
+        batch = np.resize(rows, (n, rows.shape[1]))
+        started = now()
+        predict(batch)
+        spent_s = now() - started
+        if spent_s >= LEAST_S or n >= most_rows:
+            return first_s, n, max(spent_s, 1e-9) / n
+        n = min(most_rows, GROWTH * n)
+
+
+def probed(
+    explain: ExplainTable,
+    value: Any,
+    reader: Any,
+    plan: Plan,
+    n_rows: int,
+    n_cores: int,
+    alternatives: tuple[Alternative, ...],
+) -> Probe:
+    """Measure the model of an explanation on so many rows of its table."""
+    rows = rows_of_probe(reader, n_rows)
+    first_s, call_rows, seconds = seconds_of(value.model, rows, value.model.buffer_rows)
+    return Probe(
+        explain.name,
+        n_rows,
+        min(n_rows, reader.n_rows),
+        first_s,
+        call_rows,
+        seconds,
+        plan.n_predictions,
+        n_cores,
+        alternatives,
+    )
+
+
+def smaller_jobs(job: Job, explain: ExplainTable, plan: Plan) -> Iterator[tuple[str, str, Job]]:
+    """Yield (text of --set, effect on the errors, job) with fewer coalitions or background rows."""
+    is_exact = plan.n_coalitions >= 2.0**plan.n_players
+    for share in SHARES:
+        effect = f"sampling errors × {share**0.5:.1f}"
+        if is_exact:
+            effect = "sampled, not exact: std_error includes the sampling"
+        for key, number in _sizes_of_design(job.design, plan, share):
+            design = job.design.model_copy(update={key: number})
+            yield f"design.{key}={number}", effect, job.model_copy(update={"design": design})
+    for key in DRAWN:
+        given = dict(explain).get(key)
+        if not isinstance(given, int):
+            continue
+        for n, share in ((given // share, share) for share in SHARES):
+            smaller = explain.model_copy(update={key: n - n % 2})
+            others = [smaller if each is explain else each for each in job.explain]
+            if n >= LEAST_DRAWN:
+                yield (
+                    f"explain.{explain.name}.{key}={n - n % 2}",
+                    f"errors of the {DRAWN[key]} × {share**0.5:.1f}",
+                    job.model_copy(update={"explain": others}),
+                )
+
+
+def _sizes_of_design(design: Any, plan: Plan, share: int) -> Iterator[tuple[str, int]]:
+    """The key of a design that says how many coalitions it takes, with a smaller number."""
+    given: Mapping[str, Any] = dict(design)
+    if design.kind == "auto":
+        yield "max_coalitions", plan.n_coalitions // share
+        return
+    for key in ("n_coalitions", "n_permutations"):
+        if isinstance(given.get(key), int):
+            half = given[key] // share
+            yield key, half - half % 2
+
+
+def cores_of_plan(job: Job) -> int:
+    """The cores that share the predictions of a job, as far as its tables say."""
+    if not job.cluster.has_workers:
+        if "cores" in job.worker.model_fields_set:
+            return min(job.worker_options.cores, n_cores())
+        return n_cores()
+    given = dict(job.cluster)
+    workers = given.get("maximum") or given.get("workers") or 1
+    return int(workers) * job.worker_options.cores

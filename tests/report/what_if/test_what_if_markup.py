@@ -1,0 +1,235 @@
+"""The what-if of a page in headless Chromium: controls, what is heard, its check of itself, and axe."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dshap
+from dshap.report.what_if.packing import numbers_in, packed
+from tests.browser import Page, axe_source
+from tests.report.pages.test_writing import Parsed
+from tests.report.what_if.models import (
+    Case,
+    kernel_rows,
+    linear_observational,
+    xgboost_classes,
+)
+
+pytest.importorskip("jinja2", reason="jinja2 is not installed")
+LONG = "age of the policyholder at the beginning of the contract, in whole years 😀 <b>"
+NOTE = "document.querySelector('#what-if > p').textContent"
+HEARD = "document.querySelector('#what-if [role=status]').textContent"
+CAPTION = "document.querySelector('#what-if figcaption').textContent"
+
+
+def written(case: Case, folder: Path, **options: Any) -> Path:
+    """The page of a case, with a what-if."""
+    given = {"keep_rows": True, "progress": False, "what_if": True, **case.options, **options}
+    rows = given.pop("rows", case.rows)
+    dshap.explain(case.value, rows, store=folder / "s", **given)
+    return dshap.report.page(folder / "s", folder / "page.html", what_if=True)
+
+
+@pytest.fixture(scope="module")
+def towns_page(tmp_path_factory) -> Path:
+    """XGBoost of three classes, with a category, a flag and missing values."""
+    case = xgboost_classes()
+    words = {"age": {"label": LONG}, "visits": {"format": ".0%"}}
+    return written(case, tmp_path_factory.mktemp("towns"), columns=words)
+
+
+def choose(page: Page, column: str, value: str, kind: str = "input[type=number]") -> None:
+    """Give a column a value, as a user does."""
+    script = f"""
+      (() => {{
+        const boxes = [...document.querySelectorAll('.what-if-column')];
+        const box = boxes.find((each) => each.querySelector('label').textContent === {json.dumps(column)});
+        const input = box.querySelector({json.dumps(kind)});
+        input.value = {json.dumps(value)};
+        input.dispatchEvent(new Event('input', {{ bubbles: true }}));
+        input.dispatchEvent(new Event('change', {{ bubbles: true }}));
+      }})()
+    """
+    page.value(script)
+
+
+def test_the_page_asks_for_nothing_and_runs_its_own_scripts_alone(towns_page, chromium_page):
+    chromium_page.open(towns_page)
+    assert chromium_page.requests() == [towns_page.as_uri()]
+    assert chromium_page.complaints() == []
+    found = Parsed(towns_page)
+    policy = next(given["content"] for _, given in found.tags if "http-equiv" in given)
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert policy.count("sha256-") == 3 + 1  # scripts and a style
+    scripts = found.raw["script"].encode()
+    assert len(scripts) <= 45_000
+    assert "</script>" not in found.raw["what-if-data"]
+    ids = chromium_page.value("[...document.querySelectorAll('[id]')].map((each) => each.id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_a_slider_moves_by_keys_and_the_prediction_is_heard(towns_page, chromium_page):
+    chromium_page.open(towns_page)
+    assert chromium_page.value(HEARD) == ""
+    chromium_page.value("document.querySelector('#what-if input[type=range]:enabled').focus()")
+    before = chromium_page.value("document.activeElement.value")
+    for _ in range(60):
+        chromium_page.press("ArrowRight")
+    assert float(chromium_page.value("document.activeElement.value")) > float(before)
+    assert chromium_page.value("document.activeElement.getAttribute('aria-valuetext')") != ""
+    chromium_page.wait_for(HEARD)
+    heard = chromium_page.value(HEARD)
+    assert re.fullmatch(
+        r"Prediction −?[\d.]+, ([+−][\d.]+ against −?[\d.]+|as) in the row\.", heard
+    )
+    chromium_page.value("document.querySelector('#what-if button').click()")
+    chromium_page.wait_for(f"{HEARD}.endsWith('as in the row.')")
+    assert (
+        chromium_page.value("document.querySelector('#what-if input[type=range]').value")
+        is not None
+    )
+
+
+def test_every_control_has_a_name(towns_page, chromium_page):
+    chromium_page.open(towns_page)
+    chromium_page.call("Accessibility.enable")
+    tree = chromium_page.call("Accessibility.getFullAXTree")["nodes"]
+    roles = ("slider", "spinbutton", "combobox", "checkbox")
+    named = [each for each in tree if each.get("role", {}).get("value") in roles]
+    names = [each["name"]["value"] for each in named]
+    assert len(names) == len(set(names)), names
+    assert all(names)
+    # the label of 48 characters
+    assert any(name.startswith("age of the policyholder") and "…" in name for name in names)
+    assert "town" in names
+    assert "flag" in names
+    assert "income is missing" in names
+
+
+def test_values_of_every_kind_change_what_python_changes(towns_page, chromium_page):
+    """Numbers, a category, a flag and a missing value, chosen on the page of the last output."""
+    case = xgboost_classes()
+    rows = case.rows.iloc[[0]].copy()
+    rows["visits"] = 0.75
+    rows["town"] = pd.Categorical(["Bonn"], categories=rows["town"].cat.categories)
+    rows["flag"] = ~rows["flag"]
+    rows["east"] = np.nan
+    wanted = dshap.explain(case.value, rows, progress=False, **case.options)
+    last = str(wanted["output"].values[-1])
+    chromium_page.open(towns_page)
+    chromium_page.value(
+        f"""(() => {{
+          const select = document.querySelector('#search select');
+          select.value = {json.dumps(last)};
+          select.dispatchEvent(new Event('change'));
+        }})()"""
+    )
+    choose(chromium_page, "visits", "0.75")
+    choose(chromium_page, "town", "2", "select")
+    for name in ("flag", "east"):
+        chromium_page.value(
+            f"""[...document.querySelectorAll('.what-if-column')]
+              .find((each) => each.querySelector('label').textContent === {name!r})
+              .querySelector('input[type=checkbox]').click()"""
+        )
+    prediction = float(wanted["prediction"].sel(output=last)[0])
+    number = f"Number({CAPTION}.replace('−', '-').match(/Prediction (-?[0-9.]+),/)[1])"
+    chromium_page.wait_for(f"Math.abs({number} - {prediction}) < 1e-3")
+    table = chromium_page.value(
+        """[...document.querySelectorAll('#what-if tbody tr')]
+          .map((each) => [...each.children].map((cell) => cell.textContent))"""
+    )
+    names = [line[0] for line in table]
+    assert {"visits = 75%", "town = Bonn", "east = missing"} <= set(names)
+    assert {"flag = yes", "flag = no"} & set(names)
+    now = {line[0].split(" = ")[0]: line[2].replace("−", "-") for line in table}
+    phi = wanted["attribution"].sel(output=last)[0]
+    for name in ("visits", "town", "east", "flag"):
+        assert float(now[name]) == pytest.approx(float(phi.sel(feature=name)), abs=1e-4)
+
+
+def test_a_row_that_is_found_by_its_key_has_its_values(tmp_path, chromium_page):
+    case = linear_observational()
+    rows = case.rows.assign(id=[f"k{i}" for i in range(len(case.rows))])
+    chromium_page.open(written(case, tmp_path, rows=rows, key="id"))
+    chromium_page.value(
+        "(() => { document.querySelector('#search input').value = 'k7';"
+        " document.querySelector('#search').requestSubmit(); })()"
+    )
+    found = chromium_page.value("document.querySelector('#what-if input[type=number]').value")
+    shown = chromium_page.value("document.querySelector('#what-if label').textContent")
+    column = shown.split(" (")[0]
+    assert float(found) == pytest.approx(rows[column][7], rel=1e-5)
+    assert chromium_page.value(NOTE).startswith("Recomputed by this page")
+    chromium_page.value(
+        "(() => { document.querySelector('#search input').value = 'none';"
+        " document.querySelector('#search').requestSubmit(); })()"
+    )
+    assert chromium_page.value("document.querySelector('#what-if').hidden")
+
+
+def _altered(page: Path, change: Any) -> Path:
+    """A page whose content for the script is another."""
+    text = page.read_text(encoding="utf-8")
+    before, rest = text.split('id="what-if-data">')
+    data, after = rest.split("</script>", 1)
+    content = json.loads(data)
+    change(content)
+    other = page.with_name("other.html")
+    other.write_text(
+        before + 'id="what-if-data">' + json.dumps(content) + "</script>" + after, encoding="utf-8"
+    )
+    return other
+
+
+def test_a_script_that_gives_other_numbers_says_so(tmp_path, chromium_page):
+    page = written(kernel_rows(), tmp_path)
+
+    def alter(content):
+        part = content["models"][0]["arrays"]["parts"][0]
+        weights = numbers_in(part["weights"]).astype(float)
+        weights[0] *= 1.01
+        part["weights"] = packed(weights)
+
+    chromium_page.open(_altered(page, alter))
+    note = chromium_page.value(NOTE)
+    assert note.startswith("The script gives other numbers than the cube for this row (prediction ")
+    role = "document.querySelector('#what-if > p').getAttribute('role')"
+    assert chromium_page.value(role) == "alert"
+
+    def lose(content):
+        content["keys"] = content["keys"][1:]
+        content["values"] = [packed(numbers_in(each)[1:]) for each in content["values"]]
+
+    chromium_page.open(_altered(page, lose))
+    assert chromium_page.value(NOTE).startswith(
+        "The exact values of this row are not on the page: 59"
+    )
+    assert chromium_page.value("document.querySelector('#what-if form').hidden")
+
+
+@pytest.mark.parametrize("width", [1100, 360])
+def test_nothing_is_wider_than_the_screen(towns_page, chromium_page, width):
+    chromium_page.resize(width, 800)
+    chromium_page.open(towns_page)
+    assert chromium_page.value("document.documentElement.scrollWidth") <= width
+    chromium_page.resize(1100, 800)
+
+
+def test_axe_finds_no_fault(towns_page, chromium_page):
+    source = axe_source()
+    chromium_page.open(towns_page)
+    chromium_page.value(source + "; 0")
+    faults = chromium_page.value(
+        "axe.run(document, {resultTypes: ['violations']}).then((found) =>"
+        " found.violations.map((each) => each.id + ': ' + each.nodes[0].html))"
+    )
+    assert faults == []
