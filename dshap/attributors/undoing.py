@@ -204,7 +204,7 @@ class UndoingAttributor:
 
 @dataclass
 class UndoingDivided(UndoingAttributor):
-    """The same of an attributor whose coalitions several tasks share."""
+    """An `UndoingAttributor` of an attributor whose coalitions several tasks share."""
 
     @property
     def n_parts(self) -> int:
