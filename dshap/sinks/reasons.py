@@ -57,7 +57,7 @@ def sign_of(form: LineForm) -> float:
     return -1.0 if form.against == "lower" else 1.0
 
 
-def rounding_of(phi: FloatArray, ends: FloatArray, epsilon: float) -> FloatArray:
+def code_rounding(phi: FloatArray, ends: FloatArray, epsilon: float) -> FloatArray:
     """(n, outputs): what rounding makes of sums of stored attributions phi (n, d, outputs).
 
     `ends` (n, outputs) is the larger of |prediction| and |base value|, `epsilon` the distance from 1

@@ -22,7 +22,7 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.blocks import CubeArrays, FinishedBlock, finished_blocks
 from dshap.sinks.cube_words import dictionary_of
 from dshap.sinks.line_forms import MOST_REASONS, LineForm
-from dshap.sinks.reasons import CodeValues, reason_lines, rounding_of, sign_of
+from dshap.sinks.reasons import CodeValues, reason_lines, code_rounding, sign_of
 from dshap.sinks.records import CubeFacts, RowHistory, Sink
 from dshap.sinks.table_columns import (
     MOMENT,
@@ -472,7 +472,7 @@ def _code_values(lines: Lines, piece: slice, form: LineForm) -> CodeValues:
         values=sign * np.matmul(members.T, phi),
         errors=None if lines.code_errors is None else lines.code_errors[piece],
         undone=None if lines.undone is None else sign * lines.undone[piece],
-        rounding=rounding_of(phi, ends, lines.stored_epsilon),
+        rounding=code_rounding(phi, ends, lines.stored_epsilon),
         n_replicates=lines.facts.n_replicates,
     )
 
