@@ -471,7 +471,7 @@ def plan(
     planned.check(job.memory_limit, job.n_threads)
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
     """Whether somebody can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
@@ -570,7 +570,7 @@ def init(
 
     path = as_path("JOB.toml", job_file, "file")
     refuse_file(path, replaces=force)
-    questions = _Questions(not yes and _is_terminal())
+    questions = _Questions(not yes and is_terminal())
     given = {
         "--source": source,
         "--table": table,
