@@ -1,6 +1,6 @@
 # `make demo`, `make nightly`, `make test`: each makes .venv and installs what it needs.
 # `make test` leaves out the slow tests (kills, memory peaks, notebooks, the widest games); `make daily` runs them too, with
-# the tiny benchmarks, faults, the commands of the pages, PyTorch, Azure, MLflow and Python 3.12, in parts that also run alone;
+# the tiny benchmarks, faults, the commands of the pages, PyTorch, Azure, MLflow, dbt, Airflow and Python 3.12, in parts that also run alone;
 # `make test-systems` runs what takes hours, one after the other, and the cases of long tables that these leave out.
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -19,7 +19,8 @@ SCRATCH := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {
 
 AT_ONCE := -n 2 --dist worksteal
 
-DAILY := daily-slow daily-benchmarks daily-chaos daily-documented daily-experiments daily-azure daily-platforms daily-python3.12
+DAILY := daily-slow daily-benchmarks daily-chaos daily-documented daily-experiments daily-azure daily-platforms \
+	daily-dbt daily-airflow daily-python3.12
 
 .PHONY: demo nightly test test-systems daily $(DAILY) documented coverage chaos lint types benchmarks experiments docs \
 	release release-check constraints clean
@@ -55,6 +56,12 @@ daily-azure: $(VENV)/installed-dev build/azure/installed  # stores on az://, whi
 
 daily-platforms: $(VENV)/installed-dev build/platforms/installed  # models and rows of platforms that no other test installs
 	OMP_NUM_THREADS=1 build/platforms/bin/python -m pytest $(PLATFORM_TESTS)
+
+daily-dbt: $(VENV)/installed-dev build/dbt/installed  # the package of workflows/dbt, on tables that a job has loaded
+	DBT=build/dbt/bin/dbt $(BIN)/python -m pytest tests/test_dbt_package.py
+
+daily-airflow: $(VENV)/installed-dev build/airflow/installed  # the DAG of workflows/schedules
+	AIRFLOW_PYTHON=build/airflow/bin/python $(BIN)/python -m pytest tests/test_schedules.py -k airflow
 
 daily-python3.12:
 	$(MAKE) test VENV=build/python3.12 PYTHON=python3.12
@@ -104,11 +111,18 @@ build/experiments/installed: pyproject.toml $(EXPERIMENTS).txt
 	build/experiments/bin/python -m pip install --quiet --disable-pip-version-check -r $(EXPERIMENTS).txt -e .
 	touch $@
 
-PLATFORM_TESTS := tests/run/test_mlflow_models.py tests/tables/test_conversion.py
+PLATFORM_TESTS := tests/run/test_mlflow_models.py tests/models/adapters/test_mlflow_models.py \
+	tests/tables/test_conversion.py
 
 build/platforms/installed: pyproject.toml tests/platforms.txt
 	test -x build/platforms/bin/python || $(PYTHON) -m venv build/platforms
 	build/platforms/bin/python -m pip install --quiet --disable-pip-version-check -r tests/platforms.txt -e .
+	touch $@
+
+# Each in an environment of its own: their parts fix the versions of many packages
+build/dbt/installed build/airflow/installed: build/%/installed: tests/%.txt
+	test -x build/$*/bin/python || $(PYTHON) -m venv build/$*
+	build/$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
 build/azure/installed:

@@ -220,7 +220,7 @@ def explain(
     """
     (compute,) = checked(compute=compute)
     what_if = _checked_what_if(what_if, store)
-    description = described_by_call(columns, card, rows)
+    description = described_by_call(columns, card)
     options |= {"max_coalitions": max_coalitions, "tol": tol}
     if isinstance(value, Prepared):
         prepared = value
@@ -245,7 +245,7 @@ def explain(
             names = () if is_of_texts(game) else game.players.names
             outputs = game.link.outputs(game.model.output_names)
             return empty_cube(names, outputs, scale_of(game))
-        explanation = described(explanation, description)
+        explanation = described(explanation, description, rows)
         if store is None:
             _check_in_memory(explanation, keeps_columns)
         if quality is None:

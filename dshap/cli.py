@@ -471,7 +471,7 @@ def plan(
     planned.check(job.memory_limit, job.n_threads)
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
     """Whether somebody can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
@@ -570,7 +570,7 @@ def init(
 
     path = as_path("JOB.toml", job_file, "file")
     refuse_file(path, replaces=force)
-    questions = _Questions(not yes and _is_terminal())
+    questions = _Questions(not yes and is_terminal())
     given = {
         "--source": source,
         "--table": table,
@@ -1073,6 +1073,10 @@ def difference(
     type=float,
     help="End with exit status 8 where the p-value of all columns together is at most this.",
 )
+@click.option("-o", "page", metavar="PAGE.html", help="Write the drift as one HTML page too.")
+@click.option(
+    "--force", is_flag=True, help="Replace a file at -o that is there and that dshap has not made."
+)
 def drift(
     old: str,
     new: str,
@@ -1083,6 +1087,8 @@ def drift(
     permutations: int,
     seed: int,
     level: float | None,
+    page: str | None,
+    force: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -1091,11 +1097,13 @@ def drift(
     It finds changes that no column shows by itself, such as a correlation that turns.
     """
     from dshap.core.errors import CheckFailedError
-    from dshap.report import checked_level, mmd_drift, seen_line
+    from dshap.report import checked_level, drift_page, mmd_drift, require_jinja, seen_line
     from dshap.run.table_drift import MAX_ROWS
 
     if level is not None:
         checked_level(level, permutations)
+    if page is not None:
+        require_jinja()
     found = mmd_drift(
         old,
         new,
@@ -1106,6 +1114,8 @@ def drift(
         n_rows=n_rows,
         seed=seed,
     )
+    if page is not None:
+        drift_page(found, page, force=force)
     if as_json or not quiet:
         _print(str(found).splitlines(), found.to_dict(), as_json)
     if level is not None and found.is_seen(level):
@@ -1182,6 +1192,59 @@ def _named(cubes: dict[str, Place], name: str) -> Place:
 
 @command
 @STORE
+@click.option(
+    "--key",
+    "keys",
+    metavar="K",
+    multiple=True,
+    help="A key to forget, such as 1007; of several key columns their values, separated by commas; "
+    "may be given several times.",
+)
+@click.option(
+    "--keys",
+    "keys_file",
+    metavar="FILE",
+    help="A file of keys: one a line, or a .csv or .parquet file with the key columns.",
+)
+@click.option(
+    "--job",
+    "job_file",
+    metavar="JOB.toml",
+    help="The job of the store, whose sinks and page are reached too; left out, the file that the "
+    "last run was started with, where it is there.",
+)
+@click.option(
+    "--known-only",
+    is_flag=True,
+    help="Pass over keys that the store does not have; else none is forgotten then.",
+)
+def forget(
+    store: str,
+    keys: tuple[str, ...],
+    keys_file: str | None,
+    job_file: str | None,
+    known_only: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Erase the rows of some keys from a store, from the sinks of its job, and from its page.
+
+    Cubes that are finished keep all other values, bit for bit.  The same command again finishes an
+    erasure that was stopped.
+    """
+    from dshap.erasure.forgetting import forget as erase
+
+    done = erase(
+        _store(store), keys, keys_file, job_file=job_file, known_only=known_only, say=_say(quiet)
+    )
+    if as_json or not quiet:
+        _print(str(done).splitlines(), done.to_dict(), as_json)
+    if error := done.failure:
+        raise error
+
+
+@command
+@STORE
 @RUN_OF_STORE
 @click.option(
     "-o",
@@ -1228,8 +1291,10 @@ def report(
 
     A page that dshap has made is renewed; another file is left alone.
     """
+    from dshap.cube import named_cubes
     from dshap.jobs import about_run
     from dshap.report import page
+    from dshap.report.what_if.keeping import what_if_lines
 
     path = _store(store)
     about = about_run(path, run_id)
@@ -1243,8 +1308,13 @@ def report(
         about=about,
         force=force,
     )
+    lines = [f"report: {written}"]
+    content: dict[str, Any] = {"report": written}
+    if what_if:
+        content["what_if"] = what_if_lines(named_cubes(path, run_id))
+        lines += content["what_if"]
     if as_json or not quiet:
-        _print([f"report: {written}"], {"report": written}, as_json)
+        _print(lines, content, as_json)
 
 
 @command

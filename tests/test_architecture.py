@@ -51,6 +51,7 @@ OWNERS = {
     "deltalake": {"tables"},
     "pyiceberg": {"tables"},
     "matplotlib": {"report"},
+    "altair": {"report"},
     "jinja2": {"report"},
 }
 """Package -> the only folders that may import it."""

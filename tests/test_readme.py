@@ -32,7 +32,7 @@ NEEDS = {
     "docs/from_shap.md": "shap",
     "docs/models.md": "sklearn",
     "docs/value_functions.md": "sklearn",
-    "docs/pictures.md": "matplotlib",
+    "docs/pictures.md": "altair",
     "docs/notebooks.md": "shap",
     "docs/reports.md": "jinja2",
 }

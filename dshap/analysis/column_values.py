@@ -127,7 +127,12 @@ def bins_of_column(
 def bins_of_sample(
     sample: NDArray[Any], n_bins: int = MAX_VALUE_BINS, order: Sequence[str] = ()
 ) -> Record:
-    """Bins of a column, learned from a sample of its values; categories stand in their `order`."""
+    """Bins of a column, learned from a sample of its values; categories stand in their `order`.
+
+    False and True have a bin each, though only one of them occurs.
+    """
+    if is_flag(sample):
+        return Record({"edges": np.array([0.5])})
     if has_order(sample):
         return number_bins(as_numbers(sample), n_bins)
     return category_bins(as_texts(sample), n_bins, order)

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.analysis.axis_scales import AxisScale, axis_scale_of
+from dshap.analysis.column_extents import Extent, extents_of
+from dshap.analysis.column_texts import texts_of
 from dshap.analysis.column_values import (
     Columns,
     Samples,
     as_numbers,
-    as_texts,
     binned,
     bins_of_sample,
     columns_of,
@@ -26,6 +28,7 @@ from dshap.analysis.column_values import (
     samples_of,
 )
 from dshap.analysis.partners import COLOUR_BINS, strongest_partners
+from dshap.analysis.row_names import names_of_rows
 from dshap.analysis.shades import Shades, grid_of, limits_of, ordered_places, shades_of
 from dshap.analysis.tallies import (
     FEW_ROWS,
@@ -35,11 +38,14 @@ from dshap.analysis.tallies import (
     tallied_together,
     without_last,
 )
+from dshap.analysis.value_texts import texts_of_values
 from dshap.analysis.view import View, view_of
 from dshap.core.histograms import (
     MAX_VALUE_BINS,
-    category_bins,
+    OTHERS,
+    finite_bins,
     histogram_quantiles,
+    number_bins,
     number_of_bins,
     value_bins,
 )
@@ -47,8 +53,10 @@ from dshap.core.records import FloatArray, Moments, Record
 
 ROWS_PER_BIN = 100
 """The rows that are wanted for a bin of a small cube."""
-BEYOND = 0.25
-"""The percentage of rows on each side that lie beyond the axis, in its outermost bins."""
+EVEN_BINS = 24
+"""The number of even parts of the axis, of which a bin of a density is at most as wide as one."""
+LEAST_BINS = 8
+"""The least bins of about equally many rows of a density."""
 GAP = 0.06
 """The width of the strip of missing values, and the gap before it, as parts of the axis."""
 INSET = 0.1
@@ -78,15 +86,25 @@ class Dependence:
     shading: Moments
     """The histogram by the value bins × those of the partner."""
     points: Record | None
-    """`values (n,)` on the axis, `attributions (n,)`, and the `places (n,)` of the partner's values
-    between low, 0, and high, 1; None from 2,000 rows on."""
+    """`values (n,)` on the axis, `attributions (n,)`, the `places (n,)` of the partner's values
+    between low, 0, and high, 1, and the values of the column as `texts (n,)`; None from 2,000 rows
+    on."""
     rows: int
     """The number of rows that are explained."""
-    is_time: bool
-    """Whether the values are times, as microseconds since 1970."""
+    scale: AxisScale
+    """Where values lie on the axis, which holds all finite ones."""
+    n_infinite: int
+    """The number of infinite values, which count in the bin of missing ones."""
     output: str
     words: str
     """The words of the axis of attributions."""
+    row_names: tuple[str, ...] = ()
+    """(n,): the keys of the rows as text, or their positions; empty from 2,000 rows on."""
+
+    @property
+    def is_time(self) -> bool:
+        """Whether the values are times, as microseconds since 1970."""
+        return self.scale.is_time
 
     @property
     def has_categories(self) -> bool:
@@ -124,8 +142,43 @@ class Dependence:
     @property
     def strip(self) -> tuple[float, float]:
         """The ends of the strip of missing values on the axis, right of the others."""
-        width = GAP * (self.ends[-1] - self.ends[0])
-        return float(self.ends[-1] + width), float(self.ends[-1] + 2 * width)
+        low, high = self.scale.place(self.ends[[0, -1]])
+        width = GAP * (high - low)
+        first, last = self.scale.value(np.array([high + width, high + 2 * width]))
+        return float(first), float(last)
+
+    @property
+    def strip_middle(self) -> float:
+        """The value at the middle of the strip of missing values, as it is drawn."""
+        middle = self.scale.place(np.array(self.strip)).mean(keepdims=True)
+        return float(self.scale.value(middle)[0])
+
+    @property
+    def strip_words(self) -> list[str]:
+        """Words for the values in the strip: ["12 missing", "3 infinite"]."""
+        n_missing = max(int(self.counts[-1]) - self.n_infinite, 0)
+        parts = {"missing": n_missing, "infinite": self.n_infinite}
+        return [f"{count:,} {name}" for name, count in parts.items() if count]
+
+    @property
+    def names_of_bins(self) -> list[str]:
+        """The names of the bins of categories."""
+        return [str(name) for name in self.bins["categories"]]
+
+    @property
+    def densities(self) -> FloatArray:
+        """(v,): the rows of each bin by its width on the axis; the largest is 1."""
+        left, right = self.placed_sides
+        found = self.counts / np.maximum(right - left, 1e-300)
+        return np.asarray(found / max(found.max(), 1e-300))
+
+    @property
+    def has_grey(self) -> bool:
+        """Whether some values of the partner are missing, so that they have no colour."""
+        if self.partner_bins is None:
+            return False
+        by_partner = self.shading["counts"].reshape(-1, number_of_bins(self.partner_bins) + 1)
+        return bool(by_partner[:, -1].any())
 
     @property
     def sides(self) -> tuple[FloatArray, FloatArray]:
@@ -133,6 +186,12 @@ class Dependence:
         inset = INSET * self.has_categories
         low, high = self.strip
         return np.append(self.ends[:-1] + inset, low), np.append(self.ends[1:] - inset, high)
+
+    @property
+    def placed_sides(self) -> tuple[FloatArray, FloatArray]:
+        """The places (v,) of both sides of each bin on the axis, as `scale` has them."""
+        left, right = self.sides
+        return self.scale.place(left), self.scale.place(right)
 
     @property
     def is_line(self) -> bool:
@@ -206,12 +265,15 @@ def dependences_of(
     samples = samples_of(view.cube, columns, needed)
     if without:
         partners |= strongest_partners(view, without, samples)
+    extents = extents_of([view], [columns], samples, features)
     wanted = {
-        name: _tally(view, samples, columns.orders, name, partners[name]) for name in features
+        name: _tally(view, samples, columns.orders, name, partners[name], extents)
+        for name in features
     }
     found = tallied(view, columns, wanted)
     return [
-        _dependence(view, columns, samples[name], wanted[name], found[name]) for name in features
+        _dependence(view, columns, samples[name], wanted[name], found[name], extents.get(name))
+        for name in features
     ]
 
 
@@ -232,10 +294,13 @@ def dependences_together(
     columns = [columns_of(view.cube) for view in views]
     samples = samples_of(views[0].cube, columns[0], features)
     orders = columns[0].orders
-    wanted = {name: _tally(views[0], samples, orders, name, "") for name in features}
+    extents = extents_of(views, columns, samples, features)
+    wanted = {name: _tally(views[0], samples, orders, name, "", extents) for name in features}
     return [
         [
-            _dependence(view, columns[0], samples[name], wanted[name], found[name])
+            _dependence(
+                view, columns[0], samples[name], wanted[name], found[name], extents.get(name)
+            )
             for name in features
         ]
         for view, found in zip(views, tallied_together(views, columns, wanted), strict=True)
@@ -248,10 +313,13 @@ def _tally(
     orders: Mapping[str, Sequence[str]],
     feature: str,
     partner: str,
+    extents: Mapping[str, Extent],
 ) -> Tally:
     """The histogram that is wanted: by the feature's column, then by the partner's."""
     most = min(MAX_VALUE_BINS, 4 + view.rows // ROWS_PER_BIN)
     own = _named_bins(samples[feature], most, orders.get(feature, ()))
+    if feature in extents and "edges" in own.arrays:
+        own = _bins_of_numbers(view, samples[feature], extents[feature], most)
     by = [BinnedColumn(feature, own)]
     if partner:
         n_bins = COLOUR_BINS
@@ -262,22 +330,51 @@ def _tally(
     return Tally(view.position(feature), tuple(by))
 
 
+def _bins_of_numbers(view: View, sample: NDArray[Any], extent: Extent, most: int) -> Record:
+    """Bins of about equally many rows; of a density none is wider than a part of the axis.
+
+    A density would shade all of a wide bin, where few rows lie far from each other.
+    """
+    numbers = as_numbers(sample)
+    bins_of = finite_bins if extent.n_infinite else number_bins
+    if view.rows < FEW_ROWS:
+        return bins_of(numbers, most)
+    scale = axis_scale_of(numbers, extent.low, extent.high, sample.dtype.kind == "M")
+    for n_bins in (most, max(most - EVEN_BINS, LEAST_BINS)):
+        bins = bins_of(numbers, n_bins)
+        edges = scale.even_edges(bins["edges"], extent.low, extent.high, EVEN_BINS)
+        if len(edges) < most:
+            break
+    return Record({**bins.arrays, "edges": edges})
+
+
 def _named_bins(sample: NDArray[Any], n_bins: int, order: Sequence[str]) -> Record:
     """Bins of a column, in which False and True are categories with names."""
     if is_flag(sample):
-        return category_bins(as_texts(sample), n_bins)
+        return Record({"categories": np.array(["False", "True", OTHERS])})
     return bins_of_sample(sample, n_bins, order)
 
 
 def _dependence(
-    view: View, columns: Columns, sample: NDArray[Any], tally: Tally, shading: Moments
+    view: View,
+    columns: Columns,
+    sample: NDArray[Any],
+    tally: Tally,
+    shading: Moments,
+    extent: Extent | None,
 ) -> Dependence:
     """The record of one feature, from the sample of its column and its histogram."""
     own, *others = tally.by
     histogram = shading
     for partner in others:
         histogram = without_last(shading, partner.n_bins)
-    ends, middles = _ends(sample, own.bins, BEYOND * (view.rows >= FEW_ROWS))
+    ends, middles = _ends(sample, own.bins, extent)
+    scale = AxisScale()
+    n_infinite = 0
+    if extent is not None and "categories" not in own.bins.arrays:
+        is_time = sample.dtype.kind == "M"
+        scale = axis_scale_of(as_numbers(sample), extent.low, extent.high, is_time)
+        n_infinite = extent.n_infinite
     found = Dependence(
         feature=own.name,
         bins=own.bins,
@@ -289,29 +386,34 @@ def _dependence(
         shading=shading,
         points=None,
         rows=view.rows,
-        is_time=sample.dtype.kind == "M",
+        scale=scale,
+        n_infinite=n_infinite,
         output=view.output_name,
         words=view.words("attribution"),
     )
     if view.rows < FEW_ROWS:
-        return replace(found, points=_points(view, columns, found))
+        points = _points(view, columns, found)
+        return replace(found, points=points, row_names=names_of_rows(view))
     return found
 
 
-def _ends(sample: NDArray[Any], bins: Record, beyond: float) -> tuple[FloatArray, FloatArray]:
-    """The ends of the bins on the axis (bins + 1,), and the mean of the values in each (bins,).
-
-    `beyond` is the percentage of numbers beyond either end.
-    """
+def _ends(
+    sample: NDArray[Any], bins: Record, extent: Extent | None
+) -> tuple[FloatArray, FloatArray]:
+    """The ends of the bins on the axis (bins + 1,), and the mean of the values in each (bins,)."""
     n_bins = number_of_bins(bins)
     if "categories" in bins.arrays:
         return np.arange(n_bins + 1.0) - 0.5, np.arange(float(n_bins))
     numbers = as_numbers(sample)
-    numbers = numbers[~np.isnan(numbers)]
+    numbers = numbers[np.isfinite(numbers)]
     if n_bins == 1:
         alone: FloatArray = np.append(numbers, 0.0)[:1]
         return alone + np.array([-0.5, 0.5]), alone
-    low, high = np.percentile(numbers, [beyond, 100 - beyond]).tolist()
+    low = float(numbers.min())
+    high = float(numbers.max())
+    if extent is not None:
+        low = min(low, extent.low)
+        high = max(high, extent.high)
     first = bins["edges"][0]
     last = bins["edges"][-1]
     if len(np.unique(numbers)) == n_bins:  # each number in the middle of its bin
@@ -319,8 +421,10 @@ def _ends(sample: NDArray[Any], bins: Record, beyond: float) -> tuple[FloatArray
         high = max(high, 2 * numbers.max() - last)
     ends = np.array([min(low, first), *bins["edges"], max(high, last)], np.float64)
     codes = value_bins(bins, numbers)
-    means = np.bincount(codes, numbers, n_bins) / np.bincount(codes, minlength=n_bins)
-    return ends, np.asarray(np.clip(means, ends[:-1], ends[1:]), np.float64)
+    counts = np.bincount(codes, minlength=n_bins)
+    middles = (ends[1:] + ends[:-1]) / 2  # of bins without a value in the sample
+    np.divide(np.bincount(codes, numbers, n_bins), counts, out=middles, where=counts > 0)
+    return ends, np.asarray(np.clip(middles, ends[:-1], ends[1:]), np.float64)
 
 
 def _points(view: View, columns: Columns, found: Dependence) -> Record:
@@ -332,12 +436,13 @@ def _points(view: View, columns: Columns, found: Dependence) -> Record:
     x = codes + jitter
     if not found.has_categories:
         x = as_numbers(values)
-    low, high = found.strip
+    low, high = found.scale.place(np.array(found.strip))
     is_missing = codes == number_of_bins(found.bins)
-    x[is_missing] = (low + high) / 2 + jitter[is_missing] * (high - low)
+    x[is_missing] = found.scale.value((low + high) / 2 + jitter[is_missing] * (high - low))
     places = np.full(len(codes), np.nan)
     if found.partner_bins is not None:
         second = binned(found.partner_bins, columns[found.partner](whole))
         places = ordered_places(found.partner_bins)[second]
     phi = view.attributions(whole)[:, view.position(found.feature)]
-    return Record({"values": x, "attributions": phi, "places": places})
+    texts = texts_of_values(texts_of(view.cube), found.feature, values)
+    return Record({"values": x, "attributions": phi, "places": places, "texts": texts})

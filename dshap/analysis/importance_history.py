@@ -124,16 +124,43 @@ def importance_history(
         As `over_runs`.
     """
     name, folder = _nights_of(as_place("store", store), explain)
-    finished = [run for run in runs_of(folder) if is_finished(folder / run)]
+    return history_of(name, folder, output)
+
+
+def history_of(
+    name: str,
+    folder: Place,
+    output: str | int | None = None,
+    last: int | None = None,
+    until: str = "",
+) -> ImportanceHistory:
+    """Mean |attribution| of every feature in the finished runs of one explanation.
+
+    Parameters
+    ----------
+    name, folder : the name of the explanation, and its folder with a cube for each run
+    output : as in `over_runs`
+    last : the most runs, of which the last ones by their days are read; None for all
+    until : the last run; "" for the newest
+
+    Raises
+    ------
+    InputError
+        No run is finished.
+    """
+    known = [run for run in runs_of(folder) if not until or run <= until]
+    finished = [run for run in known if is_finished(folder / run)]
     days = _by_day(folder.parent, finished)
     runs = list(days)
-    left = [run for run in runs_of(folder) if run not in runs]
+    if last is not None:
+        runs = runs[-last:]
+    left = [run for run in known if run not in days]
     if not runs:
         raise InputError(f"{folder} holds no finished run yet")
     if left:
         warnings.warn(
             f"{len(left)} runs of {folder} are not finished and left out: {', '.join(left[:4])}",
-            stacklevel=3,
+            stacklevel=4,
         )
     tables = [stored_importance(folder / run).dataset() for run in runs]
     rankings = [
@@ -146,7 +173,7 @@ def importance_history(
     return ImportanceHistory(
         explain=name,
         runs=tuple(runs),
-        days=tuple(days.values()),
+        days=tuple(days[run] for run in runs),
         rows=np.array([each.rows for each in rankings]),
         features=tuple(features),
         magnitude=_table([each.magnitude for each in rankings], features),

@@ -15,6 +15,13 @@ SIGNIFICANT = 4
 SMALLEST = 1e-4
 LONGEST = 1e15
 """The |values| of columns from which, and below which, they are written without an exponent."""
+VAST = 1e9
+"""The |numbers| of an axis from which they have an exponent."""
+MAX_DECIMALS = 12
+ROUNDED = 1e-9
+"""The error of a number beside an axis, as a part of the largest, that no decimal is added for."""
+MINUS = "\N{MINUS SIGN}"
+"""The minus sign of typography."""
 
 
 def shown_value(value: Any) -> str:
@@ -53,6 +60,34 @@ def number(value: float | None, decimals: int, sign: bool = False) -> str:
     if value is None or not math.isfinite(value):
         return "—"
     return f"{round(value, decimals) + 0.0:{'+' if sign else ''},.{decimals}f}"
+
+
+def picture_number(value: float | None, decimals: int, sign: bool = False) -> str:
+    """Format a number as `number` does, with the minus sign of typography (U+2212)."""
+    return with_minus(number(value, decimals, sign))
+
+
+def with_minus(text: str) -> str:
+    """A number as text with the minus sign of typography (U+2212) in place of hyphens."""
+    return text.replace("-", MINUS)
+
+
+def axis_texts(values: Sequence[float]) -> list[str]:
+    """Numbers beside an axis as text, with the fewest decimals by which all of them are exact.
+
+    Thousands are marked, and minus signs are those of typography; vast and tiny numbers have an
+    exponent, such as 2.5e12.
+    """
+    finite = [abs(value) for value in values if math.isfinite(value)]
+    largest = max(finite, default=0.0)
+    if largest >= VAST or 0.0 < largest < SMALLEST:
+        return [with_minus(f"{value:.4g}".replace("e+", "e")) for value in values]
+    decimals = 0
+    while decimals < MAX_DECIMALS and any(
+        abs(round(value, decimals) - value) > ROUNDED * largest for value in finite
+    ):
+        decimals += 1
+    return [picture_number(value, decimals) for value in values]
 
 
 def number_text(value: float | None, error: float | None = None, sign: bool = False) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dshap.analysis.view import MAX_SHOWN, View, view_of
+from dshap.analysis.shown_features import Selection, shown_features
+from dshap.analysis.view import View, view_of
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray, Moments, tree_sum
 from dshap.cube.datasets import row_slices, variable_of
@@ -29,14 +30,20 @@ class PairEffects:
     output: str
     words: str
     """The words of the scale."""
+    others: FloatArray | None = None
+    """(d + 1,): for each feature shown the sum of its mean |effects| with those that are not; then
+    the sum of the mean |main effects| and mean |effects| among these.  None where all are shown."""
 
 
-def pair_effects(cube: Any, output: str | int | None = None) -> PairEffects:
+def pair_effects(
+    cube: Any, output: str | int | None = None, selection: Selection | None = None
+) -> PairEffects:
     """Mean |interaction| of every two features, in one pass over the cube.
 
     Parameters
     ----------
     cube, output : as in `interactions`
+    selection : the features to show; None: the 20 largest
 
     Raises
     ------
@@ -49,19 +56,25 @@ def pair_effects(cube: Any, output: str | int | None = None) -> PairEffects:
             "the cube has no interactions: explain(..., interactions=True), or [run] interactions "
             "= true, adds them"
         )
-    ranked = view.ranked()
-    shown = ranked[:MAX_SHOWN]
-    places = [view.position(name) for name in shown]
+    chosen = shown_features(view, selection or Selection())
+    places = [view.position(name) for name in chosen.shown]
+    rest = [view.position(name) for name in chosen.others]
     sums = tree_sum(_sums(view, rows) for rows in row_slices(view.cube, "interaction"))
-    halves = sums["magnitudes"][np.ix_(places, places)] / max(int(sums["rows"]), 1)
-    both = 2.0 - np.eye(len(shown))
+    effects = sums["magnitudes"] / max(int(sums["rows"]), 1)
+    effects = effects * (2.0 - np.eye(len(effects)))  # each pair has two halves
+    others = None
+    if rest:
+        among = effects[np.ix_(rest, rest)]
+        with_others = effects[np.ix_(places, rest)].sum(axis=1)
+        others = np.append(with_others, np.triu(among).sum())
     return PairEffects(
-        features=tuple(shown),
-        n_others=len(ranked) - len(shown),
-        magnitude=both * halves,
+        features=chosen.shown,
+        n_others=len(rest),
+        magnitude=effects[np.ix_(places, places)],
         rows=int(sums["rows"]),
         output=view.output_name,
         words=view.words("mean |effect|"),
+        others=others,
     )
 
 

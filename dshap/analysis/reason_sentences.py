@@ -128,6 +128,13 @@ class SentenceWriter:
         named = {**fields, "reasons": self.wording.listed(parts)}
         return self.wording.filled(f"{template}_together", named)
 
+    def phrase(self, row: RowNumbers, place: int, decimals: int) -> str:
+        """The words about one feature of a row: "a guarantor lowered it (−0.23)"."""
+        phi = float(row.attributions[place])
+        fields = self._reason_fields(row, place, phi, decimals)
+        named = {**fields, "subject": self._subject(row, place, fields)}
+        return _capitalised(self.wording.filled(("lowered", "raised")[phi > 0], named))
+
     def _is_outcome(self, row: RowNumbers) -> bool:
         """Whether a class is predicted; of a number, whether it is above the base value."""
         if not self.is_of_classes:
@@ -481,6 +488,11 @@ def _without_rounding(row: RowNumbers) -> FloatArray:
     phi = row.attributions
     largest = max(abs(row.prediction), abs(row.base_value), float(np.abs(phi).max(initial=0.0)))
     return np.where(np.abs(phi) <= NO_REASON * largest, 0.0, phi)
+
+
+def decimals_of_row(attributions: FloatArray) -> int:
+    """The decimals that give the largest of the attributions (d,) of a row two digits."""
+    return _decimals(float(np.nanmax(np.abs(attributions))) or 1.0)
 
 
 def _decimals(largest: float) -> int:

@@ -14,12 +14,20 @@ import scipy
 from dshap.core.histograms import bin_ends, number_of_bins
 from dshap.core.records import FloatArray, Moments, Record
 
-SMOOTHING = 0.006
+SMOOTHING = 0.004
 """The standard deviation of the smoothing of a density, as a part of the axis."""
+OWN_SMOOTHING = 0.05
+"""The most of it, as a part of the way from the smallest to the largest attribution."""
+LEAST_SMOOTHING = 1e-3
+"""The least of it, in steps of the grid, where a smoothing changes nothing."""
+REACH = 3.0
+"""The standard deviations beyond which the smoothing moves no row."""
 DEPTH = 0.5
 """The power of a density that is drawn, so that tails stay visible beside a peak."""
 POINT = 1e-6
 """The width of a bin, as a part of a step, below which its rows lie at one place, such as at 0."""
+LEAST_HEIGHT = 0.05
+"""The least height of a density where any row is, as a part of the largest."""
 MARGIN = 0.03
 """The room beyond the outermost attributions, as a part of the axis."""
 
@@ -35,6 +43,15 @@ class Shades:
     unordered: FloatArray
     """(steps, …): the share, 0 to 1, of the rows whose values have no place: missing ones, and
     those of categories."""
+    low: FloatArray
+    """(…): the lower end of the bin of the smallest attribution: no step below it holds rows."""
+    high: FloatArray
+    """(…): the upper end of the bin of the largest attribution; NaN, as `low`, without a row."""
+
+    @property
+    def heights(self) -> FloatArray:
+        """(steps, …): `depth`, at least so much that a step with any row can be seen."""
+        return np.where(self.depth > 0, np.maximum(self.depth, LEAST_HEIGHT), 0.0)
 
     @property
     def depth(self) -> FloatArray:
@@ -52,22 +69,40 @@ def shades_of(histogram: Moments, places: FloatArray, grid: FloatArray) -> Shade
     """The density of a histogram on a grid (g + 1,), coloured by the places of its value bins.
 
     `places (…, v)` are those of the last axis of the value bins, NaN without order; the axes
-    before it, such as the bins of another column, stay.  Gives steps (g, …).
+    before it, such as the bins of another column, stay.  Gives steps (g, …), which hold no rows
+    beyond the outermost bins of attributions.
     """
     ordered = np.nan_to_num(places)
     has_no_place = np.isnan(places).astype(np.float64)
     counts = histogram["counts"].reshape(len(histogram["codes"]), -1, len(places))
     weights = np.stack([np.ones_like(ordered), ordered, has_no_place], axis=1)
+    low, high = _own_ends(histogram, counts.sum(axis=-1))
+    is_own = (grid[:-1, None] <= high) & (grid[1:, None] > low)  # (g, …)
     mass = _on_grid(histogram, counts @ weights, grid)
-    rows, total, missing = np.moveaxis(mass, -1, 0)
+    rows, total, missing = np.moveaxis(_smoothed(histogram, mass, grid) * is_own[..., None], -1, 0)
+    n_rows = mass[..., 0].sum(axis=0)
+    lost = n_rows / np.maximum(rows.sum(axis=0), 1e-300)
+    rows, total, missing = (lost * each for each in (rows, total, missing))
     known = np.maximum(rows - missing, 0.0)
     place = np.divide(total, known, out=np.full_like(rows, 0.5), where=known > 0)
     share = np.divide(missing, rows, out=np.ones_like(rows), where=rows > 0)
-    return Shades(rows, np.clip(place, 0.0, 1.0), np.clip(share, 0.0, 1.0))
+    return Shades(rows, np.clip(place, 0.0, 1.0), np.clip(share, 0.0, 1.0), low, high)
+
+
+def _own_ends(histogram: Moments, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The ends (f,) of the outermost bins of attributions that have any of the counts (c, f)."""
+    lower, upper = bin_ends(histogram["codes"])
+    has_rows = counts > 0
+    low = np.min(np.where(has_rows, lower[:, None], np.inf), axis=0, initial=np.inf)
+    high = np.max(np.where(has_rows, upper[:, None], -np.inf), axis=0, initial=-np.inf)
+    is_empty = ~has_rows.any(axis=0)
+    low[is_empty] = np.nan
+    high[is_empty] = np.nan
+    return low, high
 
 
 def _on_grid(histogram: Moments, counts: FloatArray, grid: FloatArray) -> FloatArray:
-    """Counts (c, …) of the bins of attributions in each step of a grid (g, …), smoothed.
+    """Counts (c, …) of the bins of attributions in each step of a grid (g, …).
 
     The rows of a bin are spread evenly over it.
     """
@@ -81,8 +116,19 @@ def _on_grid(histogram: Moments, counts: FloatArray, grid: FloatArray) -> FloatA
     mass = np.stack([np.diff(np.interp(grid, ends, each)) for each in steps.T], axis=1)
     at = np.searchsorted(grid, lower[is_point], side="right") - 1
     np.add.at(mass, np.clip(at, 0, len(mass) - 1), flat[is_point])
-    smooth = scipy.ndimage.gaussian_filter1d(mass, SMOOTHING * len(grid), axis=0, mode="constant")
-    return np.asarray(smooth.reshape(len(grid) - 1, *counts.shape[1:]))
+    return np.asarray(mass.reshape(len(grid) - 1, *counts.shape[1:]))
+
+
+def _smoothed(histogram: Moments, mass: FloatArray, grid: FloatArray) -> FloatArray:
+    """The rows (g, …) of the steps of a grid, smoothed by less than an eye sees of their shape."""
+    lower, upper = bin_ends(histogram["codes"])
+    own_width = float(np.max(upper, initial=-np.inf) - np.min(lower, initial=np.inf))
+    width = max(own_width, 0.0) / (grid[-1] - grid[0])
+    deviation = len(grid) * min(SMOOTHING, OWN_SMOOTHING * width)
+    smooth = scipy.ndimage.gaussian_filter1d(
+        mass, max(deviation, LEAST_SMOOTHING), axis=0, mode="constant", truncate=REACH
+    )
+    return np.asarray(smooth)
 
 
 def limits_of(histograms: Iterable[Moments]) -> tuple[float, float]:

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from dshap.analysis.column_values import Columns, as_numbers, as_texts, columns_of, has_order
 from dshap.analysis.measures import scale_of_cube, scales_differ, units_of_cube, without_scale
-from dshap.analysis.rankings import Ranking, features_of
-from dshap.analysis.shades import DEPTH, grid_of, limits_of
+from dshap.analysis.rankings import Ranking
+from dshap.analysis.shades import DEPTH, Shades, grid_of, limits_of
+from dshap.analysis.shown_features import Selection, shown_features
 from dshap.analysis.swarms import Swarm
 from dshap.analysis.tallies import FEW_ROWS
-from dshap.analysis.view import MAX_SHOWN, View, view_of
+from dshap.analysis.view import View, view_of
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
 from dshap.core.histograms import histogram_of
@@ -50,11 +51,13 @@ class SideBySide:
     n_others: int
     """The number of features that are not shown."""
     swarms: tuple[tuple[Swarm, ...], tuple[Swarm, ...]]
-    """The attributions of each feature, over the rows that both explain, without colours."""
+    """The attributions of each line, over the rows that both explain, without colours: of the
+    features shown, and of the sum of all others."""
     rankings: tuple[Ranking, Ranking]
     """The importance of each feature, as `bar` has it."""
     correlation: FloatArray
-    """(d,): Pearson's correlation of both attributions over the rows; NaN where one is constant."""
+    """(lines,): Pearson's correlation of both attributions over the rows; NaN where one is
+    constant."""
     same_largest: float
     """The share of rows, 0 to 1, in which the same feature has the largest |attribution|."""
     rows: int
@@ -64,24 +67,40 @@ class SideBySide:
     output: str
     words: str
     """The words of the axis."""
+    magnitudes: tuple[FloatArray, FloatArray]
+    """(lines,) of both: mean |attribution| of the features shown; of the sum of others the mean of
+    its |attribution| over the rows that both explain."""
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The features from the top down, and the words for the sum of the others."""
+        return tuple(each.feature for each in self.swarms[0])
 
     def heights(self, place: int, steps: int) -> tuple[FloatArray, FloatArray]:
         """The square roots of the densities (steps,) of both, for the feature at a place.
 
         The largest of both is 1, so that they compare.
         """
+        first, second = self.shades(place, steps)
+        peak = max(first.rows.max(), second.rows.max(), 1e-300)
+        return (first.rows / peak) ** DEPTH, (second.rows / peak) ** DEPTH
+
+    def shades(self, place: int, steps: int) -> tuple[Shades, Shades]:
+        """The densities (steps,) of both, for the feature at a place."""
         grid = grid_of(self.limits, steps)
-        rows = np.stack([each[place].shades(grid).rows for each in self.swarms])
-        first, second = np.clip(rows / max(rows.max(), 1e-300), 0.0, 1.0) ** DEPTH
+        first, second = (each[place].shades(grid) for each in self.swarms)
         return first, second
 
 
-def side_by_side(cubes: Any, output: str | int | None = None) -> SideBySide:
+def side_by_side(
+    cubes: Any, output: str | int | None = None, selection: Selection | None = None
+) -> SideBySide:
     """The attributions of two explanations of the same rows, and how far they agree.
 
     Parameters
     ----------
     cubes, output : as in `compare`
+    selection : the features to show; None: the 20 largest
 
     Raises
     ------
@@ -93,19 +112,36 @@ def side_by_side(cubes: Any, output: str | int | None = None) -> SideBySide:
     views = [view_of(each, output) for each in named.values()]
     _refuse_others((first, second), views)
     rankings = (views[0].ranking(first), views[1].ranking(second))
-    ranked = features_of(rankings[:1])
-    features = ranked[:MAX_SHOWN]
-    centres = np.array([[each.mean[name] for name in features] for each in rankings])
-    histograms, agreement = _histograms(views, features, centres)
+    chosen = shown_features(views[0], selection or Selection())
+    groups: dict[str, tuple[int, ...]] = {name: (views[0].position(name),) for name in chosen.shown}
+    if chosen.others:
+        groups[chosen.words_of_others] = tuple(map(views[0].position, chosen.others))
+    names = views[0].features
+    centres = np.array(
+        [
+            [sum(each.mean[names[place]] for place in places) for places in groups.values()]
+            for each in rankings
+        ]
+    )
+    histograms, agreement = _histograms(views, groups, centres)
     rows = int(agreement["rows"])
     swarms = [
-        tuple(Swarm(name, each[name], None, points.get(name)) for name in features)
-        for each, points in zip(histograms, _points(views, histograms), strict=True)
+        tuple(Swarm(name, each[name], None, points.get(name)) for name in groups)
+        for each, points in zip(histograms, _points(views, groups), strict=True)
+    ]
+    magnitudes = [
+        np.array(
+            [
+                ranking.magnitude.get(name, float(found[name]["magnitudes"].sum()) / max(rows, 1))
+                for name in groups
+            ]
+        )
+        for ranking, found in zip(rankings, histograms, strict=True)
     ]
     return SideBySide(
         names=(first, second),
-        features=tuple(features),
-        n_others=len(ranked) - len(features),
+        features=chosen.shown,
+        n_others=len(chosen.others),
         swarms=(swarms[0], swarms[1]),
         rankings=rankings,
         correlation=_correlation(agreement, centres),
@@ -114,6 +150,7 @@ def side_by_side(cubes: Any, output: str | int | None = None) -> SideBySide:
         limits=limits_of([each for one in histograms for each in one.values()]),
         output=views[0].output_name,
         words=replace(views[0], rows=rows).words("attribution"),
+        magnitudes=(magnitudes[0], magnitudes[1]),
     )
 
 
@@ -278,13 +315,15 @@ def _first_other(one: NDArray[Any], other: NDArray[Any]) -> int | None:
 
 
 def _histograms(
-    views: Sequence[View], features: Sequence[str], centres: FloatArray
+    views: Sequence[View], groups: Mapping[str, tuple[int, ...]], centres: FloatArray
 ) -> tuple[list[dict[str, Moments]], Moments]:
-    """The histograms of both over the rows that both explain, and sums of how far they agree."""
+    """The histograms of both over the rows that both explain, and sums of how far they agree.
+
+    `groups` are the lines: name -> positions of the features whose attributions are added up.
+    """
     first, second = views
     order = [second.position(name) for name in first.features]
-    places = [first.position(name) for name in features]
-    sums = [{name: TreeSum[Moments]() for name in features} for _ in views]
+    sums = [{name: TreeSum[Moments]() for name in groups} for _ in views]
     agreement = TreeSum[Moments]()
     for rows in row_slices(first.cube):
         both = np.stack([first.attributions(rows), second.attributions(rows)[:, order]])
@@ -292,11 +331,13 @@ def _histograms(
         if not is_there.all():
             both = both[:, is_there]  # (2, n, d)
         largest = np.abs(both).argmax(axis=2)
-        both = np.ascontiguousarray(both[..., places].transpose(0, 2, 1))  # (2, features, n)
+        both = np.stack(  # (2, lines, n)
+            [both[..., list(places)].sum(axis=2) for places in groups.values()], axis=1
+        )
         agreement.add(_agreement_of(both - centres[..., None], largest))
         none = np.zeros(both.shape[2], np.int64)
         for each, phi in zip(sums, both, strict=True):
-            for name, values in zip(features, phi, strict=True):
+            for name, values in zip(groups, phi, strict=True):
                 each[name].add(histogram_of(values, none, 1))
     found = [{name: total.total() for name, total in each.items()} for each in sums]
     return found, agreement.total()
@@ -330,15 +371,17 @@ def _correlation(agreement: Moments, centres: FloatArray) -> FloatArray:
 
 
 def _points(
-    views: Sequence[View], found: Sequence[Mapping[str, Moments]]
+    views: Sequence[View], groups: Mapping[str, tuple[int, ...]]
 ) -> list[dict[str, Record]]:
-    """The points of both, by feature; none where there are too many rows."""
-    points: list[dict[str, Record]] = [{} for _ in found]
+    """The points of both, by line; none where there are too many rows."""
+    points: list[dict[str, Record]] = [{} for _ in views]
     if max(view.rows for view in views) >= FEW_ROWS:
         return points
     whole = slice(0, views[0].cube.sizes["instance"])
-    for view, names, each in zip(views, found, points, strict=True):
+    names = views[0].features
+    for view, each in zip(views, points, strict=True):
         phi = view.attributions(whole)
-        for name in names:
-            each[name] = Record({"attributions": phi[:, view.position(name)]})
+        for line, places in groups.items():
+            own = phi[:, [view.position(names[place]) for place in places]].sum(axis=1)
+            each[line] = Record({"attributions": own})
     return points

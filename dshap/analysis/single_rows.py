@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from dshap.analysis.column_texts import texts_of
 from dshap.analysis.column_values import columns_of
 from dshap.analysis.measures import scale_of_cube
-from dshap.analysis.numbers_as_text import shown_value
 from dshap.analysis.rankings import label_of
+from dshap.analysis.shown_features import Selection, ShownFeatures, sorted_by
+from dshap.analysis.value_texts import picture_value
 from dshap.analysis.view import attribution_words, output_of
 from dshap.core.blocks import Status
 from dshap.core.errors import InputError
 from dshap.core.places import Place
-from dshap.core.printing import label
 from dshap.core.records import FloatArray
 from dshap.cube import find_row, kept_row, open_cube, row_key
 from dshap.cube.datasets import as_cube, names_along, row_position
@@ -106,14 +107,39 @@ def row_features(row: Any) -> list[str]:
 class SingleRow:
     """One row and one output: base value + Σ attributions = prediction."""
 
-    features: tuple[str, ...]
-    """The features with the values of their columns, where these are known: "age = 31"."""
+    names: tuple[str, ...]
+    """The names of the features."""
+    values: tuple[str, ...]
+    """The values of their columns as text; "" where they are not known."""
     attributions: FloatArray
     """(d,)"""
     base_value: float
     prediction: float
     words: str
     """The words of the axis."""
+
+    def ranked(self) -> list[str]:
+        """The names by |attribution|, the largest first."""
+        return sorted_by(self.names, np.abs(self.attributions))
+
+    def chosen(self, selection: Selection, most: int) -> ShownFeatures:
+        """Choose the features that are shown by themselves.
+
+        Raises
+        ------
+        InputError
+            As `Selection.chosen`.
+        """
+        return selection.chosen(
+            self.names,
+            {
+                "importance": self.ranked,
+                "max": self.ranked,
+                "name": lambda: sorted(self.names, key=str.casefold),
+                "cube": lambda: self.names,
+            },
+            most,
+        )
 
 
 def single_row(cube: Any, key: Any, rows: Any = None, output: str | int | None = None) -> SingleRow:
@@ -130,6 +156,8 @@ def single_row(cube: Any, key: Any, rows: Any = None, output: str | int | None =
     """
     cube = as_cube(cube)
     place = output_of(cube, output)
+    if not cube.sizes["instance"]:
+        raise InputError("no row of the cube is explained: it has no rows")
     position = row_position(cube, key)
     row = cube.isel(instance=position, output=place).load()
     names = row_features(row)
@@ -140,9 +168,11 @@ def single_row(cube: Any, key: Any, rows: Any = None, output: str | int | None =
         raise InputError(f"row {key} has an infinite attribution: give another row")
     columns = columns_of(cube, rows)
     where = slice(position, position + 1)
-    values = {name: f" = {shown_value(columns[name](where)[0])}" for name in columns}
+    texts = texts_of(cube, rows)
+    values = {name: picture_value(texts, name, columns[name](where)[0]) for name in columns}
     return SingleRow(
-        tuple(label(name, 24) + values.get(name, "") for name in names),
+        tuple(names),
+        tuple(values.get(name, "") for name in names),
         phi,
         float(row["base_value"].values),
         float(row["prediction"].values),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dshap.analysis.column_values import Columns, binned
 from dshap.analysis.view import View
 from dshap.core.histograms import CodeArray, histogram_of, number_of_bins
-from dshap.core.records import Moments, Record, TreeSum
+from dshap.core.records import FloatArray, Moments, Record, TreeSum
 from dshap.cube.datasets import row_slices, store_of
 from dshap.cube.histograms import KeptHistograms
 
@@ -41,6 +41,8 @@ class Tally:
     position: int
     """The position of the feature."""
     by: tuple[BinnedColumn, ...] = ()
+    added: tuple[int, ...] = ()
+    """The positions of features whose attributions are added to its own, row by row."""
 
     @property
     def n_bins(self) -> int:
@@ -50,7 +52,15 @@ class Tally:
     def digest(self, output: int) -> str:
         """The digest of what is counted, for this output."""
         said = [output, self.position, [(each.name, each.bins.digest()) for each in self.by]]
+        if self.added:
+            said.append(self.added)
         return hashlib.blake2b(json.dumps(said).encode(), digest_size=12).hexdigest()
+
+    def of(self, phi: FloatArray) -> FloatArray:
+        """The attributions (n,) that are counted, of those of all features (n, d)."""
+        if self.added:
+            return np.asarray(phi[:, [self.position, *self.added]].sum(axis=1))
+        return np.ascontiguousarray(phi[:, self.position])
 
 
 def tallied(view: View, columns: Columns, wanted: Mapping[str, Tally]) -> dict[str, Moments]:
@@ -136,8 +146,7 @@ def counted_anew(
         for name, tally in wanted.items():
             bins = _joint(tally, codes, len(phis[0]))
             for phi, into in zip(phis, sums, strict=True):
-                own = np.ascontiguousarray(phi[:, tally.position])
-                into[name].add(histogram_of(own, bins, tally.n_bins))
+                into[name].add(histogram_of(tally.of(phi), bins, tally.n_bins))
     return [{name: each.total() for name, each in into.items()} for into in sums]
 
 

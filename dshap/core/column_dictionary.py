@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dshap.core.duck_typing import column_names, has_columns, has_member
-from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.errors import InputError, near_names, shown, unknown_name
 from dshap.core.printing import one_line
 
 COLUMNS = "columns"
@@ -156,6 +156,17 @@ class ColumnDictionary(Mapping[str, ColumnEntry]):
         for column in self.entries:
             if column not in known:
                 raise InputError(f"{place}: {unknown_name('column', column, known)}")
+
+    def refuse_mistyped(self, known: Collection[str], place: str = COLUMNS) -> None:
+        """Raise an `InputError` where a column seems to be one of those that are known, mistyped.
+
+        It is near one that has no entry.  Other unknown columns are those of other jobs, which share
+        the dictionary.
+        """
+        bare = [name for name in known if name not in self.entries]
+        for column in self.entries:
+            if column not in known and near_names(column, bare):
+                raise InputError(f"{place}: {unknown_name('column', column, bare)}")
 
     def refuse_categories(
         self, categories: Mapping[str, Sequence[str]], place: str = COLUMNS

@@ -195,7 +195,7 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str], besides: Iterabl
     Names of `besides`, which are allowed in the same place as something else, may be meant too.
     """
     names = sorted(map(str, allowed))
-    near = _near_names(given, [*names, *besides])
+    near = near_names(given, [*names, *besides])
     if near:
         hint = f"; did you mean {' or '.join(map(repr, near))}?"
     else:
@@ -221,7 +221,7 @@ def times_refused(column: str, times: str, message: str) -> InputError:
     return error
 
 
-def _near_names(given: str, names: list[str]) -> list[str]:
+def near_names(given: str, names: list[str]) -> list[str]:
     """At most three names that may have been meant, the nearest first."""
     lower = {name.casefold(): name for name in names}
     found = difflib.get_close_matches(given.casefold(), list(lower), n=3, cutoff=0.5)

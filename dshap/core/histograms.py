@@ -25,6 +25,8 @@ MAX_VALUE_BINS = 64
 """The most bins of the values of a column, that of missing ones left aside."""
 CELLS = 8_192
 """Number of even cells by which values are put into bins; 2^12 and 2^14 took longer."""
+FINITE = "finite"
+"""The name of the mark of bins that are of finite numbers only."""
 OTHERS = "others"
 """The name of the bin of the categories that have no bin of their own."""
 
@@ -67,6 +69,12 @@ def number_bins(sample: FloatArray, n_bins: int = MAX_VALUE_BINS) -> Record:
     return Record({"edges": np.where(middle > lower, middle, upper)})
 
 
+def finite_bins(sample: FloatArray, n_bins: int = MAX_VALUE_BINS) -> Record:
+    """Bins as `number_bins` of the finite numbers of a sample; infinite ones have none of them."""
+    bins = number_bins(sample[np.isfinite(sample)], n_bins)
+    return Record({**bins.arrays, FINITE: np.ones(1)})
+
+
 def category_bins(
     sample: NDArray[Any], n_bins: int = MAX_VALUE_BINS, order: Sequence[str] = ()
 ) -> Record:
@@ -91,10 +99,15 @@ def number_of_bins(bins: Record) -> int:
 
 
 def value_bins(bins: Record, values: NDArray[Any]) -> CodeArray:
-    """The bin of each value (n,) of a column; that behind the others where it is NaN or None."""
+    """The bin of each value (n,) of a column; that behind the others where it is NaN or None.
+
+    Infinite numbers are there too, if the bins are those of `finite_bins`.
+    """
     n_bins = number_of_bins(bins)
     if "categories" not in bins.arrays:
         found = _places(bins["edges"], np.asarray(values, np.float64))
+        if FINITE in bins.arrays:
+            return np.where(np.isfinite(values), found, n_bins)
         return np.where(np.isnan(values), n_bins, found)
     places: dict[Any, int] = {name: place for place, name in enumerate(bins["categories"].tolist())}
     places[None] = n_bins

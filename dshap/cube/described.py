@@ -6,7 +6,7 @@ No number of a cube depends on these notes, so that they may change when all row
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ class Description:
     columns: ColumnDictionary | None = None
     card: Mapping[str, str] | None = None
     sentences: Wording | None = None
+    is_shared: bool = False
+    """Whether the dictionary may have columns of other jobs too."""
 
     @property
     def notes(self) -> dict[str, dict[str, Any]]:
@@ -70,21 +72,25 @@ def describe_cube(path: Place, description: Description) -> bool:
     if not description.notes:
         return False
     notes = notes_of(path)
-    changed = [name for name, note in description.notes.items() if not _is_kept(notes, name, note)]
+    names = set(notes.names())
+    changed = [
+        name for name, note in description.notes.items() if not _is_kept(notes, names, name, note)
+    ]
     for name in changed:
         if description.notes[name]:
             notes.put_over(name, description.notes[name])
         else:
             notes.remove(name)
-    if is_finished(path):
+    is_written = any(description.notes.values())  # a killed process may have left the list behind
+    if (changed or is_written) and is_finished(path):
         mark_finished(path)
         if is_packed(path):
             keep_opening(path)
     return bool(changed)
 
 
-def _is_kept(notes: ReceiptFolder, name: str, note: dict[str, Any]) -> bool:
-    """Whether a note is there, or none where an empty one is to be kept."""
+def _is_kept(notes: ReceiptFolder, names: Set[str], name: str, note: dict[str, Any]) -> bool:
+    """Whether a note is there, or none where an empty one is to be kept; `names` are those there."""
     if note:
-        return notes.holds(name, note)
-    return not notes.has(name)
+        return name in names and notes.holds(name, note)
+    return name not in names

@@ -8,11 +8,11 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, WithJsonSchema
 
 from dshap.core.column_dictionary import COLUMNS, DIRECTIONS, ColumnDictionary
 from dshap.core.model_card import CARD, CARD_FIELDS, checked_card
-from dshap.core.wordings import SENTENCES, Wording
+from dshap.core.wordings import ENGLISH, LANGUAGES, SENTENCES, Wording
 from dshap.cube.described import Description
 from dshap.jobfile.fields import or_say
 from dshap.jobfile.kinds import Table, record_of
@@ -23,6 +23,18 @@ class ColumnsTable(Table):
     """The table [columns]: a table of fields for each column, such as [columns.debt_ratio]."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, defer_build=True)
+    _is_shared: bool = PrivateAttr(default=False)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it comes from a file, which may describe columns of other jobs too."""
+        return self._is_shared
+
+    def shared(self) -> ColumnsTable:
+        """A copy that comes from a file."""
+        copy = self.model_copy()
+        copy._is_shared = True
+        return copy
 
     @property
     def dictionary(self) -> ColumnDictionary:
@@ -45,7 +57,7 @@ def _columns(given: Any) -> ColumnsTable:
         case ColumnsTable():
             return given
         case str(path):
-            tables = _tables_in(PathKey("file")(path))
+            return _columns(_tables_in(PathKey("file")(path))).shared()
         case Mapping():
             tables = dict(given)
         case _:
@@ -125,6 +137,19 @@ def _sentences(given: Any) -> SentencesTable:
     return SentencesTable.model_validate(Wording.of(given, "").to_dict())
 
 
+OF_SENTENCES = {
+    "type": "object",
+    "properties": {
+        "language": {"enum": [*LANGUAGES]},
+        "k": {"type": "integer", "minimum": 1},
+        "threshold": {"type": "number"},
+        **{name: {"type": "string"} for name in ENGLISH},
+    },
+    "additionalProperties": False,
+}
+"""The JSON schema of [sentences]."""
+SCHEMAS = {COLUMNS: OF_COLUMNS, SENTENCES: OF_SENTENCES}
+"""Table whose keys are names of the user's, or of templates -> its JSON schema."""
 GivenSentences = Annotated[Any, BeforeValidator(_sentences)]
 """The type of `sentences` in a job."""
 
@@ -132,4 +157,9 @@ GivenSentences = Annotated[Any, BeforeValidator(_sentences)]
 def described_by_tables(columns: Any, card: Any, sentences: Any) -> Description:
     """The description of cubes in the tables [columns], [card] and [sentences] of a job."""
     fields = {name: value for name, value in card if value is not None}
-    return Description(columns.dictionary, checked_card(fields, f"[{CARD}]"), sentences.wording)
+    return Description(
+        columns.dictionary,
+        checked_card(fields, f"[{CARD}]"),
+        sentences.wording,
+        columns.is_shared,
+    )

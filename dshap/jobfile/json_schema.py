@@ -12,6 +12,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core.core_schema import ModelSchema
 
+from dshap.jobfile.described_tables import SCHEMAS
 from dshap.jobfile.kinds import CODE, Kinds, Table
 from dshap.jobfile.schema import SEVERAL, TABLES, Job
 from dshap.jobfile.settings import TARGETS
@@ -28,7 +29,10 @@ def json_schema() -> Schema:
     the rows, is checked by `dshap plan`.
     """
     definitions: Schema = {}
-    tables = {name: _of_table(name, kinds, definitions) for name, kinds in TABLES.items()}
+    tables = {
+        name: SCHEMAS.get(name) or _of_table(name, kinds, definitions)
+        for name, kinds in TABLES.items()
+    }
     tables[TARGETS] = {
         "type": "object",
         "description": "Target -> the values of --target NAME: places as --set has them -> values.",

@@ -102,7 +102,7 @@ class SinkTable(Made):
     @property
     def has_values(self) -> bool:
         """Whether the lines hold the values of the explained columns."""
-        return is_of_columns(self.shape)
+        return is_of_columns(self.shape) or self.sink().lines.in_words
 
     def code_book(self) -> CodeBook | None:
         """The code book of shape "reasons"; None for the other shapes.

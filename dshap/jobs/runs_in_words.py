@@ -89,9 +89,15 @@ def about_run(store: Place, run_id: str = "") -> dict[str, str]:
     if not chosen:
         return {}
     record = chosen[-1]
-    facts = {"job": str(record.about.get("job", "")), "run": record.run_id}
+    facts = {
+        "job": str(record.about.get("job", "")),
+        "run": record.run_id,
+        "day": str(record.about.get("as_of") or ""),
+    }
     for result in record.named("explanation"):
         told = result["adapter_response"]
+        facts["table"] = _table_of(told.get("source"))
+        facts["model kind"] = _kind_of(told.get("model"))
         keys = KeyCounts(**told["keys"])
         facts["source"] = _described(told.get("source"))
         facts["model"] = _described(told.get("model"))
@@ -99,6 +105,18 @@ def about_run(store: Place, run_id: str = "") -> dict[str, str]:
         if keys.new is not None:
             facts["keys"] = _changes(keys)
     return {name: text for name, text in facts.items() if text}
+
+
+def _table_of(facts: Mapping[str, Any] | None) -> str:
+    """The name of the table of a run: the end of its path or address."""
+    place = str((facts or {}).get("place", ""))
+    return place.rstrip("/").rsplit("/", 1)[-1]
+
+
+def _kind_of(facts: Mapping[str, Any] | None) -> str:
+    """The library of a model, or its kind."""
+    told = facts or {}
+    return str(told.get("library") or told.get("kind") or "")
 
 
 def _described(facts: Mapping[str, Any] | None) -> str:

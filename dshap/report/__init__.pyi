@@ -23,7 +23,7 @@ from dshap.analysis.segment_names import column_of_segment
 from dshap.analysis.single_rows import breakdown
 from dshap.report.attribution_lines import breakdown_lines, ranking_lines
 from dshap.report.notes import accuracy_lines, stage_table
-from dshap.report.pages import difference_page, page, require_jinja
+from dshap.report.pages import difference_page, drift_page, page, require_jinja
 from dshap.report.picture_files import require_matplotlib
 from dshap.report.pictures.bars import bar
 from dshap.report.pictures.compare import compare
@@ -82,6 +82,7 @@ __all__ = [
     "diff",
     "difference_page",
     "drift_bars",
+    "drift_page",
     "error_sizes",
     "heat_map",
     "heat_picture",

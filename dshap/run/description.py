@@ -15,29 +15,28 @@ from dshap.run.in_memory import ExplanationInMemory
 from dshap.tables.reader import categories_of
 
 
-def described_by_call(columns: Any, card: Any, rows: Any) -> Description:
-    """The description in the options `columns` and `card` of a call, and in the `attrs` of its rows.
-
-    Columns of the options come before those of the rows.  None of both leaves what a store has.
+def described_by_call(columns: Any, card: Any) -> Description:
+    """The description in the options `columns` and `card` of a call; None leaves what a store has.
 
     Raises
     ------
     InputError
         An unknown field, or a value that a field does not take.
     """
-    of_rows = dictionary_of_frame(rows)
     found = NOT_DESCRIBED
-    if columns is not None or of_rows:
-        found = replace(found, columns=ColumnDictionary.of(columns, COLUMNS).over(of_rows))
+    if columns is not None:
+        found = replace(found, columns=ColumnDictionary.of(columns, COLUMNS))
     if card is not None:
         found = replace(found, card=checked_card(card, CARD))
     return found
 
 
 def described[Kind: Explanation | ExplanationInMemory](
-    explanation: Kind, description: Description
+    explanation: Kind, description: Description, rows: Any
 ) -> Kind:
     """Give an explanation its description, which names columns that it has.
+
+    Columns that the description lacks may have an entry in the `attrs` of the rows.
 
     Raises
     ------
@@ -45,6 +44,10 @@ def described[Kind: Explanation | ExplanationInMemory](
         An unknown column or category; the message names those that are near.
     """
     named = describable_names(explanation.layout.run["fingerprint"])
+    of_rows = dictionary_of_frame(rows).only(named)
+    if of_rows:
+        own = description.columns or ColumnDictionary()
+        description = replace(description, columns=own.over(of_rows))
     refuse_misnamed(description, named, explanation.work.rows)
     return replace(explanation, description=description)
 
@@ -71,7 +74,10 @@ def refuse_misnamed(
     """
     if not description.columns:
         return
-    description.columns.refuse_unknown(known, place)
+    if description.is_shared:
+        description.columns.refuse_mistyped(known, place)
+    else:
+        description.columns.refuse_unknown(known, place)
     if reader is not None:
         listed = {
             name: [str(each) for each in values] for name, values in categories_of(reader).items()

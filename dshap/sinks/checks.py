@@ -94,7 +94,7 @@ def check_names(sink: Sink, kind: str, columns: Sequence[str]) -> None:
     limit = dialect.name_bytes
     if limit is None:
         return
-    names = (sink.schema, sink.table, *view_names([sink.table] * sink.text), *columns)
+    names = (sink.schema, sink.table, *view_names([sink.table] * sink.has_view), *columns)
     long = [name for name in names if len(name.encode()) > limit]
     if long:
         raise InputError(

@@ -44,6 +44,8 @@ class LineForm:
     undo: bool = False
     """Whether a reason is stated only where its code, taken away alone, changes the prediction the
     same way."""
+    in_words: bool = False
+    """Whether lines have the column `reason_text`, of the shapes "wide" and "top_k"."""
 
     def check(self) -> None:
         """Raise an `InputError` for a shape of reasons that lacks something, or has it in vain."""

@@ -243,7 +243,7 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
         take_turn(load, ledger, job)
         finish_table(load.session, load.target, load.sink, load.facts)
     comment(load.session, load.target, load.sink, load.facts, column_comments(load.cube.path))
-    if load.sink.text:
+    if load.sink.has_view:
         make_view(load.session, load.target, load.sink, load.facts)
     n_rows = load.cube.n_rows
     if choice.chosen is not None:

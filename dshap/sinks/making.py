@@ -13,6 +13,7 @@ from dshap.sinks.line_forms import text_columns
 from dshap.sinks.records import CubeFacts, Sink
 from dshap.sinks.table_columns import (
     CLASS,
+    REASON_TEXT,
     RUN_ID,
     comments_of,
     filled_columns,
@@ -23,8 +24,6 @@ from dshap.sinks.table_columns import (
 
 VIEW = "_text"
 """The end of the name of the view with the reasons of a row in one line."""
-REASON_TEXT = "reason_text"
-"""The column of a table with the text of one reason, where it has one."""
 
 
 def make_table(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) -> None:

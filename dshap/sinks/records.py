@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.errors import InputError
+from dshap.core.errors import InputError, SinkError
 from dshap.core.late import pa
 from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
@@ -71,7 +71,8 @@ class Sink(ABC):
     """Whether a table that a load makes gets a primary key and columns that are never null, where the
     database has them; False for a table that takes lines of others too."""
     text: bool = False
-    """Whether a view TABLE_text has the reasons of a row in one line."""
+    """Whether a column `reason_text` has reasons in words, of shapes "wide" and "top_k"; and a view
+    TABLE_text the reasons of a row in one line, of shapes "top_k" and "reasons"."""
     rows: Rows = "changed"
     """Which rows of the cube: those computed since the sink's last load, or all."""
     write: Write = "delete_insert"
@@ -91,10 +92,10 @@ class Sink(ABC):
 
     def __post_init__(self) -> None:
         self.lines.check()
-        if self.text and self.shape not in ("top_k", "reasons"):
+        if self.text and self.shape == "long":
             raise InputError(
-                'text = true makes a view of the reasons of a row, which shape = "top_k" and '
-                f'"reasons" have, not "{self.shape}": leave text out'
+                'text = true states reasons in words, which shape = "wide", "top_k" and "reasons" '
+                f'have, not "{self.shape}": leave text out'
             )
         if self.write not in self.writes:
             writes = " or ".join(f'"{each}"' for each in self.writes)
@@ -139,6 +140,25 @@ class Sink(ABC):
     ) -> SinkResult:
         """Load a finished cube, whole or not at all; the same call again finishes a killed load."""
 
+    def forget(self, keys: Mapping[str, NDArray[Any]], job: str) -> int:
+        """Remove the lines of these keys, of all runs, in one transaction; gives their number.
+
+        Parameters
+        ----------
+        keys : mapping
+            Key column of the cube -> values (k,) as int64, text or datetime64[ns].
+        job : str
+            The name of the job, which the place belongs to.
+
+        Raises
+        ------
+        SinkError
+            This kind of sink cannot, or the place cannot be reached.
+        """
+        raise SinkError(
+            f"{self}: {self.noun} has no way to remove lines by their keys: remove them there"
+        )
+
     def __str__(self) -> str:
         """The place of the sink in messages."""
         return f"[[sink]] {self.label}".strip()
@@ -175,7 +195,15 @@ class Sink(ABC):
     @property
     def lines(self) -> LineForm:
         """The form of the lines."""
-        return LineForm(self.shape, self.k, self.outputs, self.codes, self.against, self.undo)
+        in_words = self.text and self.shape != "reasons"
+        return LineForm(
+            self.shape, self.k, self.outputs, self.codes, self.against, self.undo, in_words
+        )
+
+    @property
+    def has_view(self) -> bool:
+        """Whether a load makes the view TABLE_text."""
+        return self.text and self.shape != "wide"
 
     @property
     def form(self) -> str:
@@ -190,6 +218,8 @@ class Sink(ABC):
             words.append(f"{self.codes.digest} {self.against}{' undone' * self.undo}")
         if self.outputs:
             words.append(f"of {', '.join(self.outputs)}")
+        if self.lines.in_words:
+            words.append("in words")
         if self.write == "append":
             words.append("history")
         if self.deletes != "remove":

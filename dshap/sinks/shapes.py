@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.analysis.column_texts import ColumnTexts
+from dshap.analysis.reason_sentences import SentenceWriter, writer_of_store
 from dshap.core.blocks import Status
 from dshap.core.code_groups import code_members
 from dshap.core.column_dictionary import ColumnDictionary
@@ -20,9 +21,11 @@ from dshap.core.late import pa, pc
 from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.blocks import CubeArrays, FinishedBlock, finished_blocks
+from dshap.cube.erased_rows import erased_rows
 from dshap.sinks.cube_words import dictionary_of
 from dshap.sinks.line_forms import MOST_REASONS, LineForm
-from dshap.sinks.reasons import CodeValues, reason_lines, code_rounding, sign_of
+from dshap.sinks.reason_texts import RowsInWords
+from dshap.sinks.reasons import CodeValues, code_rounding, reason_lines, sign_of
 from dshap.sinks.records import CubeFacts, RowHistory, Sink
 from dshap.sinks.table_columns import (
     MOMENT,
@@ -94,13 +97,16 @@ def _chosen_lines(
 ) -> Iterator[Lines]:
     """Yield the chosen rows of each block that has some, read whole."""
     stamp = Stamp(sink.model_version or history.method, as_of, dictionary_of(path))
+    if sink.lines.in_words:
+        stamp = replace(stamp, writer=writer_of_store(CubeArrays(path)))
     for block, wanted in _chosen_blocks(path, chosen):
         yield Lines.of_block(block, history, wanted, sink.lines, stamp)
 
 
 def _chosen_blocks(path: Place, chosen: BoolArray | None) -> Iterator[tuple[FinishedBlock, Wanted]]:
-    """Yield each block that has chosen rows, and where they stand in it."""
+    """Yield each block that has chosen rows, and where they stand in it; erased rows are left out."""
     stop = 0
+    chosen = _without_erased(path, chosen)
     for block in finished_blocks(path):
         _refuse_gap(path, stop, block.start)
         stop = block.stop
@@ -109,6 +115,19 @@ def _chosen_blocks(path: Place, chosen: BoolArray | None) -> Iterator[tuple[Fini
         elif chosen[block.start : stop].any():
             yield block, np.flatnonzero(chosen[block.start : stop])
     _refuse_gap(path, stop, CubeArrays(path).n_rows)
+
+
+def _without_erased(path: Place, chosen: BoolArray | None) -> BoolArray | None:
+    """The chosen rows (n,) without those that were erased from the cube; None for all."""
+    erased = erased_rows(path)
+    if not len(erased):
+        return chosen
+    if chosen is None:
+        left = np.ones(CubeArrays(path).n_rows, bool)
+    else:
+        left = np.array(chosen)
+    left[erased] = False
+    return left
 
 
 def _one_ahead(items: Iterator[Lines]) -> Iterator[Lines]:
@@ -202,6 +221,22 @@ class Lines:
     def batches(self, form: LineForm) -> Iterator[pa.RecordBatch]:
         """The lines in the form of a sink, each batch of at most `BATCH_LINES`."""
         return _SHAPES[form.shape](self, form)
+
+    def in_words(self, piece: slice) -> RowsInWords | None:
+        """The reasons of these rows in words; None where the lines have none."""
+        if self.stamp.writer is None:
+            return None
+        chosen = self.form.chosen_outputs(self.facts)
+        return RowsInWords(
+            self.stamp.writer,
+            self.phi[piece],
+            self.prediction[piece],
+            self.base_value[piece],
+            {name: values[piece] for name, values in self.columns.items()},
+            [self.facts.outputs[at] for at in chosen],
+            None if self.output is None else self.output[piece].to_pylist(),
+            len(chosen) == len(self.facts.outputs),
+        )
 
     @property
     def n_rows(self) -> int:
@@ -301,6 +336,8 @@ class Stamp:
     """The date of the run that writes them."""
     dictionary: ColumnDictionary = field(default_factory=ColumnDictionary)
     """The words of people for the columns."""
+    writer: SentenceWriter | None = None
+    """The writer of reasons in words; None where lines have none."""
 
 
 def computed_at(run_ids: pa.Array) -> pa.Array:
@@ -411,6 +448,8 @@ def _wide(lines: Lines, _: LineForm) -> Iterator[pa.RecordBatch]:
         arrays += _beside_each_other(lines.phi[piece])
         if lines.errors is not None:
             arrays += _beside_each_other(lines.errors[piece])
+        if words := lines.in_words(piece):
+            arrays.append(words.sentences())
         arrays += lines.line_ends(rows, outputs)
         yield pa.record_batch(arrays, schema=lines.schema)
 
@@ -522,6 +561,8 @@ def _feature_batch(
         _at_features(lines.phi, rows, output, feature),
         _at_features(lines.errors, rows, output, feature),
     ]
+    if words := lines.in_words(piece):
+        arrays.append(words.phrases(row, output, feature))
     arrays += lines.line_ends(rows, output)
     return pa.record_batch(arrays, schema=lines.schema)
 

@@ -13,6 +13,8 @@ RUN_ID = "run_id"
 """The column with the run that computed a row, or marked it deleted."""
 CLASS = "class"
 """The column with the class that a line is of, or the output of a model without classes."""
+REASON_TEXT = "reason_text"
+"""The column with reasons in words: of the row, or of the feature that a line is of."""
 DELETED = "deleted"
 """The status of lines whose key is in the cube no more."""
 TIME = pa.timestamp("us")
@@ -52,6 +54,7 @@ COMMENTS: Mapping[str, str] = {
     "value_number": "its value in this row, where that is a number",
     "attribution": "the part of prediction - base_value that it is given, on the scale of the line",
     "std_error": "the standard error of the attribution; null where it is exact",
+    REASON_TEXT: "the reasons of the row as a sentence, or the reason of the line in words",
     "rank": "1 for the strongest; 0 in the line of a row without any",
     "code": "the reason code",
     "undone": "the change of the prediction when the columns of the code alone are taken away",
@@ -148,16 +151,17 @@ def comments_of(
 
 def _columns_of_shape(form: LineForm, facts: CubeFacts) -> Mapping[str, pa.DataType]:
     """Column -> its type, of the columns that a shape has for the features."""
+    in_words = {REASON_TEXT: pa.string()} if form.in_words else {}
     if form.shape == "long":
         return OF_FEATURES
     if form.shape == "top_k":
-        return {"rank": pa.int64(), **OF_FEATURES}
+        return {"rank": pa.int64(), **OF_FEATURES, **in_words}
     if form.shape == "reasons":
         return _columns_of_reasons(form)
     types = {f"phi_{name}": pa.float64() for name in facts.features}
     if facts.has_errors:
         types |= {f"std_error_{name}": pa.float64() for name in facts.features}
-    return types
+    return types | in_words
 
 
 def _columns_of_reasons(form: LineForm) -> Mapping[str, pa.DataType]:

@@ -31,15 +31,15 @@ from dshap.run.identity import explained_classes, settle
 from dshap.run.session import IDLE_WORKER_BYTES
 from dshap.sinks import CubeFacts, check_sink
 from dshap.steps.asked_codes import options_of_explanation
-from dshap.steps.outlook import night_lines, sink_lines
-from dshap.steps.probe import (
+from dshap.steps.model_speed import (
     Alternative,
-    Probe,
+    ModelSpeed,
     cores_of_plan,
-    probe_lines,
-    probed,
+    measured_speed,
     smaller_jobs,
+    speed_lines,
 )
+from dshap.steps.outlook import night_lines, sink_lines
 from dshap.steps.shard_work import ShardsPlan
 from dshap.tables import MissingValues, missing_values, open_source
 
@@ -66,7 +66,7 @@ class JobPlan:
     """Lines about the what-if of [report], one an explanation."""
     shards: ShardsPlan | None = None
     """The work of each shard, where a number of them is given."""
-    probes: tuple[Probe, ...] | None = None
+    speeds: tuple[ModelSpeed, ...] | None = None
     """The measured speed of the model, for each explanation that calls it; None where none was asked
     for."""
 
@@ -106,7 +106,7 @@ class JobPlan:
         else:
             missing = [str(self.missing)]
         after = [
-            *probe_lines(self.probes),
+            *speed_lines(self.speeds),
             *night_lines(self.nights),
             *sink_lines(self.sinks),
             *segment_lines(self.segments, [plan for _, plan in self.explanations]),
@@ -145,7 +145,7 @@ class JobPlan:
             "segments": self.segments,
             "what_if": self.what_if,
             "shards": self.shards and self.shards.to_dict(),
-            "probes": None if self.probes is None else [each.to_dict() for each in self.probes],
+            "speeds": None if self.speeds is None else [each.to_dict() for each in self.speeds],
         }
 
 
@@ -188,10 +188,10 @@ def plan_rows(job: Job, n_probe: int = 0) -> JobPlan:
     plan = replace(plan_of(job, table), missing=missing)
     if not n_probe:
         return plan
-    return replace(plan, probes=tuple(_probes(job, table, plan, n_probe)))
+    return replace(plan, speeds=tuple(_speeds(job, table, plan, n_probe)))
 
 
-def _probes(job: Job, table: JobRows, plan: JobPlan, n_probe: int) -> Iterator[Probe]:
+def _speeds(job: Job, table: JobRows, plan: JobPlan, n_probe: int) -> Iterator[ModelSpeed]:
     """Measure the model in each explanation that calls it for its coalitions."""
     if job.is_of_texts:
         raise InputError(
@@ -205,7 +205,7 @@ def _probes(job: Job, table: JobRows, plan: JobPlan, n_probe: int) -> Iterator[P
             others = tuple(_alternatives(job, explain, of_explain, model, table))
             cores = cores_of_plan(job)
             reader = table.reader_of(value)
-            yield probed(explain, value, reader, of_explain, n_probe, cores, others)
+            yield measured_speed(explain, value, reader, of_explain, n_probe, cores, others)
 
 
 def _alternatives(

@@ -91,7 +91,7 @@ def test_a_page_states_scales_and_shows_two_of_them_apart(store):
     text = page(store, store.with_suffix(".html")).read_text()
     assert MEANINGS[LOG_ODDS].partition(":")[0] in text
     for scale in (LOG_ODDS, PROBABILITY):
-        assert f"Mean |attribution| ({scale}) over 21 rows" in text
+        assert f"mean |φ| ({scale})" in text
     assert "The explanations compared" not in text  # no output is on one scale in both
     rows = json.loads(text.partition('"parts":')[2].partition("],")[0] + "]")
     assert [each["units"] for each in rows] == [" (probability)"] * 2 + [" (log-odds)"] * 2

@@ -100,6 +100,16 @@ def test_unknown_columns_and_categories():
         named.refuse_categories({"plan": ["silver", "gold"]})
 
 
+def test_a_shared_dictionary_may_have_columns_of_other_jobs():
+    given = ColumnDictionary.of({"income": {}, "rent": {}, "debt_ratio": {}})
+    given.refuse_mistyped(["income", "plan"])
+    given.refuse_mistyped(["income", "debt_ratio", "debt_ratios"][:2])
+    with pytest.raises(
+        InputError, match=r"unknown column 'debt_ratio'; did you mean 'debt_rate'\?"
+    ):
+        given.refuse_mistyped(["income", "debt_rate"])
+
+
 def test_frames_bring_the_entries_of_their_columns():
     frame = pd.DataFrame({"a": [1.0], "b": [2.0]})
     frame.attrs["columns"] = {"a": {"label": "A"}, "gone": {"label": "x"}}

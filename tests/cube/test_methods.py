@@ -36,6 +36,13 @@ def test_every_picture_of_a_cube_is_a_method(cube):
     assert options == list(inspect.signature(dshap.report.dependence).parameters)[1:]
 
 
+def test_the_summary_has_labels(cube):
+    named = cube.assign_attrs(columns='{"entries": {"a": {"label": "Größe"}}}')
+    for text in (repr(named.dshap), named.dshap._repr_html_(), summary_line(named)):
+        assert "Größe" in text
+    assert "Größe" not in repr(cube.dshap)
+
+
 def _draws_a_cube(function):
     if not inspect.isfunction(function):
         return False

@@ -7,6 +7,7 @@ import tomllib
 import pytest
 
 from dshap.core.errors import InputError
+from dshap.jobfile.json_schema import json_schema
 from dshap.jobfile.listing import as_toml, keys_of
 from dshap.jobfile.reading import parse_job, read_job_file
 from tests.jobs.job_files import changed
@@ -46,6 +47,13 @@ def test_a_file_beside_the_job_file(tmp_path, monkeypatch, table):
     monkeypatch.chdir("/")
     job = read_job_file(tmp_path / "job.toml")
     assert job.description.columns.label_of("hr") == "Stünde"
+
+
+def test_only_a_file_may_be_shared_by_jobs(tmp_path):
+    (tmp_path / "words.toml").write_text("[hr]\n")
+    job = parse_job(changed(("columns", str(tmp_path / "words.toml"))))
+    assert job.description.is_shared
+    assert not parse_job(changed(("columns", {"hr": {}}))).description.is_shared
 
 
 @pytest.mark.parametrize(
@@ -101,3 +109,23 @@ def test_the_listing_of_a_job_is_toml_again():
     read = tomllib.loads(as_toml([*keys_of(job)], with_defaults=False))
     assert read["columns"] == columns
     assert parse_job(read).description == job.description
+
+
+@pytest.mark.parametrize(
+    ("tables", "is_right"),
+    [
+        ({"columns": "words.toml"}, True),
+        ({"columns": {"hr": {"label": "x", "order": ["a"], "values": {"1": "b"}}}}, True),
+        ({"columns": {"hr": {"labl": "x"}}}, False),
+        ({"columns": {"hr": {"direction": "up"}}}, False),
+        ({"card": {"owner": ["a", "b"], "version": 2}}, True),
+        ({"card": {"ownr": "a"}}, False),
+        ({"sentences": {"language": "de", "k": 2, "reason": "x"}}, True),
+        ({"sentences": {"language": "fr"}}, False),
+        ({"sentences": {"reson": "x"}}, False),
+    ],
+)
+def test_editors_know_the_tables(tables, is_right):
+    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+    found = jsonschema.Draft202012Validator(json_schema()).is_valid({**changed(), **tables})
+    assert found is is_right

@@ -168,6 +168,17 @@ def test_breakdown(cubes):
     assert breakdown(cubes).position == 0
 
 
+def test_a_breakdown_has_labels_and_values_in_their_formats(cubes):
+    words = {"a": {"label": "Größe", "unit": "m", "format": ".1f"}, "id": {"label": "Tag"}}
+    lines = breakdown_lines(
+        breakdown(cubes, ["2011-01-04"]), "m", ColumnTexts(ColumnDictionary.of(words))
+    )
+    assert lines[0] == "one row (Tag = 2011-01-04), m"
+    (of_a,) = (line for line in lines if line.startswith("Größe"))
+    value = dshap.open_cube(cubes["one"])["row_a"].values[3]
+    assert f" {value:.1f} m " in of_a
+
+
 @pytest.mark.parametrize(
     ("key", "said"), [(["2012-01-01"], "no row has the key"), (["a", 1], "the key has 1 columns")]
 )

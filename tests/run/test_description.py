@@ -62,6 +62,14 @@ def test_a_frame_brings_its_dictionary_and_the_option_counts_first():
     assert [texts.label_of(name) for name in ("area", "rooms")] == ["of option", "Zimmer"]
 
 
+def test_a_frame_may_describe_columns_that_the_model_does_not_take(tmp_path):
+    frame = FRAME.assign(price=1.0)
+    frame.attrs["columns"] = {"price": {"label": "Preis"}, "area": {"label": "Fläche"}}
+    cube = dshap.explain(VALUE, frame, store=tmp_path / "c.zarr")
+    assert texts_of(cube).label_of("area") == "Fläche"
+    assert texts_of(cube).label_of("price") == "price"
+
+
 @pytest.mark.parametrize(
     ("columns", "message"),
     [

@@ -89,13 +89,13 @@ def test_the_reasons_of_a_row_in_one_line(database, nights):  # noqa: F811
     sink = Sink("reasons", database, table="t", shape="top_k", k=2, text=True)
     for night in (first, second):
         load_sink(sink, night.path, night, JOB)
-    lines = lines_of(sink, second)
+    lines = run(database, "SELECT id, shop, rank, reason_text FROM t WHERE status <> 'deleted'")
     texts = dict.fromkeys(line[:2] for line in lines)
-    for line in lines:
-        key, rank, feature, value, phi = line[:2], line[3], line[4], line[5], line[7]
+    for *key, rank, phrase in sorted(lines, key=lambda line: line[:3]):
         if rank:
-            said = f"{rank}. {feature} = {value or 'missing'} ({'+' if phi > 0 else '-'})"
-            texts[key] = f"{texts[key]}; {said}" if texts[key] else said
+            assert " raised it (+" in phrase or " lowered it (−" in phrase
+            said = f"{rank}. {phrase}"
+            texts[tuple(key)] = f"{texts[tuple(key)]}; {said}" if texts[tuple(key)] else said
     found = run(database, "SELECT id, shop, reasons FROM t_text WHERE status <> 'deleted'")
     assert {line[:2]: line[2] for line in found} == texts
 
@@ -203,8 +203,8 @@ def test_a_history_of_an_earlier_version_keeps_its_lines(database, nights):  # n
 
 def test_text_is_of_shapes_with_reasons():
     shop = Database("duckdb:///w.duckdb")
-    with pytest.raises(InputError, match=r'text = true makes a view .*"top_k" and "reasons"'):
-        Sink("reasons", shop, table="t", shape="wide", text=True)
+    with pytest.raises(InputError, match=r'text = true states reasons .*"top_k" and "reasons"'):
+        Sink("reasons", shop, table="t", shape="long", text=True)
 
 
 def test_the_version_of_the_card_is_that_of_the_lines(tmp_path, nights):  # noqa: F811

@@ -9,8 +9,10 @@ from __future__ import annotations
 import subprocess
 from datetime import datetime, timedelta
 
-from airflow.exceptions import AirflowFailException, AirflowSkipException
 from airflow.sdk import dag, task
+
+# Airflow 3.0 has both in airflow.exceptions
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 DSHAP = "/srv/churn/.venv/bin/dshap"
 JOB = "/srv/churn/job.toml"

@@ -12,6 +12,8 @@ from dshap.analysis.agreement import Worths, agreement, ndcgs, spearmans
 from dshap.analysis.column_values import Columns
 from dshap.analysis.difference.compared_cubes import comparable, cube_at_path, sides_of
 from dshap.analysis.difference.difference_record import (
+    SHOWN_PARTS,
+    ChangedPart,
     ChangedRow,
     Difference,
     FeatureDifference,
@@ -332,6 +334,14 @@ def _changed_rows(
             float(now.phi[i, j, place]),
             float(before.predicted[i, place]),
             float(now.predicted[i, place]),
+            tuple(
+                ChangedPart(
+                    names[part],
+                    float(np.nan_to_num(before.phi[i, part, place])),
+                    float(np.nan_to_num(now.phi[i, part, place])),
+                )
+                for part in np.argsort(-np.abs(change[i]), kind="stable")[:SHOWN_PARTS].tolist()
+            ),
         )
 
 

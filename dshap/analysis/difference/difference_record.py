@@ -18,6 +18,8 @@ from dshap.cube.datasets import key_words
 
 SHOWN_FEATURES = 12
 """The most features of a table on the screen."""
+SHOWN_PARTS = 8
+"""The most features of a changed row that are kept."""
 SHOWN_MOVES = 3
 """The most features whose places are told."""
 SMALL_PSI = 0.1
@@ -48,6 +50,15 @@ class FeatureDifference:
 
 
 @dataclass(frozen=True)
+class ChangedPart:
+    """The attribution of one feature in a row that both cubes explain."""
+
+    feature: str
+    attribution_old: float
+    attribution_new: float
+
+
+@dataclass(frozen=True)
 class ChangedRow:
     """A row that both cubes explain, for one output."""
 
@@ -61,6 +72,8 @@ class ChangedRow:
     attribution_new: float
     prediction_old: float
     prediction_new: float
+    parts: tuple[ChangedPart, ...] = ()
+    """The features whose attributions changed most, the largest change first."""
 
 
 @dataclass(frozen=True)

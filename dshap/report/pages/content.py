@@ -6,14 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dshap import __version__
+from dshap.analysis.column_texts import card_of
 from dshap.analysis.measures import bracketed, units_of_cube
 from dshap.analysis.rankings import Ranking, output_ranking
+from dshap.core.model_card import CARD_FIELDS
 from dshap.core.places import Place
-from dshap.core.printing import label, printable
+from dshap.core.printing import counted, label, printable
 from dshap.cube import feature_ranking, open_cube, read_job
-from dshap.report.pages.figures import BarFigure, bar_figure
+from dshap.report.pages.figures import BarFigure, bar_figure, total_of
+from dshap.report.pages.first_screen import SAID, FirstScreen, first_screen, prediction_words
 from dshap.report.pages.output_figures import MAX_CARDS, OutputFigures, explained_by, figures_of
 from dshap.report.pages.page_facts import ExplanationWords, explained
+from dshap.report.pages.page_rows import PageRows
+from dshap.report.pages.page_texts import PageTexts, class_of
 from dshap.report.pages.relations import (
     FurtherSection,
     comparison_of,
@@ -21,9 +26,12 @@ from dshap.report.pages.relations import (
     segment_tables_of,
 )
 from dshap.report.pages.row_tables import RowTable
+from dshap.report.pages.run_history import HistoryFigure, histories_of
 
 MAX_OUTPUTS = 3
 """The most outputs whose swarms and dependences a page shows."""
+UNTOLD = frozenset({"day", "table", "model kind"})
+"""Facts of `about` that stand in the sentences of the first screen."""
 Rankings = Mapping[str, Mapping[str, Ranking]]
 """Explanation -> output -> its ranking."""
 
@@ -37,6 +45,34 @@ class Section:
 
 
 @dataclass(frozen=True)
+class Tab:
+    """One output on one scale, which a reader selects."""
+
+    output: str
+    rankings: Rankings
+    """The explanations that have it."""
+
+    @property
+    def given(self) -> list[Ranking]:
+        """The ranking of each of these explanations that has rows."""
+        return [each[self.output] for each in self.rankings.values() if each[self.output].rows]
+
+
+@dataclass(frozen=True)
+class OutputPart:
+    """All that a page says about one output."""
+
+    place: int
+    """Its place in the selector of outputs."""
+    name: str
+    """Its name there."""
+    ranking: BarFigure
+    figures: OutputFigures | None
+    """Swarms and dependences; None where the page leaves them out."""
+    histories: tuple[HistoryFigure, ...]
+
+
+@dataclass(frozen=True)
 class PageContent:
     """All that a page says, but its rows."""
 
@@ -44,42 +80,71 @@ class PageContent:
     subtitle: str
     version: str
     units: str
+    first: FirstScreen
+    parts: tuple[OutputPart, ...]
+    """Each output that has rows."""
     explained: tuple[ExplanationWords, ...]
+    sureness: tuple[tuple[str, tuple[str, ...]], ...]
+    """Heading -> sentences about the errors of the numbers; those of all explanations come first."""
     facts: tuple[tuple[str, tuple[str, ...]], ...]
     """Heading -> the text of each explanation."""
+    card: tuple[tuple[str, str], ...]
+    """Heading -> text, of the fields of the model's card that no sentence has."""
     missing: tuple[str, ...]
     """Sentences about rows that are missing, for the top of the page."""
-    rankings: tuple[BarFigure, ...]
-    """The ranking for each output."""
-    figures: tuple[OutputFigures, ...]
-    """Swarms and dependences of the first outputs."""
     figure_notes: tuple[str, ...]
     """Sentences about figures that are left out."""
     further: tuple[FurtherSection, ...]
     """Segments, the comparison of explanations, and the drift since the run before, where they are."""
-    outputs: tuple[str, ...]
     key_names: tuple[str, ...]
-    rows_sentence: str
+    n_rows: int
+    n_page_rows: int
+    rows_note: str
+    """A sentence about explanations whose rows are not on the page; empty where all are."""
 
     @property
     def sections(self) -> list[Section]:
         return [
-            Section("explained", "What was explained"),
-            Section("sure", "How sure the numbers are"),
-            Section("ranking", "Which features matter"),
-            Section("swarms", "Every row of every feature"),
-            Section("dependence", "Each feature by its values"),
-            *(Section(each.anchor, each.heading) for each in self.further),
+            Section("first", "In short"),
+            Section("swarms", "All rows"),
+            Section("dependence", "Column by column"),
+            *[Section("runs", "Run by run")] * any(part.histories for part in self.parts),
+            *(Section(each.anchor, each.short) for each in self.further),
             Section("one", "One row"),
+            Section("explained", "Facts"),
+            Section("method", "Method"),
         ]
+
+
+def rankings_of(cubes: Mapping[str, Place]) -> Rankings:
+    """Explanation -> output -> its ranking, named after the explanation."""
+    found = {}
+    for name, path in cubes.items():
+        table = feature_ranking(path)
+        found[name] = {
+            str(output): output_ranking(name, table, place)
+            for place, output in enumerate(table["output"].values)
+        }
+    return found
+
+
+def listed_features(table: RowTable, ranked: Rankings) -> list[str]:
+    """The features of a table by their largest share in any of the first outputs."""
+    shares = dict.fromkeys(table.first.features, 0.0)
+    for name in table.cubes:
+        for ranking in list(ranked[name].values())[:MAX_OUTPUTS]:
+            for feature, size in ranking.magnitude.items():
+                shares[feature] = max(shares.get(feature, 0.0), size / total_of(ranking))
+    return sorted(shares, key=lambda feature: -shares[feature])
 
 
 def content_of(
     store: Place,
     cubes: Mapping[str, Place],
+    ranked: Rankings,
     table: RowTable,
     others: Sequence[str],
-    n_page_rows: int,
+    rows: PageRows,
     about: Mapping[str, str],
     segments: Sequence[str],
 ) -> PageContent:
@@ -88,76 +153,139 @@ def content_of(
     Parameters
     ----------
     cubes : explanation -> path of its cube
+    ranked : the rankings of each explanation
     table : the cubes that explain the rows of the first; `others` are those that explain others
-    n_page_rows : the number of rows that the page holds
+    rows : the rows that the page holds
     about : further facts, heading -> text
     segments : columns, or "COLUMN:BINS", by whose values means are told
     """
-    units = units_of_cube(open_cube(next(iter(cubes.values()))))
-    ranked = {name: _rankings(name, path) for name, path in cubes.items()}
+    path = next(iter(cubes.values()))
+    card = card_of(path)
+    texts = PageTexts.of(path, table.first.features)
+    units = units_of_cube(open_cube(path))
     each = tuple(
         explained(name, path, [*ranked[name].values()], table.unreadable.get(name, ()))
         for name, path in cubes.items()
     )
-    outputs = list(dict.fromkeys(output for found in ranked.values() for output in found))
-    comparable = _of_one_scale(ranked, outputs)
-    shown = [(output, found) for output, found in comparable if explained_by(table, found, output)][
-        :MAX_OUTPUTS
-    ]
+    tabs = [tab for tab in tabs_of(ranked) if tab.given]
+    shown = [tab for tab in tabs if explained_by(table, tab.rankings, tab.output)][:MAX_OUTPUTS]
     if table.unreadable:
         shown = []
-    figures = [figures_of(table, found, output, len(comparable) > 1) for output, found in shown]
     return PageContent(
-        title=label((read_job(store) or {}).get("name") or store.name),
+        title=_title(store, card),
         subtitle=_subtitle(each, about),
         version=__version__,
         units=units,
+        first=first_screen(
+            cubes,
+            card,
+            about,
+            [(tab.output, tab.given) for tab in tabs],
+            [_prediction(table, tab, rows, units) for tab in tabs],
+            texts,
+        ),
+        parts=tuple(_part(table, cubes, tab, tab in shown, tabs, texts, units) for tab in tabs),
         explained=each,
+        sureness=tuple(_sureness(each)),
         facts=_facts(each, about),
-        missing=tuple(f"{one.name}: {line}" for one in each for line in one.missing),
-        rankings=_bar_figures(comparable, units),
-        figures=tuple(figures),
-        figure_notes=tuple(_figure_notes(table, outputs, others)),
-        further=tuple(_further(table, cubes, comparable, shown, segments)),
-        outputs=tuple(map(label, outputs)),
+        card=tuple((CARD_FIELDS[name], text) for name, text in card.items() if name not in SAID),
+        missing=tuple(_missing(each)),
+        figure_notes=tuple(_figure_notes(table, tabs, others)),
+        further=tuple(_further(table, cubes, tabs, shown, segments, texts)),
         key_names=tuple(map(label, table.key_names)),
-        rows_sentence=_rows_sentence(table, others, n_page_rows),
+        n_rows=table.first.n_rows,
+        n_page_rows=len(rows),
+        rows_note=_rows_note(others),
     )
 
 
-def _rankings(name: str, path: Place) -> dict[str, Ranking]:
-    """Output -> its ranking, named after the explanation."""
-    found = feature_ranking(path)
-    return {
-        str(output): output_ranking(name, found, place)
-        for place, output in enumerate(found["output"].values)
-    }
-
-
-def _of_one_scale(ranked: Rankings, outputs: Sequence[str]) -> list[tuple[str, Rankings]]:
+def tabs_of(ranked: Rankings) -> list[Tab]:
     """Each output with the explanations that have it on one scale, which a figure may show together.
 
     An output that several explanations have on different scales is there once for each scale.
     """
-    found: list[tuple[str, Rankings]] = []
+    outputs = dict.fromkeys(output for found in ranked.values() for output in found)
+    tabs = []
     for output in outputs:
         having = {name: each for name, each in ranked.items() if output in each}
         scales = dict.fromkeys(each[output].scale for each in having.values())
         for scale in scales:
             alike = {name: each for name, each in having.items() if each[output].scale == scale}
-            found.append((output, alike))
-    return found
+            tabs.append(Tab(output, alike))
+    return tabs
 
 
-def _bar_figures(comparable: Sequence[tuple[str, Rankings]], units: str) -> tuple[BarFigure, ...]:
-    """The ranking for each output, on each scale, that has rows."""
-    figures = []
-    for output, found in comparable:
-        given = [each[output] for each in found.values() if each[output].rows]
-        title = output * (len(comparable) > 1)
-        if given:
-            figures.append(bar_figure(title, given, bracketed(units, given[0].scale)))
-    return tuple(figures)
+def _title(store: Place, card: Mapping[str, str]) -> str:
+    purpose = card.get("purpose") or (read_job(store) or {}).get("name") or store.name
+    return f"{label(purpose, 80)}: what moves the predictions"
+
+
+def _subtitle(explanations: Sequence[ExplanationWords], about: Mapping[str, str]) -> str:
+    first = explanations[0].facts
+    said = [counted(len(explanations), "explanation")] * (len(explanations) > 1)
+    if about.get("run"):
+        said.append(f"run {about['run']}")
+    if first.get("written"):
+        said.append(f"computed {first['written']}")
+    return printable("; ".join(said))
+
+
+def _missing(explanations: Sequence[ExplanationWords]) -> Iterator[str]:
+    for each in explanations:
+        head = f"{each.name}: " * (len(explanations) > 1)
+        yield from (f"{head}{line}" for line in each.missing)
+
+
+def _prediction(table: RowTable, tab: Tab, rows: PageRows, units: str) -> str:
+    """The predictions of one output in words; empty where rows of its cube cannot be read."""
+    name = next(iter(tab.rankings))
+    if name not in table.cubes or not len(rows.predictions):
+        return ""
+    arrays = table.cubes[name]
+    columns = [place for place, part in enumerate(table.parts) if part.explanation == name]
+    place = arrays.outputs.index(tab.output)
+    return prediction_words(arrays, place, rows.predictions[:, columns], units)
+
+
+def _part(
+    table: RowTable,
+    cubes: Mapping[str, Place],
+    tab: Tab,
+    is_shown: bool,
+    tabs: Sequence[Tab],
+    texts: PageTexts,
+    units: str,
+) -> OutputPart:
+    """All that the page says about one output, whose figures are shown or left out."""
+    figures = None
+    directions: Mapping[str, str] = {}
+    if is_shown:
+        figures = figures_of(table, tab.rankings, tab.output, len(tabs) > 1, texts)
+        directions = figures.directions
+    scale = tab.given[0].scale
+    title = tab.output * (len(tabs) > 1)
+    name = class_of(tab.output)
+    if [each.output for each in tabs].count(tab.output) > 1:
+        name += bracketed(units, scale)
+    mine = {name: path for name, path in cubes.items() if name in tab.rankings}
+    return OutputPart(
+        tabs.index(tab),
+        name,
+        bar_figure(title, tab.given, texts, directions, bracketed(units, scale)),
+        figures,
+        histories_of(mine, tab.output, texts),
+    )
+
+
+def _sureness(explanations: Sequence[ExplanationWords]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Sentences about errors by explanation; a sentence that is true of all of them is there once."""
+    first = explanations[0].sureness
+    shared = [line for line in first if all(line in each.sureness for each in explanations)]
+    yield "", tuple(shared)
+    for each in explanations:
+        own = tuple(line for line in each.sureness if line not in shared)
+        if own:
+            yield each.name, own
 
 
 def _facts(
@@ -167,6 +295,7 @@ def _facts(
     shared = [
         (printable(heading), tuple(printable(text) for _ in explanations))
         for heading, text in about.items()
+        if heading not in UNTOLD
     ]
     headings = dict.fromkeys(heading for each in explanations for heading in each.facts)
     return (
@@ -178,28 +307,27 @@ def _facts(
     )
 
 
-def _subtitle(explanations: Sequence[ExplanationWords], about: Mapping[str, str]) -> str:
-    first = explanations[0].facts
-    said = [f"{first['rows']} rows".replace(" explained of", " of")]
-    if len(explanations) > 1:
-        said.append(f"{len(explanations)} explanations")
-    said += [text for text in (about.get("run"), first.get("written")) if text]
-    return printable("; ".join(said))
-
-
 def _further(
     table: RowTable,
     cubes: Mapping[str, Place],
-    comparable: Sequence[tuple[str, Rankings]],
-    shown: Sequence[tuple[str, Rankings]],
+    tabs: Sequence[Tab],
+    shown: Sequence[Tab],
     segments: Sequence[str],
+    texts: PageTexts,
 ) -> Iterator[FurtherSection]:
     """The sections that only some stores have."""
     by_output = []
     if segments:
         by_output = [
-            segment_tables_of(table, explained_by(table, found, output), output, segments)
-            for output, found in shown
+            segment_tables_of(
+                table,
+                explained_by(table, tab.rankings, tab.output),
+                tab.output,
+                segments,
+                texts,
+                tabs.index(tab),
+            )
+            for tab in shown
         ]
     told = [
         each
@@ -208,24 +336,29 @@ def _further(
         for each in found
     ]
     if told:
-        yield FurtherSection("segments", "Segments of the rows", tuple(told))
-    compared = [comparison_of(found, output, len(comparable) > 1) for output, found in shown]
+        yield FurtherSection("segments", "Segments", "Segments of the rows", tuple(told))
+    compared = [comparison_of(tab.rankings, tab.output, texts, tabs.index(tab)) for tab in shown]
     if any(compared):
         figures = tuple(each for each in compared if each is not None)
-        yield FurtherSection("comparison", "The explanations compared", figures)
-    drifts = [drift_of(name, path) for name, path in cubes.items() if shown]
-    if any(drifts):
-        figures = tuple(each for each in drifts if each is not None)
-        yield FurtherSection("drift", "What changed since the run before", figures)
+        yield FurtherSection("comparison", "Comparison", "The explanations compared", figures)
+    drifts = [
+        each
+        for name, path in cubes.items()
+        if shown
+        for each in drift_of(name, path, texts, [tab.output for tab in tabs])
+    ]
+    if drifts:
+        heading = "What changed since the run before"
+        yield FurtherSection("drift", "Changes", heading, tuple(drifts))
 
 
-def _figure_notes(table: RowTable, outputs: Sequence[str], others: Sequence[str]) -> Iterator[str]:
+def _figure_notes(table: RowTable, tabs: Sequence[Tab], others: Sequence[str]) -> Iterator[str]:
     """Sentences about what the swarms and dependences leave out."""
     if table.unreadable:
         yield "Rows cannot be read: there are no figures of all rows until they are mended."
         return
-    if len(outputs) > MAX_OUTPUTS:
-        yield f"Of {len(outputs):,} outputs the first {MAX_OUTPUTS} are shown."
+    if len(tabs) > MAX_OUTPUTS:
+        yield f"Of {len(tabs):,} outputs the first {MAX_OUTPUTS} have figures of all rows."
     if others:
         yield f"{', '.join(map(label, others))} explain other rows and have a page of their own."
     columns = [name for name in table.first.features if name in table.first.columns]
@@ -238,15 +371,7 @@ def _figure_notes(table: RowTable, outputs: Sequence[str], others: Sequence[str]
         yield f"Of {len(columns):,} columns the {MAX_CARDS} that matter most are shown by their values."
 
 
-def _rows_sentence(table: RowTable, others: Sequence[str], n_page_rows: int) -> str:
-    """How many rows the page holds, and of which explanations."""
-    n_rows = table.first.n_rows
-    said = [
-        f"This page holds {n_page_rows:,} of {n_rows:,} rows: those with extreme predictions or "
-        "attributions, and others taken evenly."
-    ]
-    if n_page_rows >= n_rows:
-        said = [f"This page holds all {n_rows:,} rows."]
-    if others:
-        said.append(f"{', '.join(map(label, others))} explain other rows and are left out here.")
-    return "  ".join(said)
+def _rows_note(others: Sequence[str]) -> str:
+    if not others:
+        return ""
+    return f"{', '.join(map(label, others))} explain other rows and are left out here."

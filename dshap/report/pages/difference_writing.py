@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from dshap import __version__
+from dshap.analysis.column_texts import ColumnTexts
 from dshap.analysis.difference.difference_record import (
+    ChangedPart,
+    ChangedRow,
     Difference,
     OutputDifference,
     SideRows,
     counts_line,
-    means_words,
-    ranking_words,
-    shift_words,
 )
-from dshap.analysis.view import MAX_SHOWN
+from dshap.analysis.numbers_as_text import decimals_of
+from dshap.core.errors import DshapError
 from dshap.core.printing import label, printable
-from dshap.core.rules import as_path, checked
-from dshap.report.pages.figures import BAR_PERCENT, NAME, Bar, BarLine
-from dshap.report.pages.relations import ToldFigure, changed_table, shift_table
+from dshap.core.rules import as_path, as_place, checked
+from dshap.core.scales import LOG_ODDS, PROBABILITY
+from dshap.cube.datasets import key_words
+from dshap.report.pages.figures import BAR_PERCENT, SHOWN, Bar, BarLine
+from dshap.report.pages.page_numbers import percent, shown_number
+from dshap.report.pages.page_texts import NAME, PageTexts, class_of
+from dshap.report.pages.probabilities import TRANSFORMS
+from dshap.report.pages.relations import NumberTable, difference_sentences, shift_table
 from dshap.report.pages.rendering import make_place, rendered, require_jinja, writing_page
 from dshap.storage.disk import whole_file
 
@@ -27,6 +36,16 @@ SHOWN_PART = 1e-4
 """The least Wasserstein distance that has a bar, as a part of the largest."""
 PATH = 120
 """The most characters of a path."""
+OLD_AND_NEW = ("old", "new")
+
+
+@dataclass(frozen=True)
+class RowFigure:
+    """A row that both cubes explain, which a reader opens."""
+
+    heading: str
+    lines: tuple[BarLine, ...]
+    """The attributions of the features that changed most: their lengths, old and new."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +56,10 @@ class OutputSection:
     sentences: tuple[str, ...]
     bars_sentence: str
     bars: tuple[BarLine, ...]
-    """The Wasserstein distances of the features that moved most."""
-    tables: tuple[ToldFigure, ...]
+    """Mean |attribution| of the features that moved most, old and new."""
+    table: NumberTable
+    rows_sentence: str
+    rows: tuple[RowFigure, ...]
 
 
 def difference_page(
@@ -46,7 +67,8 @@ def difference_page(
 ) -> Path:
     """Write a difference of two cubes as one HTML page, which loads and runs nothing.
 
-    It shows all that `str` shows of it: rankings, Wasserstein distances as bars, features and rows as tables.
+    It says in plain sentences what changed, shows old beside new for the columns that moved most,
+    and each row that changed most when a reader opens it.  Labels are those of the new cube.
 
     Parameters
     ----------
@@ -75,38 +97,48 @@ def difference_page(
 
 
 def _html(found: Difference) -> str:
-    names = (("old", found.old), ("new", found.new))
+    names = zip(OLD_AND_NEW, (found.old, found.new), strict=True)
+    texts = _texts(found)
     return rendered(
         "difference.html",
-        title="What changed between two cubes",
+        title="What changed between two explanations",
         version=__version__,
-        sides=[_side(name, side) for name, side in names],
+        sides=[
+            _side(name, side)
+            for name, side in zip(OLD_AND_NEW, (found.old, found.new), strict=True)
+        ],
         missing=[f"{name}: {printable(side.missing)}" for name, side in names if side.missing],
-        outputs=[_section(found, output) for output in found.outputs],
+        outputs=[_section(found, output, texts) for output in found.outputs],
     )
+
+
+def _texts(found: Difference) -> PageTexts:
+    """The names of the features: those of the new cube's dictionary, if it is one of a store."""
+    features = [each.feature for output in found.outputs[:1] for each in output.features]
+    try:
+        return PageTexts.of(as_place("new", found.new.name), features)
+    except DshapError:  # a Dataset in memory has no path
+        return PageTexts.named(ColumnTexts(), features)
 
 
 def _side(name: str, side: SideRows) -> str:
     return f"{name}: {label(side.name, PATH)}, {side.n_rows:,} rows"
 
 
-def _section(found: Difference, output: OutputDifference) -> OutputSection:
-    heading = "The attributions"
+def _section(found: Difference, output: OutputDifference, texts: PageTexts) -> OutputSection:
+    heading = "In short"
     if len(found.outputs) > 1:
-        heading = f"The attributions of {label(output.output, NAME)}"
-    units = found.measure
-    said = (
-        _sentence(ranking_words(output)),
-        f"{shift_words(output, units)}.",
-        _sentence(means_words(output)),
-    )
-    tables = [ToldFigure("Features", (), (shift_table(output),))]
-    changed = changed_table(output)
-    rows = ToldFigure("Rows", (_sentence(counts_line(found, output)),), (changed,))
-    if not changed.lines:
-        rows = ToldFigure(rows.heading, rows.sentences, ())
+        heading = f"Prediction of “{class_of(output.output)}”"
+    lines = _bars(output, texts)
+    units = f" ({found.measure.strip()})" * bool(found.measure)
     return OutputSection(
-        heading, said, _bars_sentence(output, units), _bars(output), (*tables, rows)
+        heading,
+        difference_sentences(output, texts, found.measure),
+        f"Mean size of what each column adds to a prediction{units}, old above new",
+        lines,
+        shift_table(output, texts),
+        _sentence(counts_line(found, output)),
+        tuple(_row(found, row, texts) for row in output.rows),
     )
 
 
@@ -115,25 +147,57 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _bars(output: OutputDifference) -> tuple[BarLine, ...]:
-    """The distances of the features that moved most; nothing where none did."""
+def _bars(output: OutputDifference, texts: PageTexts) -> tuple[BarLine, ...]:
+    """Old beside new for the features that moved most; nothing where none did."""
     longest = output.features[0].wasserstein
+    moved = [each for each in output.features if each.wasserstein > SHOWN_PART * longest][:SHOWN]
+    sizes = [(each.magnitude_old, each.magnitude_new) for each in moved]
+    scale = BAR_PERCENT / (max((max(both) for both in sizes), default=0.0) or 1.0)
     return tuple(
-        BarLine(label(each.feature, NAME), (_bar(each.wasserstein, longest),))
-        for each in output.features[:MAX_SHOWN]
-        if each.wasserstein > SHOWN_PART * longest
+        BarLine(texts.name(each.feature), _both(both, scale, output.decimals))
+        for each, both in zip(moved, sizes, strict=True)
     )
 
 
-def _bar(distance: float, longest: float) -> Bar:
-    length = BAR_PERCENT * distance / longest
-    return Bar(length, length, length, f"{distance:.3g}")
+def _both(
+    sizes: Sequence[float], scale: float, decimals: int, sign: bool = False
+) -> tuple[Bar, ...]:
+    """A bar for the old number and one for the new."""
+    lengths = [round(scale * abs(size), 2) for size in sizes]
+    return tuple(
+        Bar(length, length, length, shown_number(size, decimals, sign))
+        for length, size in zip(lengths, sizes, strict=True)
+    )
 
 
-def _bars_sentence(output: OutputDifference, units: str) -> str:
-    first = output.features[0]
-    return (
-        "How far the attributions of each feature moved, as Wasserstein distance: at least so much "
-        f"on average over the rows.  {label(first.feature, NAME)} moved most, "
-        f"{first.wasserstein:.3g}{units}."
+def _row(found: Difference, row: ChangedRow, texts: PageTexts) -> RowFigure:
+    both = (row.prediction_old, row.prediction_new)
+    decimals = decimals_of(both)
+    said = " → ".join(shown_number(each, decimals) for each in both)
+    chances = _probabilities(found.scale, both)
+    if chances:
+        said = f"{' → '.join(map(percent, chances))}" + f" ({said})" * (found.scale == LOG_ODDS)
+    return RowFigure(
+        f"{label(key_words(row.key), 2 * NAME)}: prediction {said}, most by {texts.name(row.feature)}",
+        _row_lines(row.parts, texts),
+    )
+
+
+def _probabilities(scale: str, predictions: Sequence[float]) -> list[float]:
+    """Probabilities of predictions of one output; none where its scale alone does not give them."""
+    transform = {LOG_ODDS: "logistic", PROBABILITY: "probability"}.get(scale)
+    if transform is None:
+        return []
+    found: list[float] = TRANSFORMS[transform](np.array(predictions)[:, None])[:, 0].tolist()
+    return found
+
+
+def _row_lines(parts: Sequence[ChangedPart], texts: PageTexts) -> tuple[BarLine, ...]:
+    sizes = [(each.attribution_old, each.attribution_new) for each in parts]
+    numbers = [abs(size) for both in sizes for size in both]
+    scale = BAR_PERCENT / (max(numbers, default=0.0) or 1.0)
+    decimals = decimals_of(numbers)
+    return tuple(
+        BarLine(texts.name(each.feature), _both(both, scale, decimals, sign=True))
+        for each, both in zip(parts, sizes, strict=True)
     )

@@ -1,21 +1,22 @@
-"""The figures of a page as records: where things stand, in percent of the width, and what they say."""
+"""The ranking of the features as a figure: shares of all movement, intervals, and directions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dshap.analysis.numbers_as_text import decimals_of, number
+from dshap.analysis.numbers_as_text import decimals_of
 from dshap.analysis.rankings import INTERVAL, Ranking, features_of
-from dshap.analysis.view import MAX_SHOWN
 from dshap.core.printing import label
+from dshap.report.pages.page_numbers import percent, shown_number
+from dshap.report.pages.page_texts import NAME, PageTexts
 
 BAR_PERCENT = 98.0
 """The length of the longest bar with its interval."""
-NAME = 40
-"""The most characters of a name in a figure."""
+SHOWN = 8
+"""The features that are shown at once; the others are folded."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ class BarLine:
 
     feature: str
     bars: tuple[Bar, ...]
+    place: int = -1
+    """The position of the feature in the cube; −1 for a line that leads nowhere."""
+    direction: str = ""
+    """How its values move the prediction, in words; empty where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +57,18 @@ class BarFigure:
 
     output: str
     """Empty where there is one output only."""
-    sentence: str
     explanations: tuple[str, ...]
     lines: tuple[BarLine, ...]
-    """The first features, the largest on top."""
+    """The features of the figure, the largest on top."""
+    heads: tuple[str, ...]
+    """Headings of the columns of the table, that of the names left aside."""
     table: tuple[tuple[str, tuple[Cell, ...]], ...]
     """Every feature with mean |φ|, its error and mean φ of each explanation."""
-    n_others: int
+
+    @property
+    def shown(self) -> tuple[BarLine, ...]:
+        """The lines that are always there."""
+        return self.lines[:SHOWN]
 
     @property
     def has_errors(self) -> bool:
@@ -66,18 +76,30 @@ class BarFigure:
         return any(bar.high > bar.low for line in self.lines for bar in line.bars)
 
     @property
-    def heads(self) -> list[str]:
-        """Headings of the columns of the table, that of the names left aside."""
-        words = ("mean |φ|", "± 95 %", "mean φ")
-        if len(self.explanations) == 1:
-            return list(words)
-        return [f"{word}, {name}" for name in self.explanations for word in words]
+    def has_directions(self) -> bool:
+        """Whether the direction of any feature is known."""
+        return any(line.direction for line in self.lines)
 
 
-def bar_figure(output: str, given: Sequence[Ranking], units: str) -> BarFigure:
-    """The ranking of every feature by mean |φ|, for one output, explanations side by side."""
+def bar_figure(
+    output: str,
+    given: Sequence[Ranking],
+    texts: PageTexts,
+    directions: Mapping[str, str],
+    units: str,
+) -> BarFigure:
+    """The ranking of every feature by mean |φ|, for one output, explanations side by side.
+
+    Parameters
+    ----------
+    output : the name of the output; "" where there is one only
+    given : the ranking of each explanation
+    texts : the names of the features
+    directions : feature -> how its values move the prediction, in words
+    units : the units of attributions, in brackets after a blank
+    """
     names = features_of(given)
-    shown = names[:MAX_SHOWN]
+    shown = names[:SHOWN]
     decimals = decimals_of(value for ranking in given for value in ranking.magnitude.values())
     ends = [
         ranking.magnitude.get(name, 0.0) + INTERVAL * _error(ranking, name)
@@ -85,35 +107,40 @@ def bar_figure(output: str, given: Sequence[Ranking], units: str) -> BarFigure:
         for name in shown
     ]
     scale = BAR_PERCENT / (max(ends, default=0.0) or 1.0)
-    first = given[0]
-    largest = [
-        f"{label(name, NAME)} ({number(first.magnitude.get(name), decimals)})" for name in names[:3]
-    ]
     return BarFigure(
         label(output),
-        f"Mean |attribution|{units} over {first.rows:,} rows: the largest "
-        f"{_those(largest)} {_and(largest)}{_of(given)}.",
         tuple(label(ranking.label, NAME) for ranking in given),
         tuple(
-            BarLine(label(name, NAME), tuple(_bar(each, name, scale, decimals) for each in given))
+            BarLine(
+                texts.name(name),
+                tuple(_bar(each, name, scale) for each in given),
+                texts.features.index(name),
+                directions.get(name, ""),
+            )
             for name in shown
         ),
-        tuple((label(name), _cells(given, name, decimals)) for name in names),
-        len(names) - len(shown),
+        _heads(given, units),
+        tuple((texts.name(name), _cells(given, name, decimals)) for name in names),
     )
 
 
+def total_of(ranking: Ranking) -> float:
+    """The sum of mean |φ| of all features: all movement of the predictions; 1 where there is none."""
+    return sum(ranking.magnitude.values()) or 1.0
+
+
 def _error(ranking: Ranking, feature: str) -> float:
-    """The standard error of mean |φ|, 0 where there is none."""
-    return float(np.nan_to_num(ranking.magnitude_error.get(feature, 0.0)))
+    """The half width of the 95 % interval of mean |φ| in standard errors; 0 where there is none."""
+    return float(np.nan_to_num(ranking.half_width(feature))) / INTERVAL
 
 
-def _bar(ranking: Ranking, feature: str, scale: float, decimals: int) -> Bar:
+def _bar(ranking: Ranking, feature: str, scale: float) -> Bar:
     mean = ranking.magnitude.get(feature, 0.0)
     half = INTERVAL * _error(ranking, feature)
-    text = number(ranking.magnitude.get(feature), decimals)
+    total = total_of(ranking)
+    text = percent(mean / total)
     if half:
-        text = f"{text} ± {number(half, decimals)}"
+        text = f"{text} ± {percent(half / total, 1).removesuffix(' %')}"
     return Bar(
         round(scale * mean, 2),
         round(scale * max(mean - half, 0.0), 2),
@@ -122,35 +149,20 @@ def _bar(ranking: Ranking, feature: str, scale: float, decimals: int) -> Bar:
     )
 
 
+def _heads(given: Sequence[Ranking], units: str) -> tuple[str, ...]:
+    words = ("share", f"mean |φ|{units}", "± 95 %", "mean φ")
+    if len(given) == 1:
+        return words
+    return tuple(f"{word}, {label(each.label, NAME)}" for each in given for word in words)
+
+
 def _cells(given: Sequence[Ranking], feature: str, decimals: int) -> tuple[Cell, ...]:
-    """Mean |φ|, half its 95 % interval, and mean φ, under each explanation."""
+    """The share of all movement, mean |φ|, half its 95 % interval, and mean φ, of each explanation."""
     cells = []
     for ranking in given:
-        numbers = (
-            ranking.magnitude.get(feature, np.nan),
-            INTERVAL * _error(ranking, feature),
-            ranking.mean.get(feature, np.nan),
-        )
-        cells += [Cell(number(value, decimals), value) for value in numbers]
+        size = ranking.magnitude.get(feature, np.nan)
+        share = size / total_of(ranking)
+        numbers = (size, INTERVAL * _error(ranking, feature), ranking.mean.get(feature, np.nan))
+        cells.append(Cell(percent(share, 1), share))
+        cells += [Cell(shown_number(value, decimals), value) for value in numbers]
     return tuple(cells)
-
-
-def _those(names: Sequence[str]) -> str:
-    """The beginning of a list of features."""
-    if len(names) == 1:
-        return "is that of"
-    return "are those of"
-
-
-def _and(names: Sequence[str]) -> str:
-    """Names in a sentence."""
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _of(given: Sequence[Ranking]) -> str:
-    """The explanation that a sentence is about, where there are several."""
-    if len(given) < 2:
-        return ""
-    return f", by {label(given[0].label, NAME)}"

@@ -13,7 +13,10 @@ from dshap.analysis.swarms import Swarm, Swarms, swarms_of
 from dshap.analysis.view import MAX_SHOWN, View, view_of
 from dshap.core.printing import label
 from dshap.cube import open_cube
-from dshap.report.pages.figures import NAME
+from dshap.report.pages.directions import direction_words
+from dshap.report.pages.figures import SHOWN
+from dshap.report.pages.page_rows import MAX_LISTED
+from dshap.report.pages.page_texts import NAME, PageTexts
 from dshap.report.pages.row_tables import RowTable
 from dshap.report.pages.svg_paths import (
     FEW_POINTS,
@@ -23,7 +26,7 @@ from dshap.report.pages.svg_paths import (
     swarm_figure,
 )
 
-MAX_CARDS = 40
+MAX_CARDS = MAX_LISTED
 """The most features whose attributions a page shows by their values."""
 
 
@@ -36,6 +39,20 @@ class OutputFigures:
     explanations: tuple[str, ...]
     swarms: tuple[SwarmFigure, ...]
     cards: tuple[Card, ...]
+    directions: Mapping[str, str]
+    """Feature -> how its values move the prediction under the first explanation."""
+    axis: str
+    """The words of the axis of attributions."""
+
+    @property
+    def shown(self) -> tuple[Card, ...]:
+        """The cards that are always there."""
+        return self.cards[:SHOWN]
+
+    @property
+    def folded(self) -> tuple[Card, ...]:
+        """The cards that are there when a reader opens them."""
+        return self.cards[SHOWN:]
 
     @property
     def heads(self) -> list[str]:
@@ -66,6 +83,7 @@ def figures_of(
     rankings: Mapping[str, Mapping[str, Ranking]],
     output: str,
     is_one_of_several: bool,
+    texts: PageTexts,
 ) -> OutputFigures:
     """The figures of one output, of every explanation that has it and the rows of the first.
 
@@ -79,16 +97,19 @@ def figures_of(
         # the page says on top which rows are missing
         warnings.filterwarnings("ignore", ".* rows of the cube are pending")
         found = dependences_together(cubes, columns[:MAX_CARDS], output)
+        axis = view_of(cubes[0], output).words("attribution")
         swarms = []
         for name, cube, known in zip(names, cubes, found, strict=True):
-            heading = [name] * (len(names) > 1) + [output] * is_one_of_several
+            heading = label(name) * (len(names) > 1)
             shown = _swarms(view_of(cube, output), ranked[name], known)
-            swarms.append(swarm_figure(label(", ".join(heading)), shown))
+            swarms.append(swarm_figure(heading, shown, texts))
     return OutputFigures(
         label(output) * is_one_of_several,
         tuple(label(name, NAME) for name in names),
         tuple(swarms),
-        tuple(dependence_card(each) for each in zip(*found, strict=True)),
+        tuple(dependence_card(each, texts) for each in zip(*found, strict=True)),
+        {each.feature: direction_words(each, texts) for each in found[0]},
+        axis,
     )
 
 

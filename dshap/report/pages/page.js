@@ -64,24 +64,76 @@
     const base = data.base || row.slice(nKeys + nParts, nKeys + 2 * nParts);
     let at = nKeys + (data.base ? 1 : 2) * nParts;
     const step = data.width + 5;
+    const predictions = row.slice(nKeys, nKeys + nParts);
     const parts = data.parts.map((part, i) => {
       const text = row[at++];
       const phi = [];
       for (let j = 5; j < text.length; j += step) {
         phi.push([whole(text, j, data.width), number(text, j + data.width)]);
       }
-      return { part, base: base[i], prediction: row[nKeys + i], small: number(text, 0), phi };
+      const chances = [probability(part, base), probability(part, predictions)];
+      return { part, base: base[i], prediction: row[nKeys + i], small: number(text, 0), phi, chances };
     });
     const values = new Map();
     for (let j = 0; j < row[at].length; j += step) {
-      values.set(whole(row[at], j, data.width), plain(number(row[at], j + data.width)));
+      const feature = whole(row[at], j, data.width);
+      values.set(feature, valueText(data.columns[feature], number(row[at], j + data.width)));
     }
-    for (const [feature, text] of Object.entries(row[at + 1] || {})) values.set(Number(feature), text);
+    for (const [feature, text] of Object.entries(row[at + 1] || {})) {
+      values.set(Number(feature), named(data.columns[feature], text) || text);
+    }
     return { key: row.slice(0, nKeys), parts, values };
   }
 
+  /* The name of a value in the dictionary of columns. */
+  function named(column, value) {
+    return column.values && column.values[String(value)];
+  }
+
+  /* A number of a column as people read it: with its name, format and unit. */
+  function valueText(column, value) {
+    if (!Number.isFinite(value)) return "missing";
+    const name = named(column, value);
+    if (name !== undefined) return name;
+    if (column.year) return String(value);
+    const shown = column.percent ? 100 * value : value;
+    const text = column.digits === undefined ? plain(shown) : fixed(shown, column.digits);
+    return text + (column.percent ? "\u202f%" : "") + (column.unit ? " " + column.unit : "");
+  }
+
+  /* A number in at most six digits, thousands marked. */
   function plain(value) {
-    return Number.isFinite(value) ? String(Number(value.toPrecision(6))).replace("-", "\u2212") : "missing";
+    const size = Math.abs(value);
+    if (size && (size < 1e-4 || size >= 1e15)) return String(Number(value.toPrecision(4))).replace("-", "\u2212");
+    return value.toLocaleString("en", { maximumSignificantDigits: 6 }).replace("-", "\u2212");
+  }
+
+  /* Probabilities of the parts of one explanation, from predictions or base values of all of them. */
+  function probability(part, numbers) {
+    const own = numbers[data.parts.indexOf(part)];
+    if (!part.probability || !Number.isFinite(own)) return null;
+    if (part.probability === "probability") return own;
+    if (part.probability === "logistic") return 1 / (1 + Math.exp(-own));
+    const all = numbers.filter((_, i) => data.parts[i].name === part.name);
+    const top = Math.max(...all);
+    return Math.exp(own - top) / all.reduce((sum, each) => sum + Math.exp(each - top), 0);
+  }
+
+  function percent(share) {
+    const shown = 100 * share;
+    if (shown > 0 && shown < 0.05) return "below 0.1 %";
+    if (shown < 100 && shown > 99.95) return "above 99.9 %";
+    return shown.toFixed(shown < 10 || shown > 90 ? 1 : 0) + " %";
+  }
+
+  /* The place of the selected output. */
+  function tab() {
+    return [...document.querySelectorAll("input[name=output]")].findIndex((each) => each.checked);
+  }
+
+  function partsShown() {
+    const chosen = Math.max(tab(), 0);
+    return data.parts.filter((part) => part.tab === chosen);
   }
 
   /* Decimals that give the largest number four digits. */
@@ -152,19 +204,20 @@
   function axisOf(each, digits, scale) {
     const svg = drawn("svg", { class: "axis", width: "100%", height: "34", "aria-hidden": "true" });
     const isLeft = each.base < each.prediction;
-    for (const [name, value, y] of [["base value ", each.base, 14], ["prediction ", each.prediction, 30]]) {
-      const left = name === "base value " ? isLeft : !isLeft;
+    for (const [end, value, y] of [[0, each.base, 14], [1, each.prediction, 30]]) {
+      const left = end === 0 ? isLeft : !isLeft;
+      const chance = each.chances[end];
       const text = drawn("text", { x: scale(value), y, "text-anchor": left ? "start" : "end" });
-      text.textContent = name + fixed(value, digits);
+      const name = ["rows in general ", "this row "][end];
+      text.textContent = name + fixed(value, digits) + (chance === null ? "" : " (" + percent(chance) + ")");
       svg.append(text);
     }
     return element("div", { class: "line" }, element("span"), svg, element("span"));
   }
 
   function figure(each, values, key) {
-    const label = data.parts.length > 1 ? each.part.name : "";
     const made = element("figure", { class: "waterfall" });
-    if (label) made.append(element("h3", {}, label));
+    if (partsShown().length > 1) made.append(element("h3", {}, each.part.name));
     if (each.phi.some(([, phi]) => Number.isNaN(phi)) || each.prediction === null) {
       made.append(element("p", {}, "This row has no attributions: it was skipped, or it failed."));
       return made;
@@ -179,11 +232,14 @@
     const axis = axisOf(each, wide, scale);
     const largest = steps[0];
     const moved = largest.phi === 0 ? "no feature moves it." : largest.name + " moves it most, by " + fixed(largest.phi, digits, true) + ".";
+    const margins = [fixed(each.base, wide), fixed(each.prediction, wide)];
+    const [from, to] = each.chances[0] === null ? margins : each.chances.map(percent);
+    const behind = each.chances[0] === null || each.part.probability === "probability" ? "" : " (" + [each.part.units.trim().replace(/^\(|\)$/g, ""), margins.join(" \u2192 ")].filter(Boolean).join(" ") + ")";
+    const units = each.chances[0] === null ? each.part.units : "";
     const sentence =
-      "From the base value " + fixed(each.base, wide) + " to the prediction " + fixed(each.prediction, wide) + each.part.units +
-      " of " + key + "; " + moved;
+      "The prediction of " + key + " goes from " + from + " for rows in general to " + to + units + behind + "; " + moved;
     made.append(element("figcaption", {}, sentence));
-    const chart = element("div", { class: "chart", role: "img", "aria-label": sentence });
+    const chart = element("div", { class: "chart", "aria-hidden": "true" });
     const body = element("tbody");
     for (const step of steps) {
       const line = element("div", { class: "line" });
@@ -200,19 +256,30 @@
       body.append(element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, fixed(value, wide))));
     }
     const head = element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "feature"), element("th", { scope: "col" }, "attribution")));
-    const table = element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "numbers of the row" }, element("table", {}, head, body));
+    const table = element("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "numbers of the row" }, element("table", {}, head, body));
     chart.append(axis);
     made.append(chart, element("details", {}, element("summary", {}, "The numbers as a table"), table));
     return made;
   }
 
+  let current = null;
+
+  function keyText(key) {
+    return data.keys.map((column, i) => column.name + " " + printable(key[i])).join(", ");
+  }
+
+  function addressOf(key) {
+    return "#row=" + key.map(encodeURIComponent).join(",");
+  }
+
   function show(row) {
+    current = row;
     const found = read(row);
-    const key = data.keys.map((column, i) => column.name + " " + printable(found.key[i])).join(", ");
-    const output = form.elements.output ? form.elements.output.value : null;
-    const parts = found.parts.filter((each) => output === null || each.part.output === output);
+    const key = keyText(found.key);
+    const parts = found.parts.filter((each) => partsShown().includes(each.part));
     shown.replaceChildren(...parts.map((each) => figure(each, found.values, key)));
-    said.textContent = "Row " + key + ".";
+    said.replaceChildren("Row " + key + ".  ", element("a", { href: addressOf(found.key) }, "The address of this row"));
+    const output = tab() < 0 ? null : partsShown()[0].output;
     document.dispatchEvent(new CustomEvent("dshap:row", { detail: { ...found, output } }));
   }
 
@@ -220,7 +287,8 @@
     const near = [rows[at - 1], rows[at] || after].filter(Boolean);
     const names = near.map((row) => printable(row.slice(0, nKeys).join(", "))).join(" and ");
     const where = data.files ? "No row has the key " : "This page has no row with the key ";
-    const hint = data.files ? "" : " The page holds " + data.rows.length.toLocaleString("en") + " of " + data.n_rows.toLocaleString("en") + " rows: dshap report --all-rows makes all of them findable.";
+    const hint = data.files || data.rows.length === data.n_rows ? "" : " It holds " + data.rows.length.toLocaleString("en") + " of " + data.n_rows.toLocaleString("en") + " rows; a page with its folder of rows has them all (dshap report --all-rows).";
+    current = null;
     shown.replaceChildren();
     document.dispatchEvent(new CustomEvent("dshap:row", { detail: null }));
     said.textContent = where + printable(key.join(", ")) + (names ? ": near it are " + names + "." : ".") + hint;
@@ -254,16 +322,18 @@
     document.head.append(script);
   }
 
-  function find() {
-    const key = data.keys.map((column, i) => form.elements["key" + i].value.trim());
+  function find(given) {
+    const key = given || data.keys.map((column, i) => form.elements["key" + i].value.trim());
     const bad = data.keys.findIndex((column, i) => column.is_number && !/^[-+]?\d+$/.test(key[i]));
     if (bad >= 0) {
       shown.replaceChildren();
       said.textContent = "\u201c" + printable(key[bad]) + "\u201d is no whole number, as " + data.keys[bad].name + " is.";
       return;
     }
-    if (data.files) return load(key);
     sorted = sorted || [...data.rows].sort(compared);
+    const at = placeOf(sorted, key);
+    if (at < sorted.length && compared(sorted[at], key) === 0) return show(sorted[at]);
+    if (data.files) return load(key);
     search(sorted, key, null);
   }
 
@@ -272,25 +342,53 @@
     show(row);
   }
 
+  /* The row that the address of the page names, such as #row=1234567. */
+  function follow() {
+    if (!location.hash.startsWith("#row=")) return false;
+    const key = location.hash.slice(5).split(",").map(decoded);
+    data.keys.forEach((column, i) => (form.elements["key" + i].value = key[i] || ""));
+    if (key.length !== data.keys.length) said.textContent = "An address names a row by " + data.keys.length + " columns: #row=" + data.keys.map((column) => column.name).join(",") + ".";
+    else find(key);
+    document.getElementById("one").scrollIntoView();
+    return true;
+  }
+
+  function decoded(text) {
+    try {
+      return decodeURIComponent(text);
+    } catch {
+      return text;
+    }
+  }
+
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     find();
   });
-  if (form.elements.output) form.elements.output.addEventListener("change", find);
+  for (const radio of document.querySelectorAll("input[name=output]")) {
+    radio.addEventListener("change", () => current && show(current));
+  }
   for (const button of form.querySelectorAll("button[data-order]")) {
     button.addEventListener("click", () => {
       const sign = Number(button.dataset.order);
-      const size = (row) => sign * row[nKeys + partShown()];
+      const part = Math.max(data.parts.indexOf(partsShown()[0]), 0);
+      const size = (row) => sign * row[nKeys + part];
       choose(data.rows.reduce((best, row) => (size(row) > size(best) ? row : best)));
     });
   }
-
-  function partShown() {
-    const output = form.elements.output ? form.elements.output.value : data.parts[0].output;
-    return data.parts.findIndex((part) => part.output === output);
-  }
+  window.addEventListener("hashchange", follow);
+  /* Folded parts of the page are printed too. */
+  let folded = [];
+  window.addEventListener("beforeprint", () => {
+    folded = [...document.querySelectorAll("details:not([open]):not(.largest)")];
+    for (const each of folded) each.open = true;
+  });
+  window.addEventListener("afterprint", () => {
+    for (const each of folded) each.open = false;
+  });
 
   form.hidden = false;
-  if (data.rows.length) choose(data.rows[0]);
-  else said.textContent = "No row is explained yet.";
+  if (!data.rows.length) said.textContent = "No row is explained yet.";
+  else if (!follow()) choose(data.rows[0]);
+  window.dshapPage = { data, nKeys, read, fixed, decimals, percent, element, addressOf, keyText, printable, valueText };
 })();

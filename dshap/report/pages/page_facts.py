@@ -19,8 +19,11 @@ from dshap.cube import CubeStatus, cube_status, finished_blocks, read_notes, rea
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.reader import written_at
 from dshap.report.notes import carried_text, fold_text, learning_text, served_text
+from dshap.report.pages.page_numbers import short_number
 from dshap.run.quality import note_text
 
+MEASURABLE = frozenset({"exact", "kernelshap", "kriging"})
+"""The designs whose MSE_v `dshap.mse_v` measures: others have no list of coalitions of all sizes."""
 SHOWN_SPANS = 8
 """The most spans of missing rows that a page names."""
 
@@ -138,9 +141,9 @@ def _sureness(name: str, path: Place, rankings: Sequence[Ranking]) -> Iterator[s
     if residual:
         yield (
             "Additivity: base value and attributions of every row add up to its prediction to within "
-            f"{max(residual):.2g}."
+            f"{short_number(max(residual), 2)}."
         )
-    yield from map(_sampling, rankings)
+    yield from dict.fromkeys(map(_sampling, rankings))
     yield from _stated(notes.get("closed_form", {}))
     if "base_value" in notes:
         yield from _drawn(notes["base_value"])
@@ -148,19 +151,25 @@ def _sureness(name: str, path: Place, rankings: Sequence[Ranking]) -> Iterator[s
         yield f"Learning: {learning_text(notes['learning_error'])}."
     if "fold_error" in notes:
         yield f"Folding: {fold_text(notes['fold_error'])}."
-    quality = notes.get("mse_v")
-    if quality is None:
+    if "mse_v" in notes:
+        yield f"Value function: MSE_v {note_text(notes['mse_v'])}."
+    elif _is_measurable(path):
         yield (
             "Value function: how well it approximates the model on coalitions (MSE_v) was not "
             "measured: dshap.mse_v, or quality_rows in a job file, does."
         )
-    else:
-        yield f"Value function: MSE_v {note_text(quality)}."
     counted = notes.get("counted", {})
     if NOT_SERVED in counted:
         yield f"Pilot: {served_text(counted[NOT_SERVED])}."
     if "carried" in notes:
         yield f"Carried rows: {carried_text(notes['carried'])}."
+
+
+def _is_measurable(path: Place) -> bool:
+    """Whether `dshap.mse_v` takes the value function and the design of a cube."""
+    identity: Mapping[str, Any] = (read_run(path) or {}).get("fingerprint", {})
+    is_of_texts = identity.get("value", {}).get("value") == "tokens"
+    return identity.get("design", {}).get("design") in MEASURABLE and not is_of_texts
 
 
 def _sampling(ranking: Ranking) -> str:
@@ -176,7 +185,8 @@ def _sampling(ranking: Ranking) -> str:
         )
     said = (
         f"Standard errors ({label(ranking.label)}): mean |φ| of {label(largest)}, the largest, "
-        f"is {ranking.magnitude[largest]:.4g} ± {half:.2g} with 95 % confidence."
+        f"is {short_number(ranking.magnitude[largest], 4)} ± {short_number(half, 2)} with 95 % "
+        "confidence."
     )
     if ranking.is_too_small:
         return (
@@ -192,13 +202,13 @@ def _stated(form: Mapping[str, Any]) -> Iterator[str]:
     yield f"Closed form: {form.get('kind', '')}."
     if "node_error" in form:
         yield (
-            f"Nodes: the error of the quadrature's nodes is at most {max(form['node_error']):.2g} for "
-            f"any attribution, by up to {max(form['nodes'])} nodes."
+            "Nodes: the error of the quadrature's nodes is at most "
+            f"{short_number(max(form['node_error']), 2)} for any attribution, by up to {max(form['nodes'])} nodes."
         )
     if "value_error_in_standard_deviations" in form:
         yield (
             f"Background: {form['background_rows']:,} rows stand for all; the error of a value is about "
-            f"{form['value_error_in_standard_deviations']:.2g} standard deviations of the prediction."
+            f"{short_number(form['value_error_in_standard_deviations'], 2)} standard deviations of the prediction."
         )
 
 
@@ -208,5 +218,5 @@ def _drawn(note: Mapping[str, Any]) -> Iterator[str]:
     if errors and np.isfinite(errors).all():
         yield (
             f"Base value: a mean over {note['draws']:,} draws, with a standard error of "
-            f"{max(errors):.2g}."
+            f"{short_number(max(errors), 2)}."
         )

@@ -72,12 +72,15 @@ def _is_page(file: Path) -> bool:
         return GENERATOR in opened.read(HEAD_BYTES)
 
 
-def rendered(template: str, **values: Any) -> str:
-    """Fill a template; all texts are escaped.  `style` and `style_hash` are those of all pages."""
+def rendered(template: str, more_style: str = "", **values: Any) -> str:
+    """Fill a template; all texts are escaped.
+
+    `style` and `style_hash` are those of all pages, with the rules of `more_style`.
+    """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
-    style = asset("page.css")
+    style = asset("page.css") + more_style
     environment = Environment(
         loader=FunctionLoader(asset),
         autoescape=True,

@@ -11,24 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.analysis.measures import bracketed
 from dshap.analysis.numbers_as_text import shown_value
 from dshap.core.blocks import Status
 from dshap.core.errors import DamagedError
 from dshap.core.places import Place
-from dshap.core.printing import label
 from dshap.core.records import FloatArray
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.reader import key_texts
 from dshap.report.pages.codes import WIDTH, number_codes, place_codes, place_width
 from dshap.report.pictures.waterfall import MAX_STEPS
 
-MAX_ROWS = 5_000
-"""The most rows that a page holds."""
-MAX_ROW_BYTES = 1_500_000
-"""About the most bytes of rows that a page holds."""
-N_EXTREME = 1_000
-"""About the most of them that are there because a prediction or an attribution is extreme."""
 MISSING = {"NaT": "missing"}
 """The word for a time that is missing."""
 NUMBERS = "iuf"
@@ -119,6 +111,11 @@ class RowTable:
         if d <= MAX_STEPS:
             return d
         return MAX_STEPS - 1
+
+    @property
+    def values_shown(self) -> int:
+        """The most values of columns that are written of a row: those of its largest attributions."""
+        return min(len(self.first.features), self.top * len(self.parts))
 
     def slices(self) -> Iterator[slice]:
         """Slices of the rows, a block each: what cannot be read is known to the block."""
@@ -318,99 +315,6 @@ def json_text(content: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def page_rows(table: RowTable) -> list[str]:
-    """The JSON of about `MAX_ROWS` rows, in the order of the cube.
-
-    A fifth at most has extreme predictions or attributions; the others are taken evenly from all.
-    """
-    survey = _surveyed(table)
-    total = sum(survey.counts.values())
-    extreme = survey.positions
-    n_even = max(_row_limit(table) - len(extreme), 1)
-    ranks = np.unique(np.linspace(0, max(total - 1, 0), n_even).astype(np.int64))
-    texts: list[str] = []
-    before = 0
-    for rows in table.slices():
-        n_rows = survey.counts.get(rows.start, 0)
-        even = ranks[(ranks >= before) & (ranks < before + n_rows)] - before
-        wanted = extreme[(extreme >= rows.start) & (extreme < rows.stop)] - rows.start
-        before += n_rows
-        if len(even) + len(wanted) == 0:
-            continue
-        batch = table.batch(rows)
-        if batch is not None:
-            good = np.flatnonzero(_has_numbers(batch.prediction, batch.phi))
-            texts += row_texts(table, batch.taken(np.union1d(good[even], wanted)))
-    return texts
-
-
-def _row_limit(table: RowTable) -> int:
-    """The number of rows that take about `MAX_ROW_BYTES`."""
-    n_parts = len(table.parts)
-    number = place_width(len(table.first.features)) + WIDTH
-    row_bytes = 32 + n_parts * (20 + (table.top + 1) * number) + table.top * number
-    return min(MAX_ROWS, MAX_ROW_BYTES // row_bytes)
-
-
-def rows_json(table: RowTable, rows: Sequence[str], units: str, files: RowFiles | None) -> str:
-    """The JSON of the page's rows, with all that its script must know to read them."""
-    names = zip(table.key_names, table.key_kinds, strict=True)
-    held = None
-    if files is not None:
-        held = {"folder": files.folder, "first": files.firsts}
-    head = {
-        "keys": [{"name": label(name), "is_number": kind == "int64"} for name, kind in names],
-        "parts": [
-            {
-                "name": label(each.explanation),
-                "output": label(each.output),
-                "units": bracketed(units, table.cubes[each.explanation].scale),
-            }
-            for each in table.parts
-        ],
-        "features": [label(name) for name in table.first.features],
-        "width": place_width(len(table.first.features)),
-        "base": table.fixed_base,
-        "n_rows": table.first.n_rows,
-        "files": held,
-    }
-    return f'{json_text(head)[:-1]},"rows":[{",".join(rows)}]}}'
-
-
-@dataclass(frozen=True)
-class Survey:
-    """A first pass over all rows of a table."""
-
-    counts: Mapping[int, int]
-    """Start of a slice -> its rows with attributions."""
-    positions: NDArray[np.int64]
-    """The rows with the largest |prediction| of each part, or |φ| of each feature, in order."""
-
-
-def _surveyed(table: RowTable) -> Survey:
-    n_numbers = len(table.parts) * (1 + len(table.first.features))
-    n_each = int(np.clip(N_EXTREME // n_numbers, 1, 20))
-    sizes = np.full((n_each, n_numbers), -1.0)
-    positions = np.full((n_each, n_numbers), -1)
-    counts = {}
-    for rows in table.slices():
-        found = table.attributions(rows)
-        if found is None:
-            continue
-        predictions, phi = found
-        is_good = _has_numbers(predictions, phi)
-        counts[rows.start] = int(np.count_nonzero(is_good))
-        magnitudes = np.abs(np.concatenate([predictions, phi.reshape(len(phi), -1)], axis=1))
-        # where numbers are missing, no comparison holds
-        near = np.flatnonzero((magnitudes > sizes[-1]).any(axis=1) & is_good)
-        here = np.broadcast_to((rows.start + near)[:, None], (len(near), n_numbers))
-        joined = np.concatenate([sizes, magnitudes[near]])
-        order = np.argsort(-joined, axis=0, kind="stable")[:n_each]
-        sizes = np.take_along_axis(joined, order, axis=0)
-        positions = np.take_along_axis(np.concatenate([positions, here]), order, axis=0)
-    return Survey(counts, np.unique(positions[positions >= 0]))
-
-
-def _has_numbers(predictions: FloatArray, phi: FloatArray) -> NDArray[np.bool_]:
+def has_numbers(predictions: FloatArray, phi: FloatArray) -> NDArray[np.bool_]:
     """Whether each row has its predictions (n, p) and attributions (n, p, d)."""
     return np.asarray(~np.isnan(predictions).any(axis=1) & ~np.isnan(phi).any(axis=(1, 2)))

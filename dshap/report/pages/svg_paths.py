@@ -11,15 +11,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.analysis.column_values import value_name
 from dshap.analysis.dependences import Dependence
-from dshap.analysis.numbers_as_text import decimals_of, number
+from dshap.analysis.numbers_as_text import decimals_of
 from dshap.analysis.shades import grid_of
 from dshap.analysis.swarms import Swarm, Swarms
 from dshap.core.histograms import histogram_quantiles, number_of_bins
 from dshap.core.printing import label
 from dshap.core.records import FloatArray, Moments
-from dshap.report.pages.figures import NAME, Cell
+from dshap.report.pages.directions import axis_value_text, value_text
+from dshap.report.pages.figures import SHOWN, Cell
+from dshap.report.pages.page_numbers import shown_number
+from dshap.report.pages.page_texts import PageTexts
 from dshap.report.panels import BLUE, colour_at, rgb_of, spread
 
 WIDTH = 1000.0
@@ -32,7 +34,7 @@ FEW_POINTS = 500
 """The number of rows from which a swarm of a page is its outline; fewer are points."""
 THIN = 0.01
 """The height, as a part of the largest, below which an outline is a line."""
-TABLE_LINES = 12
+TABLE_LINES = 8
 """The most lines of the table behind a dependence."""
 MAX_NAMES = 6
 """The most categories that are named below a dependence."""
@@ -43,7 +45,7 @@ CUT = (0.0005, 0.9995)
 """The quantiles of each feature that an axis of swarms holds at least."""
 LEAST_CUT = 1.5
 """How many times as long an axis of all rows must be before it is cut."""
-BEYOND_ENDS = "  At most one row in two thousand of a feature lies beyond either end."
+BEYOND_ENDS = "At most one row in two thousand of a feature lies beyond either end."
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,16 @@ class SwarmFigure:
     table: tuple[tuple[str, tuple[Cell, ...]], ...]
     n_others: int
 
+    @property
+    def shown(self) -> tuple[SwarmLine, ...]:
+        """The lines that are always there."""
+        return self.lines[:SHOWN]
+
+    @property
+    def folded(self) -> tuple[SwarmLine, ...]:
+        """The lines that are there when a reader opens them."""
+        return self.lines[SHOWN:]
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -99,6 +111,8 @@ class Card:
     """The dependence of one feature, explanations over each other."""
 
     feature: str
+    place: int
+    """The position of the feature in the cube."""
     sentence: str
     curves: tuple[Curve, ...]
     zero: float
@@ -106,9 +120,11 @@ class Card:
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
     table: tuple[tuple[str, tuple[Cell, ...]], ...]
+    note: str
+    """A sentence about what the table leaves out; empty where it has all."""
 
 
-def swarm_figure(heading: str, swarms: Swarms) -> SwarmFigure:
+def swarm_figure(heading: str, swarms: Swarms, texts: PageTexts) -> SwarmFigure:
     """Draw the swarms of one output under one explanation."""
     limits = _cut(swarms)
     quantiles = [_quantiles(swarm) for swarm in swarms.features]
@@ -116,22 +132,22 @@ def swarm_figure(heading: str, swarms: Swarms) -> SwarmFigure:
         range(len(quantiles)), key=lambda place: quantiles[place][-1] - quantiles[place][0]
     )
     decimals = decimals_of(np.concatenate(quantiles))
-    low, high = (number(quantiles[widest][end], decimals, sign=True) for end in (0, -1))
-    name = label(swarms.features[widest].feature, NAME)
+    low, high = (shown_number(quantiles[widest][end], decimals, sign=True) for end in (0, -1))
+    name = texts.quoted(swarms.features[widest].feature)
+    beyond = f"  {BEYOND_ENDS}" * (limits != swarms.limits)
     return SwarmFigure(
         heading,
-        f"Every row of every feature by its {swarms.words}: a shape is wide where many rows are; red "
-        "are high values of the column, blue low ones, grey those without order.  "
-        f"{name} spreads most: nine in ten rows lie between {low} and {high}."
-        + BEYOND_ENDS
-        * (limits != swarms.limits),
-        tuple(_swarm_line(swarm, swarms.rows, limits) for swarm in swarms.features),
+        f"{name} spreads most: nine in ten rows lie between {low} and {high}.{beyond}",
+        tuple(
+            _swarm_line(swarm, texts.name(swarm.feature), swarms.rows, limits)
+            for swarm in swarms.features
+        ),
         _percent(0.0, limits),
         _ticks(limits),
         tuple(
             (
-                label(swarm.feature),
-                tuple(Cell(number(value, decimals), value) for value in each.tolist()),
+                texts.name(swarm.feature),
+                tuple(Cell(shown_number(value, decimals), value) for value in each.tolist()),
             )
             for swarm, each in zip(swarms.features, quantiles, strict=True)
         ),
@@ -160,7 +176,7 @@ def _quantiles(swarm: Swarm, shares: Sequence[float] = SHARES) -> FloatArray:
     return histogram_quantiles(whole, shares)[0]
 
 
-def _swarm_line(swarm: Swarm, rows: int, limits: tuple[float, float]) -> SwarmLine:
+def _swarm_line(swarm: Swarm, name: str, rows: int, limits: tuple[float, float]) -> SwarmLine:
     grid = grid_of(limits, STEPS)
     shades = swarm.shades(grid)
     middles = (grid[1:] + grid[:-1]) / 2
@@ -179,8 +195,8 @@ def _swarm_line(swarm: Swarm, rows: int, limits: tuple[float, float]) -> SwarmLi
             f"M{at:.0f} {height:.0f}h0"
             for at, height in zip(_scaled(phi, limits, WIDTH), y, strict=True)
         )
-        return SwarmLine(label(swarm.feature, NAME), "", points, stops)
-    return SwarmLine(label(swarm.feature, NAME), _outline(x, shades.depth), "", stops)
+        return SwarmLine(name, "", points, stops)
+    return SwarmLine(name, _outline(x, shades.depth), "", stops)
 
 
 def _outline(x: FloatArray, depth: FloatArray) -> str:
@@ -193,21 +209,27 @@ def _outline(x: FloatArray, depth: FloatArray) -> str:
     return f"M{upper}L{lower}Z"
 
 
-def dependence_card(given: Sequence[Dependence]) -> Card:
+def dependence_card(given: Sequence[Dependence], texts: PageTexts) -> Card:
     """Draw the dependence of one feature, whose records under each explanation these are."""
     first = given[0]
     quartiles = [each.quantiles((0.25, 0.75)) for each in given]
     span = _y_span([*quartiles, *(each.means[:, None] for each in given)])
     decimals = decimals_of(span)
     curves = tuple(_curve(each, both, span) for each, both in zip(given, quartiles, strict=True))
+    names = [value_text(first, place, texts) for place in range(len(first.counts))]
+    listed = _listed_bins(first)
+    n_bins = int(np.count_nonzero(first.counts))
+    note = f"{len(listed)} of {n_bins} groups of values are listed." * (len(listed) < n_bins)
     return Card(
-        label(first.feature, NAME),
-        _card_sentence(first, decimals),
+        texts.name(first.feature),
+        texts.features.index(first.feature),
+        _card_sentence(first, names, decimals),
         curves,
         100.0 - _percent(0.0, span),
-        _x_ticks(first),
-        (Tick(0.0, number(span[1], decimals)), Tick(100.0, number(span[0], decimals))),
-        tuple(_card_table(given, quartiles, decimals)),
+        _x_ticks(first, names, texts),
+        (Tick(0.0, shown_number(span[1], decimals)), Tick(100.0, shown_number(span[0], decimals))),
+        tuple(_card_table(given, quartiles, names, listed, decimals)),
+        note,
     )
 
 
@@ -229,15 +251,15 @@ def _curve(given: Dependence, quartiles: FloatArray, span: tuple[float, float]) 
     is_step = given.counts > 0
     band = ""
     mean = ""
-    if given.is_line:
-        is_there = is_step[:n_bins]
-        x = _scaled(given.middles[is_there], ends, WIDTH)
+    is_there = is_step[:n_bins].copy()
+    if given.is_line and is_there.sum() > 1:  # a line of one point would not be seen
+        x = _scaled(given.scale.place(given.middles[is_there]), ends, WIDTH)
         mean = f"M{_points(x, means[:n_bins][is_there])}"
         above = _points(x, upper[:n_bins][is_there])
         below = _points(x[::-1], lower[:n_bins][is_there][::-1])
         band = f"M{above}L{below}Z"
         is_step[:n_bins] = False
-    left, right = (_scaled(each, ends, WIDTH) for each in given.sides)
+    left, right = (_scaled(each, ends, WIDTH) for each in given.placed_sides)
     for place in np.flatnonzero(is_step):
         sides = f"H{right[place]:.0f}"
         mean += f"M{left[place]:.0f} {means[place]:.1f}{sides}"
@@ -248,85 +270,89 @@ def _curve(given: Dependence, quartiles: FloatArray, span: tuple[float, float]) 
 
 
 def _ends_of(given: Dependence) -> tuple[float, float]:
-    """The ends of the axis of values, with the strip of missing ones where there are any."""
-    low = float(given.ends[0])
-    if given.counts[-1]:
-        return low, given.strip[1]
+    """The ends of the axis of values, with the strip of missing ones where there are any.
+
+    They are places on it, as `given.scale` has them.
+    """
+    high = float(given.ends[-1])
     if given.has_categories and not given.counts[-2] and len(given.ends) > 2:
-        return low, float(given.ends[-2])  # no other category is there
-    return low, float(given.ends[-1])
+        high = float(given.ends[-2])  # no other category is there
+    if given.counts[-1]:
+        high = given.strip[1]
+    first, last = given.scale.place(np.array([given.ends[0], high]))
+    return float(first), float(last)
 
 
-def _names(given: Dependence) -> list[str]:
-    """The name of each value bin, that of missing values last."""
-    if given.has_categories:
-        names = [label(name, 24) for name in given.bins["categories"].tolist()]
-    else:
-        names = _value_names(given, given.middles.tolist())
-    return [*names, "missing"]
-
-
-def _value_names(given: Dependence, values: Sequence[float]) -> list[str]:
-    """Numbers of a column in four digits of its largest, or the days of times."""
-    if given.is_time:
-        return [value_name(value, is_time=True) for value in values]
-    decimals = decimals_of([*values, given.ends[0], given.ends[-1]])
-    return [number(value, decimals) for value in values]
-
-
-def _x_ticks(given: Dependence) -> tuple[Tick, ...]:
+def _x_ticks(given: Dependence, names: Sequence[str], texts: PageTexts) -> tuple[Tick, ...]:
     """The ends of the axis of numbers, or its categories where they are few."""
     ends = _ends_of(given)
-    left, right = given.sides
+    left, right = given.placed_sides
     ticks = []
     if given.has_categories:
         there = np.flatnonzero(given.counts[:-1])
         if len(there) <= MAX_NAMES:
-            names = _names(given)
             ticks = [
                 Tick(_percent((left[place] + right[place]) / 2, ends), label(names[place], 12))
                 for place in there.tolist()
             ]
     else:
-        outer = [float(given.ends[0]), float(given.ends[-1])]
-        names = _value_names(given, outer)
+        outer = _outer_values(given)
         ticks = [
-            Tick(_percent(value, ends), name) for value, name in zip(outer, names, strict=True)
+            Tick(
+                _percent(given.scale.place(np.array(value)), ends),
+                axis_value_text(given, value, texts),
+            )
+            for value in outer
         ]
     if given.counts[-1]:
         ticks = [*ticks[:1], Tick(100.0, "missing")]
     return tuple(ticks)
 
 
-def _card_sentence(given: Dependence, decimals: int) -> str:
+def _outer_values(given: Dependence) -> list[float]:
+    """The numbers that an axis names: its ends, or the lowest and the highest of whole numbers."""
+    middles = given.middles[given.counts[:-1] > 0]
+    if len(middles) and np.array_equal(middles, np.round(middles)):
+        return [float(middles[0]), float(middles[-1])]
+    return [float(given.ends[0]), float(given.ends[-1])]
+
+
+def _card_sentence(given: Dependence, names: Sequence[str], decimals: int) -> str:
     """A sentence that says where the mean attribution is lowest and highest."""
     means = np.where(given.counts > 0, given.means, np.nan)
     if np.isnan(means).all():
         return "No row has an attribution."
-    names = _names(given)
     low = int(np.nanargmin(means))
     high = int(np.nanargmax(means))
     return (
-        f"The mean attribution is lowest, {number(means[low], decimals, sign=True)}, at {names[low]}, "
-        f"and highest, {number(means[high], decimals, sign=True)}, at {names[high]}."
+        f"{shown_number(means[low], decimals, sign=True)} at {names[low]}, "
+        f"{shown_number(means[high], decimals, sign=True)} at {names[high]}."
     )
 
 
+def _listed_bins(given: Dependence) -> list[int]:
+    """The places of the value bins that the table lists: `TABLE_LINES` of those with rows, evenly."""
+    there = np.flatnonzero(given.counts)
+    chosen = np.unique(np.linspace(0, len(there) - 1, TABLE_LINES).round().astype(int))
+    found: list[int] = there[chosen].tolist()
+    return found
+
+
 def _card_table(
-    given: Sequence[Dependence], quartiles: Sequence[FloatArray], decimals: int
+    given: Sequence[Dependence],
+    quartiles: Sequence[FloatArray],
+    names: Sequence[str],
+    listed: Sequence[int],
+    decimals: int,
 ) -> list[tuple[str, tuple[Cell, ...]]]:
     """Some of the value bins: rows, and mean and quartiles under each explanation."""
-    first = given[0]
-    names = _names(first)
-    there = np.flatnonzero(first.counts)
-    chosen = there[np.unique(np.linspace(0, len(there) - 1, TABLE_LINES).round().astype(int))]
     lines = []
-    for place in chosen.tolist():
-        count = int(first.counts[place])
+    for place in listed:
+        count = int(given[0].counts[place])
         cells = [Cell(f"{count:,}", count)]
         for each, both in zip(given, quartiles, strict=True):
             values = [each.means[place], *both[place]]
-            cells += [Cell(number(value, decimals), float(value)) for value in values]
+            cells += [Cell(shown_number(value, decimals), float(value)) for value in values]
         lines.append((names[place], tuple(cells)))
     return lines
 
@@ -337,7 +363,7 @@ def _scaled(values: NDArray[np.float64], ends: tuple[float, float], size: float)
     return np.asarray(np.clip((values - low) / ((high - low) or 1.0), 0.0, 1.0) * size)
 
 
-def _percent(value: float, ends: tuple[float, float]) -> float:
+def _percent(value: float | FloatArray, ends: tuple[float, float]) -> float:
     return round(float(_scaled(np.array([value]), ends, 100.0)[0]), 2)
 
 
@@ -359,4 +385,6 @@ def _ticks(ends: tuple[float, float]) -> tuple[Tick, ...]:
     step = power * next(each for each in (1, 2, 5, 10) if each * power >= rough)
     values = step * np.arange(np.ceil(low / step), np.floor(high / step) + 1)
     decimals = max(0, -int(np.floor(np.log10(step))))
-    return tuple(Tick(_percent(value, ends), number(value, decimals)) for value in values.tolist())
+    return tuple(
+        Tick(_percent(value, ends), shown_number(value, decimals)) for value in values.tolist()
+    )

@@ -8,7 +8,16 @@ from pathlib import Path
 from dshap.core.places import Place
 from dshap.core.rules import as_path, as_place, checked
 from dshap.cube import named_cubes
-from dshap.report.pages.content import PageContent, content_of
+from dshap.report.pages.content import (
+    PageContent,
+    content_of,
+    listed_features,
+    rankings_of,
+    tabs_of,
+)
+from dshap.report.pages.page_data import rows_json
+from dshap.report.pages.page_rows import page_rows
+from dshap.report.pages.page_texts import PageTexts
 from dshap.report.pages.relations import refuse_unknown_segments
 from dshap.report.pages.rendering import (
     asset,
@@ -19,10 +28,12 @@ from dshap.report.pages.rendering import (
     writing_page,
 )
 from dshap.report.pages.row_files import write_row_files
-from dshap.report.pages.row_tables import RowFiles, RowTable, page_rows, rows_json, tables_of
+from dshap.report.pages.row_tables import RowFiles, tables_of
 from dshap.report.pages.what_if_markup import WhatIfMarkup, what_if_of_rows
 from dshap.storage.disk import whole_file
 
+SCRIPTS = ("page.js", "largest_rows.js", "run_history.js")
+"""The parts of the page's script, in their order."""
 ROWS = "rows"
 """The end of the name of the folder of all rows: report_rows beside report.html."""
 
@@ -40,9 +51,10 @@ def page(
 ) -> Path:
     """Write the report of a store as one HTML page, which loads nothing from anywhere.
 
-    It says what was explained, which rows are missing, how sure the numbers are, which features
-    matter, with 95 % intervals, and shows about 5,000 rows by their key: a fifth with extreme
-    predictions or attributions, the others taken evenly.
+    Its first screen says in five sentences what was explained, for whom, what moves the
+    predictions, how sure that is, and what it cannot tell.  Then come all rows of each feature, each
+    feature by its values with the 20 rows that it moved most, the last 30 runs of a job, and about
+    5,000 single rows, each with an address such as ``report.html#row=1234567``.
 
     Parameters
     ----------
@@ -82,45 +94,54 @@ def page(
     with writing_page(target):
         make_place(target, force)
     refuse_unknown_segments(table, segments)
-    rows = page_rows(table)
+    ranked = rankings_of(cubes)
+    rows = page_rows(table, listed_features(table, ranked))
     content = content_of(
-        as_place("store", store), cubes, table, others, len(rows), about or {}, segments
+        as_place("store", store), cubes, ranked, table, others, rows, about or {}, segments
     )
     part = WhatIfMarkup()
     if what_if:
-        part = what_if_of_rows(table, rows)
+        part = what_if_of_rows(table, rows.texts)
     with writing_page(target):
         files = None
         if all_rows:
             files = write_row_files(table, target.with_name(f"{target.stem}_{ROWS}"))
+        tabs = [(tab.output, [*tab.rankings]) for tab in tabs_of(ranked) if tab.given]
+        texts = PageTexts.of(next(iter(cubes.values())), table.first.features)
+        data = rows_json(table, rows, texts, content.units, tabs, files)
         with whole_file(target) as private:
-            private.write_text(_html(content, table, rows, files, part), encoding="utf-8")
+            private.write_text(_html(content, data, files, part), encoding="utf-8")
     return target
 
 
-def _html(
-    content: PageContent,
-    table: RowTable,
-    rows: list[str],
-    files: RowFiles | None,
-    what_if: WhatIfMarkup,
-) -> str:
+def _html(content: PageContent, data: str, files: RowFiles | None, what_if: WhatIfMarkup) -> str:
     """Fill the template."""
     from markupsafe import Markup
 
     folder = ""
     if files is not None:
         folder = files.folder
-    script = asset("page.js")
+    script = "".join(map(asset, SCRIPTS))
     return rendered(
         "template.html",
-        title=f"{content.title}: what moves the predictions",
+        title=content.title,
         version=content.version,
         missing=content.missing,
+        more_style=selector_style(len(content.parts)),
         page=content,
         files=folder,
         what_if=what_if,
         script=Markup(script),
         script_hash=hash_of(script),
-        rows=Markup(rows_json(table, rows, content.units, files)),
+        rows=Markup(data),
+    )
+
+
+def selector_style(n_outputs: int) -> str:
+    """The rules by which the selector of outputs shows one of them, without a script."""
+    if n_outputs < 2:
+        return ""
+    return "".join(
+        f"body:has(#output{place}:checked) .of:not(.of{place}) {{ display: none; }}\n"
+        for place in range(n_outputs)
     )

@@ -6,16 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dshap.analysis.rankings import Ranking, features_of
+from dshap.analysis.bars import Bars
+from dshap.analysis.rankings import Ranking
 from dshap.analysis.segments import Segments, segments_of
+from dshap.analysis.shown_features import Selection, shown_features
 from dshap.analysis.side_by_side import differing_attributions, warn_without_scale
 from dshap.analysis.view import MAX_SHOWN, View, view_of
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
-from dshap.report.panels import name_rows, new_axes
+from dshap.core.printing import counted
+from dshap.report.charts.bar_charts import bars_chart
+from dshap.report.looks import Looks, words_of_columns
+from dshap.report.panels import (
+    ROW_INCHES,
+    add_title,
+    name_rows,
+    new_axes,
+    row_labels,
+    settle_layout,
+    write_numbers,
+)
 from dshap.report.picture_files import AS_WRITTEN
 from dshap.report.pictures.ranking_picture import draw_bars
 
+MAX_BESIDE = 10
+"""The most features of several cubes, or of segments, unless `max_display` says more."""
+BAR_INCHES = 0.15
+"""The height of one of several bars of a feature, in inches."""
+GAP_INCHES = 0.14
+"""The room between the bars of two features, in inches."""
 MAX_BARS = 6
 """The most segments that have bars beside each other: those with most rows."""
 
@@ -26,14 +45,22 @@ def bar(
     by: str | None = None,
     rows: Any = None,
     output: str | int | None = None,
+    max_display: float | None = None,
+    order: str | Sequence[str] | None = None,
+    features: str | Sequence[str] | None = None,
+    title: str = "",
     ax: Any = None,
+    chart: str = "matplotlib",
 ) -> Any:
     """Draw mean |attribution| of every feature as bars, the largest on top.
 
-    Features are sorted by the mean over all rows; those of several cubes by that of the first.
-    Lines are the 95 % intervals of the means where the cube has standard errors; those of a Dataset in
-    memory are upper bounds, as it holds no summaries of jackknife groups.  With `by` they are the
-    intervals of segments, which take rows as a sample (`dshap.analysis.segments.segments_of`).
+    Features are sorted by the mean over all rows; those of several cubes by that of the first.  At
+    most 20 are shown, or 10 where each has several bars.  The lowest bar is the sum of the bars of
+    all features that are not shown.
+    Lines are the 95 % intervals of the means, which take rows as a sample of more rows and add the
+    error of sampled coalitions; there are none of fewer than ten rows, and none reaches below 0.  The
+    errors of a Dataset in memory are upper bounds, as it holds no summaries of jackknife groups.  With
+    `by` they are the intervals of segments (`dshap.analysis.segments.segments_of`).
 
     Parameters
     ----------
@@ -42,33 +69,57 @@ def bar(
     by : column of segments, "plan" or "age:5" (5 bins of about equally many rows): a bar for each
         of the six with most rows
     rows : as in `beeswarm`, for `by`
-    output, ax : as in `beeswarm`
+    output, max_display, order, features, title, ax, chart : as in `beeswarm`
 
     Returns
     -------
-    matplotlib.axes.Axes
+    matplotlib.axes.Axes or altair.LayerChart
 
     Raises
     ------
     InputError
-        No row is explained, an unknown output, an empty mapping, several cubes with `by`, or with
-        other features, units or scale (the message says which).
+        As `beeswarm`; an empty mapping, several cubes with `by`, or with other features, units or
+        scale (the message says which).
     """
+    selection = Selection(max_display, order, features)
+    looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     if has_member(cube, "data_vars") or not has_member(cube, "items"):
         cube = {"": cube}
     if not cube:
         raise InputError("cube is an empty mapping: give a cube, or several as name -> cube")
-    if by is None:
-        views = {str(name): view_of(each, output) for name, each in cube.items()}
-        _refuse_others(views)
-        ranked = [view.ranking(name) for name, view in views.items()]
-        return _drawn(ranked, features_of(ranked), "explanation", _words(views), ax)
-    if len(cube) > 1:
+    if by is not None and len(cube) > 1:
         raise InputError(f"by={by!r} with {len(cube)} cubes: give one cube, or leave by out")
-    (only,) = cube.values()
-    found = segments_of(only, by, rows, output)
-    ranked, title = _largest(found)
-    return _drawn(ranked, found.features, title, f"mean |attribution|{found.words}", ax)
+    if by is None:
+        bars = _of_cubes(
+            {str(name): view_of(each, output) for name, each in cube.items()}, selection
+        )
+    else:
+        (only,) = cube.values()
+        bars = _of_segments(only, by, rows, output, selection)
+    return looks.draw(bars, matplotlib=_drawn, altair=bars_chart)
+
+
+def _of_cubes(views: Mapping[str, View], selection: Selection) -> Bars:
+    """The bars of one explanation, or of several side by side."""
+    _refuse_others(views)
+    ranked = [view.ranking(name) for name, view in views.items()]
+    first = next(iter(views.values()))
+    most = MAX_SHOWN if len(ranked) == 1 else MAX_BESIDE
+    chosen = shown_features(first, selection, most)
+    return Bars(tuple(ranked), chosen, "explanation", _words(views))
+
+
+def _of_segments(
+    cube: Any, by: str, rows: Any, output: str | int | None, selection: Selection
+) -> Bars:
+    """The bars of the segments with most rows."""
+    found = segments_of(cube, by, rows, output)
+    largest, title = _largest(found)
+    ranked = [
+        replace(each, label=f"{each.label} ({counted(each.rows, 'row')})") for each in largest
+    ]
+    chosen = shown_features(view_of(cube, output), selection, MAX_BESIDE)
+    return Bars(tuple(ranked), chosen, title, f"mean |attribution|{found.words}")
 
 
 def _refuse_others(views: Mapping[str, View]) -> None:
@@ -105,16 +156,18 @@ def _largest(found: Segments) -> tuple[list[Ranking], str]:
     return [rankings[place] for place in chosen], title
 
 
-def _drawn(
-    ranked: Sequence[Ranking], features: Sequence[str], title: str, words: str, ax: Any
-) -> Any:
+def _drawn(bars: Bars, looks: Looks) -> Any:
     """Draw the bars of these rankings, side by side, the first feature on top."""
-    shown = features[:MAX_SHOWN]
-    width = 8.0 + 1.5 * (len(ranked) > 1)  # with a legend beside the bars
-    axes = new_axes(ax, width, 1.2 + (0.14 + 0.2 * len(ranked)) * len(shown))
-    draw_bars(axes, ranked, shown, title)
-    if len(ranked) == 1:
-        axes.get_legend().remove()
-    name_rows(axes, shown, len(features) - len(shown))
-    axes.set_xlabel(words, **AS_WRITTEN)
+    n_ranked = len(bars.ranked)
+    width = 8.0 + 2.0 * (n_ranked > 1)  # with a legend beside the bars
+    row = max(ROW_INCHES, BAR_INCHES * n_ranked + GAP_INCHES)
+    axes = new_axes(looks.ax, width, 1.2 + row * len(bars.lines))
+    others = bars.lines[len(bars.chosen.shown) :]
+    name_rows(axes, row_labels(axes, bars.chosen.shown, others, looks.labels))
+    settle_layout(axes)
+    draw_bars(axes, bars.ranked, bars.chosen, bars.title)
+    axes.set_xlabel(bars.words, **AS_WRITTEN)
+    settle_layout(axes)  # beside the legend
+    write_numbers(axes.xaxis)
+    add_title(axes, looks.title)
     return axes

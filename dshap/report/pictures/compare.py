@@ -2,75 +2,108 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dshap.analysis.numbers_as_text import decimals_of, number
+from dshap.analysis.numbers_as_text import decimals_of, picture_number
 from dshap.analysis.shades import grid_of
+from dshap.analysis.shown_features import Selection
 from dshap.analysis.side_by_side import SideBySide, side_by_side
-from dshap.core.printing import label
+from dshap.report.charts.compare_charts import compare_chart
+from dshap.report.labels import labels_of
+from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
     GREY,
     HALF_HEIGHT,
+    LETTER_INCHES,
+    PAIR,
+    PAIR_SIDES,
     ROW_INCHES,
+    add_title,
+    inches_of,
     name_rows,
     new_axes,
+    row_labels,
+    settle_layout,
     spread,
     text_colour,
+    write_numbers,
     zero_line,
 )
 from dshap.report.picture_files import AS_WRITTEN, LEGEND
-from dshap.report.pictures.densities import GRID
+from dshap.report.pictures.densities import GRID, LINE_WIDTH, outline
 
-PAIR = ("#3f8fc4", "#f26419")
-"""The colours of the first and the second explanation, legible on white and on black."""
 LEAST_OFFSET = 0.04
 """The distance of a point from the line of its feature."""
 HEAD = -0.62
 """The height above which the heads of the table stand; the first feature is at 0."""
-HEAD_LETTERS = 14
-"""The most characters of an explanation's name in the table."""
-TABLE = (0.22, 0.44, 0.58)
-"""The right ends of the columns right of the attributions, as parts of the width of these."""
+HEADS_INCHES = 0.22
+"""The height of the heads of the table above the axes, in inches."""
+LINES_ABOVE = 4
+"""The lines of small text above the axes."""
+COLUMN_GAP = 0.16
+"""The room before a column of the table, in inches."""
+LEAST_ROOM = 1.0
+"""The least width of the attributions, in inches."""
+KEY_INCHES = 0.4
+"""The width of a patch of colour before a name."""
 
 
-def compare(cubes: Any, *, output: str | int | None = None, ax: Any = None) -> Any:
+def compare(
+    cubes: Any,
+    *,
+    output: str | int | None = None,
+    max_display: float | None = None,
+    order: str | Sequence[str] | None = None,
+    features: str | Sequence[str] | None = None,
+    title: str = "",
+    ax: Any = None,
+    chart: str = "matplotlib",
+) -> Any:
     """Draw two explanations of the same rows back to back, feature by feature.
 
     The first lies above the line of a feature, the second below it: from 2,000 rows on the square
     root of their densities, on one scale, else a point for each row.  Beside them stand mean
     |attribution| of both and r, the correlation of both attributions over the rows; below the axis
     the share of rows in which the same feature has the largest |attribution|.  Features are sorted
-    by mean |attribution| of the first, at most 20 are shown.
+    by mean |attribution| of the first, at most 20 are shown; the last line is the sum, row by row, of
+    the attributions of all others.
 
     Parameters
     ----------
     cubes : two cubes, each as in `beeswarm`, as a mapping name -> cube; or the path of a store with
         two explanations
-    output, ax : as in `beeswarm`
+    output, max_display, order, features, title, ax, chart : as in `beeswarm`
 
     Returns
     -------
-    matplotlib.axes.Axes
+    matplotlib.axes.Axes or altair.LayerChart
 
     Raises
     ------
     InputError
-        There are not two; or they have other features, rows, keys, outputs or units (the message
-        says which).
+        As `beeswarm`; there are not two, or they have other features, rows, keys, outputs or units
+        (the message says which).
     """
-    found = side_by_side(cubes, output)
-    axes = new_axes(ax, 9.5, 1.6 + 1.4 * ROW_INCHES * len(found.features))
-    for y in range(len(found.features)):
+    looks = Looks(ax, title, chart, words_of_columns(cubes))
+    found = side_by_side(cubes, output, Selection(max_display, order, features))
+    return looks.draw(found, matplotlib=_drawn, altair=compare_chart)
+
+
+def _drawn(found: SideBySide, looks: Looks) -> Any:
+    axes = new_axes(looks.ax, 9.5, 1.6 + 1.4 * ROW_INCHES * len(found.lines))
+    for y in range(len(found.lines)):
         _draw_pair(axes, found, y)
     zero_line(axes.axvline)
-    axes.hlines(
-        np.arange(len(found.features)), *found.limits, color=GREY, lw=0.5, alpha=0.5, zorder=0
-    )
-    name_rows(axes, found.features, found.n_others)
+    axes.hlines(np.arange(len(found.lines)), *found.limits, color=GREY, lw=0.5, alpha=0.5, zorder=0)
+    others = found.lines[len(found.features) :]
+    name_rows(axes, row_labels(axes, found.features, others, looks.labels))
+    settle_layout(axes)
     _write_table(axes, found)
     _name_sides(axes, found.names)
+    add_title(axes, looks.title, LINES_ABOVE)
     axes.set_xlabel(
         f"{found.words}\nthe same feature is largest in {found.same_largest:.0%} of them",
         **AS_WRITTEN,
@@ -81,13 +114,20 @@ def compare(cubes: Any, *, output: str | int | None = None, ax: Any = None) -> A
 def _draw_pair(axes: Any, found: SideBySide, y: int) -> None:
     """Draw the attributions of a feature, those of the first explanation above its line."""
     grid = grid_of(found.limits, GRID)
-    middle = (grid[1:] + grid[:-1]) / 2
     heights = found.heights(y, GRID)
-    for side, height, colour, swarms in zip((-1, 1), heights, PAIR, found.swarms, strict=True):
+    shades = found.shades(y, GRID)
+    for side, height, colour, swarms, own in zip(
+        (-1, 1), heights, PAIR, found.swarms, shades, strict=True
+    ):
         points = swarms[y].points
         if points is None:
-            ends = y + side * HALF_HEIGHT * height
-            axes.fill_between(middle, y, ends, color=colour, linewidth=0, zorder=2)
+            x, half = outline(own, grid, HALF_HEIGHT * height)
+            if x[-1] - x[0] < grid[1] - grid[0]:
+                axes.vlines(
+                    x.mean(), y, y + side * half.max(), color=colour, lw=LINE_WIDTH, zorder=2
+                )
+            else:
+                axes.fill_between(x, y, y + side * half, color=colour, linewidth=0, zorder=2)
         else:
             x = points["attributions"]
             offsets = LEAST_OFFSET + np.abs(spread(x, *found.limits))
@@ -96,22 +136,28 @@ def _draw_pair(axes: Any, found: SideBySide, y: int) -> None:
 
 def _write_table(axes: Any, found: SideBySide) -> None:
     """Write mean |attribution| of both, and their correlation, beside each feature."""
+    decimals = decimals_of(np.concatenate(found.magnitudes).tolist())
+    columns = [
+        (f"{side}\nmean |φ|", [picture_number(value, decimals) for value in values], colour)
+        for side, values, colour in zip(PAIR_SIDES, found.magnitudes, PAIR, strict=True)
+    ]
+    correlations = [picture_number(value, 2) for value in found.correlation]
+    columns.append(("r between\nrows", correlations, text_colour()))
+    letters = [max(map(len, "\n".join([head, *texts]).split("\n"))) for head, texts, _ in columns]
+    inches = np.cumsum([LETTER_INCHES * count + COLUMN_GAP for count in letters])
+    room = max(inches_of(axes)[0] - inches[-1], LEAST_ROOM)
     low, high = found.limits
-    width = high - low
-    ends = [high + part * width for part in TABLE]
-    magnitudes = [[each.magnitude[name] for name in found.features] for each in found.rankings]
-    decimals = decimals_of([*magnitudes[0], *magnitudes[1]])
-    for name, values, end, colour in zip(found.names, magnitudes, ends[:2], PAIR, strict=True):
-        texts = [number(value, decimals) for value in values]
-        _write_column(axes, f"{label(name, HEAD_LETTERS)}\nmean |φ|", texts, end, colour)
-    correlations = [number(value, 2) for value in found.correlation]
-    _write_column(axes, "r between\nrows", correlations, ends[2], text_colour())
+    ends = high + (high - low) * inches / room
+    axes.set_xlim(low, high)
+    write_numbers(axes.xaxis, float(room))
     axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick <= high])
-    axes.set_xlim(low, ends[2])
+    for (head, texts, colour), end in zip(columns, ends.tolist(), strict=True):
+        _write_column(axes, head, texts, end, colour)
+    axes.set_xlim(low, ends[-1])
     axes.spines["bottom"].set_bounds(low, high)
 
 
-def _write_column(axes: Any, head: str, texts: list[str], end: float, colour: str) -> None:
+def _write_column(axes: Any, head: str, texts: Sequence[str], end: float, colour: str) -> None:
     """Write a column of the table, its head above the features."""
     style = {"ha": "right", "fontsize": "small", "color": colour, **AS_WRITTEN}
     axes.text(end, HEAD, head, va="bottom", **style)
@@ -120,17 +166,20 @@ def _write_column(axes: Any, head: str, texts: list[str], end: float, colour: st
 
 
 def _name_sides(axes: Any, names: tuple[str, str]) -> None:
-    """Name both explanations above the axes.
+    """Name both explanations above the axes and the heads of the table.
 
     matplotlib drops names that begin with an underscore, so they are set afterwards.
     """
+    width, height = inches_of(axes)
     legend = axes.legend(
         [axes.fill_between([], [], color=colour) for colour in PAIR],
-        ["above", "below"],
+        list(PAIR_SIDES),
         loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        ncols=2,
+        bbox_to_anchor=(0.0, 1.0 + HEADS_INCHES / height),
+        borderaxespad=0.2,
         frameon=False,
     )
-    for text, name in zip(legend.get_texts(), names, strict=True):
-        text.set(text=f"{label(name, LEGEND)}, {text.get_text()}", **AS_WRITTEN)
+    letters = int((width - KEY_INCHES) / LETTER_INCHES) - len(", above")
+    labels = labels_of(names, min(letters, 2 * LEGEND), lines=1)
+    for text, name, side in zip(legend.get_texts(), labels, PAIR_SIDES, strict=True):
+        text.set(text=f"{name}, {side}", fontsize="small", **AS_WRITTEN)

@@ -5,38 +5,61 @@ Fewer than 2,000 rows are points; more rows are densities.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from dshap.analysis.shades import Shades
+from dshap.analysis.shown_features import Selection
 from dshap.analysis.swarms import Swarm, Swarms, swarms_of
-from dshap.core.records import FloatArray, Record
+from dshap.core.records import FloatArray
+from dshap.report.charts.swarm_charts import swarms_chart
+from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
-    BLUE,
     HALF_HEIGHT,
     ROW_INCHES,
+    add_title,
     by_place,
     colour_at,
     colour_bar,
     name_rows,
     new_axes,
+    plain_colour,
     rgb_of,
+    row_labels,
     spread,
+    write_numbers,
     zero_line,
 )
 from dshap.report.picture_files import AS_WRITTEN
 
+LINE_WIDTH = 2.4
+"""The width of a density that is a line, in points."""
 GRID = 480
 """Places along an axis where a density is drawn."""
 
 
 def beeswarm(
-    cube: Any, *, rows: Any = None, output: str | int | None = None, ax: Any = None
+    cube: Any,
+    *,
+    rows: Any = None,
+    output: str | int | None = None,
+    max_display: float | None = None,
+    order: str | Sequence[str] | None = None,
+    features: str | Sequence[str] | None = None,
+    title: str = "",
+    ax: Any = None,
+    chart: str = "matplotlib",
 ) -> Any:
     """Draw the attributions of every feature, coloured from low to high values of its column.
 
-    Features are sorted by mean |attribution|, at most 20 are shown.  From 2,000 rows on a swarm is
-    a density: its height is the square root of the number of rows at an attribution, its colour
-    the mean place of their values among all values of the column.  Missing values and categories,
-    which have no order, are grey.
+    Features are sorted by mean |attribution|, at most 20 are shown; the last line is the sum, row by
+    row, of the attributions of all others.  From 2,000 rows on a swarm is a density: its height is
+    the square root of the number of rows at an attribution, its colour the mean place of their values
+    among all values of the column.  It ends at the bins of its smallest and its largest attribution,
+    which are at most 12.5 % wide; one that is narrower than a pixel is a line.  Missing values and
+    categories, which have no order, are grey; of True and False the latter is low.
 
     Parameters
     ----------
@@ -44,46 +67,71 @@ def beeswarm(
     rows : data frame, table or array of the explained rows, in the order of the cube; None: those
         that the cube or its store keeps (without any, there are no colours)
     output : name or position of the output, where there are several
+    max_display : the most features that are shown, `float("inf")` for all; None: 20
+    order : "importance" (mean |attribution|), "max" (the largest |attribution| of any row, in one
+        more pass), "name", "cube" (the order of the cube's features), or names of features that come
+        first; None: "importance", or the order of `features`
+    features : names of the features to show; the others count in the sum
+    title : a line above the picture
     ax : matplotlib axes; None: those of a new figure
+    chart : "matplotlib"; or "altair", for a chart whose numbers appear under the pointer, which
+        notebooks and web pages show (`pip install "dshap[altair]"`)
 
     Returns
     -------
-    matplotlib.axes.Axes
+    matplotlib.axes.Axes or altair.LayerChart
 
     Raises
     ------
     InputError
-        No row is explained, an unknown output, or rows that are not those of the cube.
+        No row is explained, an unknown output, feature, order or chart (the message lists those that
+        are near), or rows that are not those of the cube.
     """
-    swarms = swarms_of(cube, rows, output)
-    axes = new_axes(ax, 8.0, 1.3 + ROW_INCHES * len(swarms.features))
+    looks = Looks(ax, title, chart, words_of_columns(cube, rows))
+    swarms = swarms_of(cube, rows, output, Selection(max_display, order, features))
+    return looks.draw(swarms, matplotlib=_drawn, altair=swarms_chart)
+
+
+def _drawn(swarms: Swarms, looks: Looks) -> Any:
+    axes = new_axes(looks.ax, 8.0, 1.3 + ROW_INCHES * len(swarms.lines))
     draw_swarms(axes, swarms)
     zero_line(axes.axvline)
-    name_rows(axes, [each.feature for each in swarms.features], swarms.n_others)
+    names = [each.feature for each in swarms.features]
+    others = [each.feature for each in swarms.lines[len(names) :]]
+    name_rows(axes, row_labels(axes, names, others, looks.labels))
+    axes.set_xlim(*swarms.limits)
+    write_numbers(axes.xaxis)
     axes.set_xlabel(swarms.words, **AS_WRITTEN)
-    if any(each.has_order for each in swarms.features):
-        colour_bar(axes, "value of the column")
+    if swarms.has_order:
+        colour_bar(axes, f"value of the column{swarms.words_of_grey}")
+    add_title(axes, looks.title)
     return axes
 
 
 def draw_swarms(axes: Any, swarms: Swarms) -> None:
     """Draw the swarm of each feature, from the top down."""
-    for y, swarm in enumerate(swarms.features):
+    for y, swarm in enumerate(swarms.lines):
+        plain = plain_colour(swarms.has_order)
         if swarm.points is None:
-            _draw_density(axes, swarm, y, swarms.grid(GRID))
+            _draw_density(axes, swarm, y, swarms.grid(GRID), plain)
         else:
-            _draw_points(axes, swarm.points, swarm.bins is not None, y, swarms.limits)
+            _draw_points(axes, swarm, y, swarms.limits, plain)
 
 
-def _draw_density(axes: Any, swarm: Swarm, y: int, grid: FloatArray) -> None:
-    """Draw a swarm as its outline, filled with its colours."""
+def _draw_density(axes: Any, swarm: Swarm, y: int, grid: FloatArray, plain: str) -> None:
+    """Draw a swarm as its outline, filled with its colours; a narrow one as a line."""
     shades = swarm.shades(grid)
-    height = HALF_HEIGHT * shades.depth
-    middle = (grid[1:] + grid[:-1]) / 2
-    outline = axes.fill_between(middle, y - height, y + height, color="none", linewidth=0)
     colours = colour_at(shades.place, shades.unordered)
     if swarm.bins is None:
-        colours[:] = rgb_of(BLUE)
+        colours[:] = rgb_of(plain)
+    x, half = outline(shades, grid, HALF_HEIGHT * shades.heights)
+    if x[-1] - x[0] < grid[1] - grid[0]:
+        middle = int(np.clip(np.searchsorted(grid, x[0], side="right") - 1, 0, len(colours) - 1))
+        axes.vlines(
+            x.mean(), y - half.max(), y + half.max(), color=colours[middle], lw=LINE_WIDTH, zorder=2
+        )
+        return
+    shape = axes.fill_between(x, y - half, y + half, color="none", linewidth=0)
     picture = axes.imshow(
         colours[None],
         extent=(grid[0], grid[-1], y + 0.5, y - 0.5),
@@ -91,17 +139,32 @@ def _draw_density(axes: Any, swarm: Swarm, y: int, grid: FloatArray) -> None:
         interpolation="bilinear",
         zorder=2,
     )
-    (path,) = outline.get_paths()
+    (path,) = shape.get_paths()
     picture.set_clip_path(path, axes.transData)
-    axes.set_xlim(grid[0], grid[-1])
 
 
-def _draw_points(
-    axes: Any, points: Record, is_coloured: bool, y: int, limits: tuple[float, float]
-) -> None:
+def outline(shades: Shades, grid: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Places (p,) along the outline of a density, and its heights (p,) there.
+
+    `heights` are those of the steps of the grid.  The outline ends at the bins of the smallest and of
+    the largest attribution.
+    """
+    low = float(shades.low)
+    high = float(shades.high)
+    middles = (grid[1:] + grid[:-1]) / 2
+    is_inside = (middles > low) & (middles < high)
+    x = np.array([low, *middles[is_inside], high])
+    if is_inside.any():
+        return x, np.interp(x, middles[is_inside], heights[is_inside])
+    return x, np.full(len(x), heights.max(initial=0.0))
+
+
+def _draw_points(axes: Any, swarm: Swarm, y: int, limits: tuple[float, float], plain: str) -> None:
     """Draw a point for each attribution, spread out where they are many."""
-    phi = points["attributions"]
-    shading: dict[str, Any] = {"color": BLUE}
-    if is_coloured:
-        shading = by_place(points["places"])
+    if swarm.points is None:
+        return
+    phi = swarm.points["attributions"]
+    shading: dict[str, Any] = {"color": plain}
+    if swarm.bins is not None:
+        shading = by_place(swarm.points["places"])
     axes.scatter(phi, y + spread(phi, *limits), s=14, linewidths=0, zorder=2, **shading)

@@ -2,38 +2,58 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from dshap.analysis.column_values import value_name
 from dshap.analysis.dependences import Dependence, dependence_of
+from dshap.analysis.value_texts import category_texts, tick_texts
 from dshap.core.errors import InputError
 from dshap.core.histograms import number_of_bins
-from dshap.core.printing import label
-from dshap.core.records import Record
+from dshap.core.records import FloatArray, Record
+from dshap.report.charts.dependence_charts import dependence_chart
+from dshap.report.labels import labels_of
+from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
     BLUE,
+    GREY,
+    LETTER_INCHES,
+    MOST_TICKS,
     RED,
+    add_title,
     by_place,
     colour_at,
     colour_bar,
+    inches_of,
     new_axes,
     rgb_of,
     text_colour,
     turn_names,
+    words_beside,
+    write_numbers,
     zero_line,
 )
+from dshap.report.partial_curves import PartialCurves, partial_curves
 from dshap.report.picture_files import AS_WRITTEN
 from dshap.report.pictures.densities import GRID
-from dshap.run.partial_dependence import curves_of
+from dshap.report.pictures.heatmaps import AXIS_WIDTH, letters_below
 from dshap.run.prepared_states import Prepared
 
 QUARTILES = (0.25, 0.75)
-CURVE_POINTS = 400
-"""Values of a column of numbers at which the partial dependence is drawn."""
-LINE_LENGTH = 60
-"""The most characters of names that stand side by side below the axis; longer ones are turned."""
+HISTOGRAM_SHARE = 0.13
+"""The part of the height of the axes below the attributions, where the histogram has its room."""
+BAR_SHARE = 0.1
+"""The height of its highest bar, as a part of that of the axes."""
+LEAST_BAR = 0.02
+"""The least height of a bar that holds rows, as a part of the highest."""
+SIDE_MARGIN = 0.02
+"""The room left and right of the values, as a part of the axis."""
+GAP_LETTERS = 4
+"""The least room between two names on the axis, in letters."""
+CATEGORY_WIDTH = 18
+"""The characters of a line of a category's name."""
 
 
 def dependence(
@@ -43,16 +63,20 @@ def dependence(
     *,
     rows: Any = None,
     output: str | int | None = None,
+    title: str = "",
     ax: Any = None,
     partial_dependence: Prepared | None = None,
     color: str | None = None,
+    chart: str = "matplotlib",
 ) -> Any:
     """Draw the attribution of a feature against its column, with the mean and the quartiles.
 
-    Numbers lie in at most 64 bins of about equally many rows, categories each in its own; the axis
-    ends where 0.25 % of the rows lie beyond, which count in the outermost bins.  A dark line is the
-    mean attribution of each bin, thin lines are the quartiles (right to within 12.5 %).  From 2,000
-    rows on the shade of a place is the square root of its share of the rows of its bin.
+    Numbers lie in at most 64 bins of about equally many rows, categories each in its own.  The axis
+    holds all rows: it is symmetric-log, and says so, where the largest |value| is over five times the
+    99 % quantile; missing and infinite values have a strip of their own, which counts them.  Below
+    stands the histogram of the column.  A dark line is the mean attribution of each bin, thin lines
+    are the quartiles (right to within 12.5 %).  From 2,000 rows on the shade of a place is the square
+    root of its share of the rows of its bin.
 
     The colour is the mean place, from low to high, of the values of a second column.  It is the one
     given, else the column that accounts for most of what the feature's own column leaves of the
@@ -62,42 +86,64 @@ def dependence(
 
     Parameters
     ----------
-    cube, rows, output, ax : as in `beeswarm`
+    cube, rows, output, title, ax, chart : as in `beeswarm`
     feature : name of the feature, which must be a column
-    colour : name of the second column; None: chosen; "": none
+    colour, color : name of the second column, by one of both spellings; None: chosen; "": none
     partial_dependence : prepared `Trees`
         Draws the mean prediction over the background by the values of the column, exact from the
         counts of its rows, and thin lines for the first of its rows (individual conditional
         expectations), both less the base value.
-    color : is refused, with the name `colour`
 
     Returns
     -------
-    matplotlib.axes.Axes
+    matplotlib.axes.Axes or altair.LayerChart
 
     Raises
     ------
     InputError
-        As `beeswarm`, an unknown feature, or a column whose values were not kept.
+        As `beeswarm`, a column whose values were not kept, or both `colour` and `color`.
     """
-    if color is not None:
-        raise InputError(f"unknown option 'color': give colour={color!r}")
+    if color is not None and colour is not None:
+        raise InputError(f"colour={colour!r} and color={color!r} are one option: give one of them")
+    looks = Looks(ax, title, chart, words_of_columns(cube, rows))
+    if colour is None:
+        colour = color
     shown = dependence_of(cube, feature, colour, rows, output)
-    axes = new_axes(ax, 7.0, 4.6)
+    curves = None
+    if partial_dependence is not None:
+        curves = partial_curves(shown, partial_dependence)
+    return looks.draw(
+        shown,
+        matplotlib=partial(_drawn, curves=curves),
+        altair=partial(dependence_chart, curves=curves),
+    )
+
+
+def _drawn(shown: Dependence, looks: Looks, curves: PartialCurves | None = None) -> Any:
+    axes = new_axes(looks.ax, 7.0, 4.8)
+    if shown.scale.constant is not None:
+        axes.set_xscale("function", functions=(shown.scale.place, shown.scale.value))
     if shown.points is None:
         _draw_density(axes, shown)
     else:
         _draw_points(axes, shown.points, bool(shown.partner))
     _draw_means(axes, shown)
-    if partial_dependence is not None:
-        _draw_curves(axes, shown, partial_dependence)
+    limits = shown.limits
+    if curves is not None:
+        limits = _draw_curves(axes, curves, limits)
+    _draw_histogram(axes, shown, limits)
     zero_line(axes.axhline)
-    _name_values(axes, shown)
+    write_numbers(axes.yaxis)
+    _name_values(axes, shown, looks)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlabel(label(feature), **AS_WRITTEN)
-    axes.set_ylabel(shown.words, **AS_WRITTEN)
+    width = letters_below(axes)
+    axes.set_xlabel(looks.axis_of(shown.feature, width, shown.scale.words), **AS_WRITTEN)
+    axes.set_ylabel(words_beside(axes, shown.words), **AS_WRITTEN)
     if shown.partner:
-        colour_bar(axes, shown.partner, shown.names_of_colours)
+        partner = looks.axis_of(shown.partner, AXIS_WIDTH, "grey: missing" * shown.has_grey)
+        names = category_texts(looks.texts, shown.partner, shown.names_of_colours)
+        colour_bar(axes, partner, names)
+    add_title(axes, looks.title)
     return axes
 
 
@@ -120,7 +166,6 @@ def _draw_density(axes: Any, shown: Dependence) -> None:
             zorder=1,
             linewidth=0,
         )
-    axes.set_ylim(*shown.limits)
 
 
 def _draw_points(axes: Any, points: Record, is_coloured: bool) -> None:
@@ -137,12 +182,13 @@ def _draw_means(axes: Any, shown: Dependence) -> None:
     widths = ((shown.means, 1.8, "-"), (lower, 0.8, "--"), (upper, 0.8, "--"))
     n_bins = number_of_bins(shown.bins)
     is_bar = shown.counts > 0
-    if shown.is_line:
+    is_there = is_bar[:n_bins].copy()
+    if shown.is_line and is_there.sum() > 1:  # a line of one point would not be seen
         is_bar[:n_bins] = False
         for each, width, style in widths:
             axes.plot(
-                shown.middles,
-                each[:-1],
+                shown.middles[is_there],
+                each[:-1][is_there],
                 color=text_colour(),
                 linewidth=width,
                 linestyle=style,
@@ -153,47 +199,96 @@ def _draw_means(axes: Any, shown: Dependence) -> None:
         axes.hlines(each[is_bar], left, right, color=text_colour(), linewidth=width, zorder=3)
 
 
-def _draw_curves(axes: Any, shown: Dependence, prepared: Prepared) -> None:
-    """Draw the mean prediction by the values of the column, and that of some background rows."""
-    if shown.has_categories:
-        known = [str(name) for name in prepared.value.model.categories.get(shown.feature, ())]
-        names = [str(name) for name in shown.bins["categories"]]
-        places = np.array([i for i, name in enumerate(names) if name in known and shown.counts[i]])
-        values = np.array([float(known.index(names[i])) for i in places])
-        drawn = places.astype(float)
-        of_rows: dict[str, Any] = {"linestyle": "none", "marker": "_"}
-        of_mean: dict[str, Any] = {"linestyle": "none", "marker": "D"}
-    else:
-        values = np.linspace(shown.ends[0], shown.ends[-1], CURVE_POINTS)
-        drawn = values
-        of_rows = {"linewidth": 0.5}
-        of_mean = {"linewidth": 1.8}
-    curves = curves_of(prepared, shown.feature, values, shown.output)
-    axes.plot(drawn, curves.of_rows.T, color=text_colour(), alpha=0.05, zorder=0.5, **of_rows)
-    axes.plot(drawn, curves.mean, color=RED, zorder=4, label="partial dependence", **of_mean)
-    # lines of single rows may leave the picture, which is of attributions
-    lowest, highest = shown.limits
-    axes.set_ylim(min(lowest, curves.mean.min()), max(highest, curves.mean.max()))
+def _draw_curves(
+    axes: Any, curves: PartialCurves, limits: tuple[float, float]
+) -> tuple[float, float]:
+    """Draw the mean prediction by the values of the column, and that of some background rows.
+
+    Gives the limits of the heights: lines of single rows may leave the picture, which is of
+    attributions.
+    """
+    of_rows: dict[str, Any] = {"linewidth": 0.5}
+    of_mean: dict[str, Any] = {"linewidth": 1.8}
+    if curves.is_of_categories:
+        of_rows = {"linestyle": "none", "marker": "_"}
+        of_mean = {"linestyle": "none", "marker": "D"}
+    x = curves.values
+    axes.plot(x, curves.of_rows.T, color=text_colour(), alpha=0.05, zorder=0.5, **of_rows)
+    axes.plot(x, curves.mean, color=RED, zorder=4, label="partial dependence", **of_mean)
     axes.legend(frameon=False, loc="best")
+    return min(limits[0], curves.mean.min()), max(limits[1], curves.mean.max())
 
 
-def _name_values(axes: Any, shown: Dependence) -> None:
+def _draw_histogram(axes: Any, shown: Dependence, limits: tuple[float, float]) -> None:
+    """Draw the histogram of the column below the attributions, by areas."""
+    low, high = limits
+    axes.set_ylim(low - HISTOGRAM_SHARE * (high - low) / (1.0 - HISTOGRAM_SHARE), high)
+    left, right = shown.sides
+    heights = BAR_SHARE * np.maximum(shown.densities, LEAST_BAR * (shown.counts > 0))
+    axes.bar(
+        left,
+        heights,
+        right - left,
+        align="edge",
+        color=GREY,
+        alpha=0.6,
+        linewidth=0,
+        zorder=1,
+        transform=axes.get_xaxis_transform(),
+    )
+
+
+def _name_values(axes: Any, shown: Dependence, looks: Looks) -> None:
     """Name the numbers or times, or the categories, and the missing values on the axis."""
-    low = shown.ends[0]
+    places, names = _named_places(axes, shown, looks)
     right = shown.ends[-1]
-    places = np.array([tick for tick in axes.get_xticks() if low <= tick <= right])
-    names = [value_name(tick, shown.is_time) for tick in places]
+    if shown.has_categories and not shown.counts[-2]:
+        right = shown.ends[-2]  # no other category is there
+    if shown.counts[-1]:
+        _, right = shown.strip
+        places = np.append(places, shown.strip_middle)
+        names = [*names, "\n".join(shown.strip_words)]
+    axes.set_xticks(places, names, **AS_WRITTEN)
+    axes.minorticks_off()
+    first, last = shown.scale.place(np.array([shown.ends[0], right]))
+    margin = SIDE_MARGIN * (last - first)
+    axes.set_xlim(*shown.scale.value(np.array([first - margin, last + margin])))
+    letters = [max(map(len, name.split("\n"))) + 1 for name in names]
+    if shown.has_categories and max(letters) * len(names) * LETTER_INCHES > inches_of(axes)[0]:
+        turn_names(axes)
+
+
+def _named_places(axes: Any, shown: Dependence, looks: Looks) -> tuple[FloatArray, list[str]]:
+    """The places that are named on the axis, and their names, as many as have room."""
     if shown.has_categories:
         places = np.flatnonzero(shown.counts[:-1])
-        names = [label(shown.bins["categories"][place], 24) for place in places]
-        if not shown.counts[-2]:
-            right = shown.ends[-2]  # no other category is there
+        named = [shown.names_of_bins[place] for place in places]
+        names = category_texts(looks.texts, shown.feature, named)
+        return places.astype(np.float64), labels_of(names, CATEGORY_WIDTH)
+    low, high = shown.ends[[0, -1]].tolist()
+    for most in range(MOST_TICKS, 1, -1):
+        ticks = shown.scale.ticks(low, high, most)
+        names = tick_texts(looks.texts, shown.feature, ticks, shown.is_time)
+        if _have_room(axes, shown, ticks, names):
+            break
+    if shown.counts[-1]:  # words of the strip stand beside the last numbers
+        strip = [shown.strip_middle]
+        words = [max(shown.strip_words, key=len)]
+        while len(ticks) > 1 and not _have_room(
+            axes, shown, ticks[-1:] + strip, names[-1:] + words
+        ):
+            ticks = ticks[:-1]
+            names = names[:-1]
+    return np.array(ticks), names
+
+
+def _have_room(axes: Any, shown: Dependence, values: list[float], names: list[str]) -> bool:
+    """Whether names at these values of the axis, beside each other, do not touch."""
+    right = float(shown.ends[-1])
     if shown.counts[-1]:
-        left, right = shown.strip
-        places = np.append(places, (left + right) / 2)
-        names.append("missing")
-    axes.set_xticks(places, names, **AS_WRITTEN)
-    if shown.has_categories and max(map(len, names), default=0) * len(names) > LINE_LENGTH:
-        turn_names(axes)
-    margin = 0.02 * (right - low)
-    axes.set_xlim(low - margin, right + margin)
+        right = shown.strip[1]
+    first, last = shown.scale.place(np.array([shown.ends[0], right])).tolist()
+    inches = shown.scale.place(np.array(values)) / (last - first) * inches_of(axes)[0]
+    halves = [(len(name) + GAP_LETTERS) * LETTER_INCHES / 2 for name in names]
+    pairs = zip(pairwise(inches.tolist()), pairwise(halves), strict=True)
+    return all(right - left >= before + after for (left, right), (before, after) in pairs)

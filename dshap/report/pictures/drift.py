@@ -2,54 +2,99 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from dshap.analysis.drift.drift_bars import DriftBars
 from dshap.analysis.drift.drift_record import Drift
-from dshap.analysis.view import MAX_SHOWN
+from dshap.analysis.rankings import INTERVAL
+from dshap.analysis.shown_features import Selection, ShownFeatures
 from dshap.core.rules import of_kind
-from dshap.report.panels import BLUE, GREY, RED, ROW_INCHES, name_rows, new_axes, zero_line
+from dshap.report.charts.bar_charts import drift_chart
+from dshap.report.looks import Looks
+from dshap.report.panels import (
+    BLUE,
+    GREY,
+    RED,
+    ROW_INCHES,
+    add_title,
+    name_rows,
+    new_axes,
+    row_labels,
+    write_numbers,
+    zero_line,
+)
 from dshap.report.picture_files import AS_WRITTEN
 
+COLOURS_OF_DRIFT = {"drift": RED, "none": BLUE, "sum": "#b9bfc6"}
+"""The colour of a column that drifts, of one that does not, and of a sum of columns."""
 BAR_HEIGHT = 0.62
 
 
-def drift_bars(found: Drift, *, ax: Any = None) -> Any:
+def drift_bars(
+    found: Drift,
+    *,
+    max_display: float | None = None,
+    order: str | Sequence[str] | None = None,
+    features: str | Sequence[str] | None = None,
+    title: str = "",
+    ax: Any = None,
+    chart: str = "matplotlib",
+) -> Any:
     """Draw the part of each column in the drift of rows as bars, the largest on top.
 
     Bars are red where the adjusted p-value is at most 0.05; lines are 95 % intervals by standard
-    errors, grey marks the attributions that there would be without drift.
+    errors, grey marks the attributions that there would be without drift.  The lowest bar is the sum of
+    the parts of all columns that are not shown.
 
     Parameters
     ----------
     found : Drift of `dshap.mmd_drift`
-    ax : axes to draw in; None: those of a new figure
+    max_display, order, features, title, ax, chart : as in `beeswarm`; "importance" and "max" are the
+        parts of the columns, the largest first
 
     Returns
     -------
-    matplotlib.axes.Axes
+    matplotlib.axes.Axes or altair.LayerChart
 
     Raises
     ------
     InputError
-        No drift is given, or matplotlib is not installed.
+        No drift is given, an unknown column, order or chart, or matplotlib is not installed.
     """
     of_kind("found", found, Drift, "the drift that dshap.mmd_drift gives")
-    columns = found.columns[:MAX_SHOWN]
-    axes = new_axes(ax, 8.0, 1.2 + ROW_INCHES * len(columns))
+    looks = Looks(ax, title, chart)
+    chosen = _chosen(found, Selection(max_display, order, features))
+    return looks.draw(DriftBars(found, chosen), matplotlib=_drawn, altair=drift_chart)
+
+
+def _chosen(found: Drift, selection: Selection) -> ShownFeatures:
+    """The columns that are shown, and those that are added up."""
+    columns = [each.column for each in found.columns]
+    return selection.chosen(
+        columns,
+        {
+            "importance": lambda: columns,
+            "max": lambda: columns,
+            "name": lambda: sorted(columns, key=str.casefold),
+            "cube": lambda: columns,
+        },
+    )
+
+
+def _drawn(shown: DriftBars, looks: Looks) -> Any:
+    lines = shown.lines
+    axes = new_axes(looks.ax, 8.0, 1.2 + ROW_INCHES * len(lines))
     zero_line(axes.axvline)
-    for place, each in enumerate(columns):
-        if each.adjusted <= 0.05:
-            colour = RED
-        else:
-            colour = BLUE
-        error = 1.96 * each.std_error
-        axes.barh(place, each.attribution, BAR_HEIGHT, color=colour)
-        axes.errorbar(each.attribution, place, xerr=error, color=GREY, linewidth=1.2)
+    for place, each in enumerate(lines):
+        axes.barh(place, each.attribution, BAR_HEIGHT, color=COLOURS_OF_DRIFT[each.kind])
+        if each.std_error is not None:
+            error = INTERVAL * each.std_error
+            axes.errorbar(each.attribution, place, xerr=error, color=GREY, linewidth=1.2)
         ends = (place - BAR_HEIGHT / 2, place + BAR_HEIGHT / 2)
         axes.plot([each.expected] * 2, ends, color=GREY, linewidth=2.0)
-    name_rows(axes, [each.column for each in columns], len(found.columns) - len(columns))
-    axes.set_xlabel(
-        f"part of MMD² ({found.mmd2:.3g}, p = {found.p_value:.3g}); grey: without drift",
-        **AS_WRITTEN,
-    )
+    name_rows(axes, row_labels(axes, shown.chosen.shown, shown.words_of_others, looks.labels))
+    write_numbers(axes.xaxis)
+    axes.set_xlabel(shown.words, **AS_WRITTEN)
+    add_title(axes, looks.title)
     return axes

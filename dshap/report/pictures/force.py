@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dshap.analysis.numbers_as_text import decimals_of, number
-from dshap.analysis.single_rows import SingleRow, single_row
-from dshap.core.records import FloatArray
-from dshap.report.panels import BLUE, RED, new_axes
+from dshap.analysis.forces import Forces, RowSide, forces_of
+from dshap.analysis.numbers_as_text import decimals_of, picture_number
+from dshap.analysis.shown_features import Selection, words_of_sum
+from dshap.analysis.single_rows import single_row
+from dshap.report.charts.row_charts import force_chart
+from dshap.report.labels import labels_of, one_label
+from dshap.report.looks import Looks, words_of_columns
+from dshap.report.panels import (
+    BLUE,
+    LETTER_INCHES,
+    LINE_HEIGHT,
+    POINTS_PER_INCH,
+    RED,
+    add_title,
+    inches_of,
+    new_axes,
+    write_numbers,
+)
 from dshap.report.picture_files import AS_WRITTEN
 from dshap.report.pictures.waterfall import name_ends
 
-MAX_NAMED = 5
-"""The most arrows of each side that are named, the largest."""
-LEAST_NAMED = 0.02
-"""The least length of an arrow that is named, as a part of the line."""
 TIP = 0.012
 """The length of the tip of an arrow, as a part of the line."""
 TOP = 0.5
@@ -27,68 +36,78 @@ BOTTOM = -0.5
 """The heights between which arrows lie."""
 LEVEL = 0.55
 """The distance of two names below each other."""
-MARGIN = 0.16
-"""The room left and right of the line for names, as a part of it."""
+LEVEL_INCHES = 0.24
+"""The distance of two names in a figure of its own, in inches."""
+NAMES_SHARE = 0.26
+"""The most of the width of the axes that a name takes."""
+NAME_WIDTHS = (8, 40)
+"""The least and the most characters of a name."""
+VALUE_WIDTH = 16
+"""The most characters of a value behind a name."""
+TEXT_SIZES = (5.5, 8.5)
+"""The smallest and the largest size of names, in points."""
+LEAST_MARGIN = 0.3
+"""The least room left and right of the line, in inches."""
+MOST_MARGIN = 0.38
+"""The most of it, as a part of the width."""
 
 
 def force(
-    cube: Any, key: Any, *, rows: Any = None, output: str | int | None = None, ax: Any = None
+    cube: Any,
+    key: Any,
+    *,
+    rows: Any = None,
+    output: str | int | None = None,
+    max_display: float | None = None,
+    features: str | Sequence[str] | None = None,
+    title: str = "",
+    ax: Any = None,
+    chart: str = "matplotlib",
 ) -> Any:
     """Draw one row as a line of arrows: red ones raise the prediction, blue ones lower it.
 
     Both meet at the prediction, the largest next to it.  The five largest of each side are named,
-    with the values of their columns; very short ones are not.
+    with the values of their columns; very short ones are not.  Below them stands the sum of those
+    that are not named.
 
     Parameters
     ----------
-    cube, key, rows, output, ax : as in `waterfall`
+    cube, key, rows, output, title, ax, chart : as in `waterfall`
+    max_display : the most arrows of both sides together that are named, the largest
+    features : the features that may be named; None: all
 
     Returns
     -------
-    matplotlib.axes.Axes
+    matplotlib.axes.Axes or altair.LayerChart
 
     Raises
     ------
     InputError
         As `waterfall`.
     """
+    looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     row = single_row(cube, key, rows, output)
-    axes = new_axes(ax, 10.0, 3.0)
-    total = float(np.abs(row.attributions).sum()) or 1.0
-    levels = 0
-    for sign, colour in ((1, RED), (-1, BLUE)):
-        side = side_of(row, sign)
-        _draw_arrows(axes, side, TIP * total, colour)
-        n_named = int(np.count_nonzero(side.sizes[:MAX_NAMED] >= LEAST_NAMED * total))
-        _name_arrows(axes, row, side, n_named, colour)
-        levels = max(levels, n_named)
-    low, high = _set_limits(axes, row, total, levels)
-    name_ends(axes, row, (BOTTOM - low) / (high - low))
+    found = forces_of(row, Selection(max_display, None, features))
+    return looks.draw(found, matplotlib=_drawn, altair=force_chart)
+
+
+def _drawn(found: Forces, looks: Looks) -> Any:
+    levels = max(found.levels, 1)
+    axes = new_axes(looks.ax, 10.0, 1.7 + LEVEL_INCHES * levels)
+    row = found.row
+    for side, colour in zip(found.sides, (RED, BLUE), strict=True):
+        _draw_arrows(axes, side, TIP * found.total, colour)
+    names = _names(axes, found, looks)
+    _set_limits(axes, found, names)
+    size = _text_size(axes)
+    for side, said, colour in zip(found.sides, names, (RED, BLUE), strict=True):
+        _name_arrows(axes, side, said, colour, size)
+    low, high = axes.get_ylim()
+    write_numbers(axes.xaxis)
+    n_lines = name_ends(axes, row, (BOTTOM - low) / (high - low))
     axes.set_xlabel(row.words, **AS_WRITTEN)
+    add_title(axes, looks.title, n_lines)
     return axes
-
-
-@dataclass(frozen=True)
-class RowSide:
-    """The attributions that raise the prediction of a row, or lower it, the largest first."""
-
-    sign: int
-    """1 of those that raise it, −1 of those that lower it."""
-    features: NDArray[np.intp]
-    """(n,): the places of their features."""
-    sizes: FloatArray
-    """(n,): |attribution|."""
-    ends: FloatArray
-    """(n + 1,): the ends of the arrows, from the prediction outwards."""
-
-
-def side_of(row: SingleRow, sign: int) -> RowSide:
-    """The attributions of one sign."""
-    sizes = sign * row.attributions
-    order = np.argsort(-sizes, kind="stable")
-    order = order[sizes[order] > 0]
-    upto = np.append(0.0, np.cumsum(sizes[order]))
-    return RowSide(sign, order, sizes[order], row.prediction - sign * upto)
 
 
 def _draw_arrows(axes: Any, side: RowSide, tip: float, colour: str) -> None:
@@ -108,40 +127,68 @@ def _draw_arrows(axes: Any, side: RowSide, tip: float, colour: str) -> None:
         axes.add_patch(arrow)
 
 
-def _name_arrows(axes: Any, row: SingleRow, side: RowSide, n_named: int, colour: str) -> None:
+def _names(axes: Any, found: Forces, looks: Looks) -> list[list[tuple[float, str]]]:
+    """The place and the text of each name of both sides, those next to the prediction first."""
+    width = int(np.clip(NAMES_SHARE * inches_of(axes)[0] / LETTER_INCHES, *NAME_WIDTHS))
+    decimals = decimals_of(found.row.attributions.tolist())
+    named = [name for side in found.sides for name in side.named]
+    labels = dict(zip(named, labels_of(named, width, lines=1, given=looks.labels), strict=True))
+    texts = []
+    for side in found.sides:
+        said = []
+        for name, value, middle, size in side.named_arrows:
+            text = f"{labels[name]} = {one_label(value, VALUE_WIDTH)}" if value else labels[name]
+            said.append((middle, f"{text}  {picture_number(size, decimals, sign=True)}"))
+        if side.n_others:
+            total = picture_number(side.sum_of_others, decimals, sign=True)
+            said.append((side.middle_of_others, f"{words_of_sum(side.n_others)}  {total}"))
+        texts.append(said)
+    return texts
+
+
+def _name_arrows(
+    axes: Any, side: RowSide, names: list[tuple[float, str]], colour: str, size: float
+) -> None:
     """Name the first arrows below the line, those nearer to the prediction further down.
 
     A name extends away from the prediction, so that no line crosses it.
     """
-    decimals = decimals_of(row.attributions.tolist())
-    middles = (side.ends[1:] + side.ends[:-1]) / 2
     alignment = {1: "right", -1: "left"}[side.sign]
-    for place in range(n_named):
-        feature = side.features[place]
-        size = number(row.attributions[feature], decimals, sign=True)
-        x = middles[place]
-        y = BOTTOM - LEVEL * (n_named - place)
+    for place, (x, text) in enumerate(names):
+        y = BOTTOM - LEVEL * (len(names) - place)
         axes.plot([x, x], [BOTTOM, y], color=colour, linewidth=0.8, zorder=1)
         axes.annotate(
-            f"{row.features[feature]}  {size}",
+            text,
             (x, y),
             (-4 * side.sign, 0),
             textcoords="offset points",
             ha=alignment,
             va="center",
-            fontsize="small",
+            fontsize=size,
             **AS_WRITTEN,
         )
 
 
-def _set_limits(axes: Any, row: SingleRow, total: float, levels: int) -> tuple[float, float]:
-    """Leave room for the names, and no axis but that of predictions; gives the limits of heights."""
-    raised = row.attributions.clip(min=0.0).sum()
-    low = min(row.prediction - raised, row.base_value)
-    high = max(row.prediction - raised + total, row.base_value)
-    axes.set_xlim(low - MARGIN * total, high + MARGIN * total)
-    axes.set_ylim(2 * BOTTOM - LEVEL * levels, 0.9)
+def _text_size(axes: Any) -> float:
+    """The size of names, in points, at which those below each other do not touch."""
+    low, high = axes.get_ylim()
+    level = inches_of(axes)[1] * LEVEL / (high - low) * POINTS_PER_INCH
+    return float(np.clip(level / LINE_HEIGHT, *TEXT_SIZES))
+
+
+def _set_limits(axes: Any, found: Forces, names: list[list[tuple[float, str]]]) -> None:
+    """Leave room for the names, and no axis but that of predictions."""
+    low, high = found.limits
+    width = inches_of(axes)[0]
+    margins = np.array([LEAST_MARGIN, LEAST_MARGIN])
+    for _ in range(3):  # the scale depends on the margins, and they on it
+        scale = max(width - margins.sum(), 0.2 * width) / (high - low)
+        left = [LETTER_INCHES * len(text) - (x - low) * scale for x, text in names[0]]
+        right = [LETTER_INCHES * len(text) - (high - x) * scale for x, text in names[1]]
+        needed = [max([LEAST_MARGIN, *each]) for each in (left, right)]
+        margins = np.minimum(needed, MOST_MARGIN * width)
+    scale = max(width - margins.sum(), 0.2 * width) / (high - low)
+    axes.set_xlim(low - margins[0] / scale, high + margins[1] / scale)
+    axes.set_ylim(2 * BOTTOM - LEVEL * max(map(len, names), default=0), 0.9)
     axes.set_yticks([])
     axes.spines[["top", "right", "left"]].set_visible(False)
-    bottom, top = axes.get_ylim()
-    return bottom, top

@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dshap.analysis.numbers_as_text import decimals_of, number
-from dshap.analysis.segments import Segments, segments_of
-from dshap.analysis.view import MAX_SHOWN
-from dshap.core.printing import label
+from dshap.analysis.numbers_as_text import decimals_of, picture_number
+from dshap.analysis.segment_cells import SegmentCells, segment_cells
+from dshap.analysis.shown_features import Selection
+from dshap.core.printing import counted
 from dshap.core.records import FloatArray
-from dshap.report.panels import BLUE, RED, name_rows, new_axes, turn_names
+from dshap.report.charts.cell_charts import heatmap_chart
+from dshap.report.labels import labels_of, one_label
+from dshap.report.looks import Looks, words_of_columns
+from dshap.report.panels import (
+    BLUE,
+    LEAST_LINE,
+    LETTER_INCHES,
+    POINTS_PER_INCH,
+    RED,
+    ROW_INCHES,
+    SMALL_SHARE,
+    add_title,
+    inches_of,
+    name_rows,
+    new_axes,
+    row_labels,
+    settle_layout,
+    text_colour,
+    turn_names,
+    words_beside,
+    write_numbers,
+)
 from dshap.report.picture_files import AS_WRITTEN
 
-MAX_COLUMNS = 40
-"""The most segments of a table: those with most rows."""
-MAX_NUMBERS = 160
+MAX_NUMBERS = 210
 """The most cells that hold their numbers, of at most `MAX_NUMBERED` segments."""
 MAX_NUMBERED = 10
-NAMES_LENGTH = 70
-"""The most characters of names that stand side by side below the table; longer ones are turned."""
+CELL_INCHES = 0.72
+"""The width of a segment in a figure of its own, in inches."""
+SEGMENT_WIDTH = 20
+"""The characters of a line of a segment's name."""
+AXIS_WIDTH = 48
+"""The most characters of the name of a column beside colours."""
+MOST_BELOW = 64
+"""The most characters of the name of a column below axes."""
+DIGIT_SHARE = 0.66
+"""The width of a digit, as a part of its size."""
+NUMBER_SIZES = (5.0, 8.5)
+"""The smallest and the largest size of the numbers of cells, in points."""
 
 
 def heatmap(
@@ -30,48 +60,65 @@ def heatmap(
     magnitude: bool = False,
     rows: Any = None,
     output: str | int | None = None,
+    max_display: float | None = None,
+    order: str | Sequence[str] | None = None,
+    features: str | Sequence[str] | None = None,
+    title: str = "",
     ax: Any = None,
+    chart: str = "matplotlib",
 ) -> Any:
     """Draw the mean attribution of every feature in every segment of the rows as a table of colours.
 
     Red raises the prediction there, blue lowers it, and the largest |mean| is the deepest.  Features
     are sorted by mean |attribution| over all rows, at most 20 are shown, and the 40 segments with
-    most rows.  Cells hold their numbers where they are few.
+    most rows.  Cells hold their numbers where they are few.  The last line is the sum of the features
+    that are not shown, as numbers without colours.
 
     Parameters
     ----------
-    cube, rows, output, ax : as in `beeswarm`
+    cube, rows, output, max_display, order, features, title, ax, chart : as in `beeswarm`
     segment : name of a column with at most 200 values; or of one of numbers or times with a number
         of bins of about equally many rows, "age:5"
     magnitude : show mean |attribution| in place of the mean
 
     Returns
     -------
-    matplotlib.axes.Axes
+    matplotlib.axes.Axes or altair.LayerChart
 
     Raises
     ------
     InputError
         As `beeswarm`; a column that was not kept, or with more than 200 values.
     """
-    found = segments_of(cube, segment, rows, output)
-    chosen = found.with_most_rows(MAX_COLUMNS)
-    shown = found.features[:MAX_SHOWN]
-    values = found.mean
-    name = "mean attribution"
-    if magnitude:
-        values = found.magnitude
-        name = "mean |attribution|"
-    values = values[chosen, : len(shown)].T  # (features, segments)
-    axes = new_axes(ax, 3.2 + min(max(4.0, 0.62 * len(chosen)), 11.0), 1.6 + 0.36 * len(shown))
-    draw_cells(axes, values, magnitude, f"{name}{found.words}")
-    name_rows(axes, shown, len(found.features) - len(shown))
-    _name_segments(axes, found, chosen)
+    looks = Looks(ax, title, chart, words_of_columns(cube, rows))
+    selection = Selection(max_display, order, features)
+    cells = segment_cells(cube, segment, magnitude, rows, output, selection)
+    return looks.draw(cells, matplotlib=_drawn, altair=heatmap_chart)
+
+
+def _drawn(cells: SegmentCells, looks: Looks) -> Any:
+    n_lines, n_segments = cells.values.shape
+    width = 3.2 + min(max(4.0, CELL_INCHES * n_segments), 11.0)
+    axes = new_axes(looks.ax, width, 1.6 + ROW_INCHES * n_lines)
+    others = [cells.chosen.words_of_others] * (cells.sums is not None)
+    name_rows(axes, row_labels(axes, cells.chosen.shown, others, looks.labels))
+    draw_cells(axes, cells.values, cells.is_magnitude, cells.words, cells.sums)
+    _name_segments(axes, cells)
+    add_title(axes, looks.title)
     return axes
 
 
-def draw_cells(axes: Any, values: FloatArray, magnitude: bool, words: str) -> None:
-    """Draw the colours of cells, their numbers where they are few, and a bar of colours; NaN is empty."""
+def draw_cells(
+    axes: Any,
+    values: FloatArray,
+    magnitude: bool,
+    words: str,
+    sums: FloatArray | None = None,
+) -> None:
+    """Draw the colours of cells, their numbers where they are few, and a bar of colours; NaN is empty.
+
+    `sums` are the numbers of one more line, without colours.
+    """
     from matplotlib.colors import LinearSegmentedColormap
 
     largest = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
@@ -81,40 +128,65 @@ def draw_cells(axes: Any, values: FloatArray, magnitude: bool, words: str) -> No
         colours = LinearSegmentedColormap.from_list("mean", ["#ffffff", RED])
         low = 0.0
     picture = axes.imshow(values, aspect="auto", cmap=colours, vmin=low, vmax=largest)
+    axes.set_xlim(-0.5, values.shape[1] - 0.5)
+    axes.set_ylim(len(values) + (sums is not None) - 0.4, -0.6)
     bar = axes.figure.colorbar(picture, ax=axes, aspect=40, pad=0.02)
     bar.outline.set_visible(False)
-    bar.set_label(words, fontsize="small", **AS_WRITTEN)
-    if values.size > MAX_NUMBERS or values.shape[1] > MAX_NUMBERED:
+    bar.set_label(words_beside(axes, words), fontsize="small", **AS_WRITTEN)
+    write_numbers(bar.ax.yaxis)
+    settle_layout(axes)
+    is_few = values.size <= MAX_NUMBERS and values.shape[1] <= MAX_NUMBERED
+    numbers = np.ravel(values)
+    if sums is not None:
+        numbers = np.append(numbers, sums)
+    decimals = decimals_of(numbers[~np.isnan(numbers)].tolist())
+    if is_few:
+        for (y, x), value in np.ndenumerate(values):
+            _write_number(axes, x, y, value, decimals, magnitude, "#000000")
+    if sums is not None:
+        for x, value in enumerate(sums.tolist()):
+            _write_number(axes, x, len(values), value, decimals, magnitude, text_colour())
+
+
+def _write_number(
+    axes: Any, x: float, y: float, value: float, decimals: int, magnitude: bool, colour: str
+) -> None:
+    """Write the number of a cell, as large as it has room; none where it is NaN."""
+    if np.isnan(value):
         return
-    decimals = decimals_of(values.ravel().tolist())
-    for (y, x), value in np.ndenumerate(values):
-        if np.isnan(value):
-            continue
-        axes.text(
-            x,
-            y,
-            number(value, decimals, sign=not magnitude),
-            ha="center",
-            va="center",
-            fontsize="small",
-            color="#000000",
-        )
+    text = picture_number(value, decimals, sign=not magnitude)
+    low, high = axes.get_xlim()
+    room = inches_of(axes)[0] / abs(high - low) * POINTS_PER_INCH
+    size = float(np.clip(room / (DIGIT_SHARE * len(text)), *NUMBER_SIZES))
+    axes.text(x, y, text, ha="center", va="center", fontsize=size, color=colour)
 
 
-def _name_segments(axes: Any, found: Segments, chosen: Any) -> None:
-    """Name the segments, with their rows where they are few, and the column below them."""
-    names = [label(found.names[place], 24) for place in chosen]
-    counts = [f"{found.counts[place]:,} rows" for place in chosen]
-    is_turned = max(map(len, [*names, *counts])) * len(names) > NAMES_LENGTH
-    if len(chosen) <= MAX_NUMBERED and is_turned:
-        names = [f"{name} ({count})" for name, count in zip(names, counts, strict=True)]
-    elif len(chosen) <= MAX_NUMBERED:
-        names = [f"{name}\n{count}" for name, count in zip(names, counts, strict=True)]
-    axes.set_xticks(range(len(names)), names, **AS_WRITTEN)
+def name_columns(axes: Any, labels: Sequence[str]) -> None:
+    """Name columns below the axes, side by side where they have room, else turned."""
+    axes.set_xticks(range(len(labels)), labels, **AS_WRITTEN)
     axes.tick_params(axis="x", length=0)
-    if is_turned:
+    low, high = axes.get_xlim()
+    room = inches_of(axes)[0] / abs(high - low)
+    longest = max((len(line) for label in labels for line in label.split("\n")), default=0)
+    if (longest + 2) * LETTER_INCHES > room:
         turn_names(axes)
-    title = label(found.column, 32)
-    if len(found.names) > len(chosen):
-        title = f"{title} (+ {len(found.names) - len(chosen):,} smaller segments)"
+
+
+def letters_below(axes: Any) -> int:
+    """The characters of the name of a column below axes of this width."""
+    return int(np.clip(SMALL_SHARE * inches_of(axes)[0] / LETTER_INCHES, LEAST_LINE, MOST_BELOW))
+
+
+def _name_segments(axes: Any, cells: SegmentCells) -> None:
+    """Name the segments, with their rows where they are few, and the column below them."""
+    names = labels_of(cells.names, SEGMENT_WIDTH)
+    if len(names) <= MAX_NUMBERED:
+        counts = [counted(int(count), "row") for count in cells.counts]
+        room = inches_of(axes)[0] / len(names)
+        joint = "\n" if all(len(name) * LETTER_INCHES < room for name in names) else ", "
+        names = [f"{name}{joint}{count}" for name, count in zip(names, counts, strict=True)]
+    name_columns(axes, names)
+    title = one_label(cells.column, letters_below(axes))
+    if cells.n_left_out:
+        title = f"{title} (+ {cells.n_left_out:,} smaller segments)"
     axes.set_xlabel(title, **AS_WRITTEN)

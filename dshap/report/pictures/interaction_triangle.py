@@ -2,52 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dshap.analysis.pair_effects import pair_effects
-from dshap.core.printing import label
-from dshap.report.panels import name_rows, new_axes, turn_names
-from dshap.report.picture_files import AS_WRITTEN
-from dshap.report.pictures.heatmaps import draw_cells
+from dshap.analysis.pair_effects import PairEffects, pair_effects
+from dshap.analysis.shown_features import Selection, words_of_sum
+from dshap.report.charts.cell_charts import interactions_chart
+from dshap.report.labels import labels_of
+from dshap.report.looks import Looks, words_of_columns
+from dshap.report.panels import add_title, name_rows, new_axes, row_labels
+from dshap.report.pictures.heatmaps import CELL_INCHES, draw_cells, name_columns
 
-LONGEST_NAME = 7
-"""The most characters of a name that fits below its column; longer ones are turned."""
+COLUMN_WIDTH = 18
+"""The characters of a line of a name below its column."""
 
 
-def interactions(cube: Any, *, output: str | int | None = None, ax: Any = None) -> Any:
+def interactions(
+    cube: Any,
+    *,
+    output: str | int | None = None,
+    max_display: float | None = None,
+    order: str | Sequence[str] | None = None,
+    features: str | Sequence[str] | None = None,
+    title: str = "",
+    ax: Any = None,
+    chart: str = "matplotlib",
+) -> Any:
     """Draw mean |interaction| of every two features, and mean |main effect| of each.
 
     A pair stands once, with both halves of its interaction together, as in shapviz; the diagonal
     are main effects, what is left of an attribution without its halves.  Features are sorted by
-    mean |attribution|, at most 20 are shown.
+    mean |attribution|, at most 20 are shown.  The last line, numbers without colours, is the sum of
+    the mean |interactions| with all features that are not shown; the number at its end is the sum of
+    the mean |main effects| and mean |interactions| among these, so that all numbers of the triangle
+    add up to that of all features.
 
     Parameters
     ----------
     cube : as in `beeswarm`, with the variable `interaction`
-    output, ax : as in `beeswarm`
+    output, max_display, order, features, title, ax, chart : as in `beeswarm`
 
     Returns
     -------
-    matplotlib.axes.Axes
+    matplotlib.axes.Axes or altair.LayerChart
 
     Raises
     ------
     InputError
-        The cube has no interactions, no row is explained, or an unknown output.
+        The cube has no interactions, or as `beeswarm`.
     """
-    found = pair_effects(cube, output)
+    looks = Looks(ax, title, chart, words_of_columns(cube))
+    found = pair_effects(cube, output, Selection(max_display, order, features))
+    return looks.draw(found, matplotlib=_drawn, altair=interactions_chart)
+
+
+def _drawn(found: PairEffects, looks: Looks) -> Any:
     n_shown = len(found.features)
+    n_lines = n_shown + (found.others is not None)
+    axes = new_axes(looks.ax, 3.6 + CELL_INCHES * n_lines, 2.2 + 0.42 * n_lines)
     is_above = np.triu(np.ones((n_shown, n_shown), bool), 1)
-    axes = new_axes(ax, 3.4 + 0.62 * n_shown, 2.2 + 0.42 * n_shown)
     values = np.where(is_above, np.nan, found.magnitude)
-    draw_cells(axes, values, magnitude=True, words=found.words)
-    name_rows(axes, found.features, found.n_others)
-    names = [label(name, 24) for name in found.features]
-    axes.set_xticks(range(n_shown), names, **AS_WRITTEN)
-    axes.tick_params(axis="x", length=0)
+    if found.others is not None:
+        values = np.pad(values, ((0, 0), (0, 1)), constant_values=np.nan)
+    others = [words_of_sum(found.n_others)] * (found.others is not None)
+    name_rows(axes, row_labels(axes, found.features, others, looks.labels))
+    draw_cells(axes, values, True, found.words, found.others)
+    names = labels_of([*found.features, *others], COLUMN_WIDTH, given=looks.labels)
+    name_columns(axes, names)
     axes.spines["bottom"].set_visible(False)
-    if max(map(len, names)) > LONGEST_NAME:
-        turn_names(axes)
+    add_title(axes, looks.title)
     return axes

@@ -2,80 +2,117 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dshap.analysis.history_lines import HistoryLines, history_lines
 from dshap.analysis.importance_history import ImportanceHistory, importance_history
-from dshap.analysis.rankings import INTERVAL
-from dshap.core.printing import label
+from dshap.analysis.shown_features import Selection
 from dshap.core.records import FloatArray
-from dshap.report.panels import GREY, new_axes
+from dshap.report.charts.run_charts import over_runs_chart
+from dshap.report.labels import labels_of
+from dshap.report.looks import Looks, words_of_columns
+from dshap.report.panels import (
+    GREY,
+    LETTER_INCHES,
+    LINE_COLOURS,
+    add_title,
+    inches_of,
+    new_axes,
+    turn_names,
+    words_beside,
+    write_numbers,
+)
 from dshap.report.picture_files import AS_WRITTEN
 
-MAX_LINES = 8
-"""The most features that have a line; the others are counted."""
-LINE_COLOURS = (
-    "#3f8fc4",
-    "#f26419",
-    "#7a9a55",
-    "#a06cc9",
-    "#d59a1c",
-    "#d1477a",
-    "#2f9e94",
-    "#9a7b60",
-)
-"""The colours of the lines, legible on white and on black."""
 LEAST_GAP = 0.055
 """The least distance of two names beside the lines, as a part of the axis."""
+NAMES_SHARE = 0.3
+"""The most of the width of the axes that names beside the lines take."""
+NAME_WIDTHS = (8, 28)
+"""The least and the most characters of a line of a name."""
+TEXT_INCHES = 0.15
+"""The height of a line of text, in inches."""
 MAX_TICKS = 8
 """The most runs that are named."""
 
 
 def over_runs(
-    store: str | Path, explain: str = "", *, output: str | int | None = None, ax: Any = None
+    store: str | Path,
+    explain: str = "",
+    *,
+    output: str | int | None = None,
+    max_display: float | None = None,
+    order: str | Sequence[str] | None = None,
+    features: str | Sequence[str] | None = None,
+    title: str = "",
+    ax: Any = None,
+    chart: str = "matplotlib",
 ) -> Any:
     """Draw mean |attribution| of the eight largest features over the runs of a job.
 
-    Each line is named at its end.  Bands are 95 % intervals where there are standard errors.
+    Each line is named at its end.  Bands are 95 % intervals where there are standard errors.  The
+    dashed grey line is the sum of the means of all other features.
 
     Parameters
     ----------
     store : path of the store of a job with [incremental], which has a cube for each run
     explain : name of the explanation, in a store of several
-    output, ax : as in `beeswarm`
+    output, title, ax, chart : as in `beeswarm`
+    max_display, order, features : as in `beeswarm`; None: 8, "importance" is the sum over the runs,
+        which "cube" is too, and "max" the largest mean |attribution| of any run
 
     Returns
     -------
-    matplotlib.axes.Axes
+    matplotlib.axes.Axes or altair.LayerChart
 
     Raises
     ------
     InputError
-        The store has no cube for each run, no run is finished, or an unknown explanation or output.
+        The store has no cube for each run, no run is finished, an unknown explanation, or as
+        `beeswarm`.
     """
-    found = importance_history(store, explain, output)
-    axes = new_axes(ax, 8.5, 4.6)
-    n_lines = min(len(found.features), MAX_LINES)
-    highest = _draw_lines(axes, found, n_lines)
-    _name_lines(axes, found, n_lines, highest)
-    _name_runs(axes, found)
+    looks = Looks(ax, title, chart, words_of_columns(store))
+    history = importance_history(store, explain, output)
+    lines = history_lines(history, Selection(max_display, order, features))
+    return looks.draw(lines, matplotlib=_drawn, altair=over_runs_chart)
+
+
+def _drawn(lines: HistoryLines, looks: Looks) -> Any:
+    found = lines.history
+    axes = new_axes(looks.ax, 8.5, 4.6)
+    highest = _draw_lines(axes, lines)
     axes.set_ylim(0.0, highest)
+    _name_lines(axes, lines, highest, looks)
+    _name_runs(axes, found)
+    write_numbers(axes.yaxis)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_ylabel(found.words, **AS_WRITTEN)
+    axes.set_ylabel(words_beside(axes, found.words), **AS_WRITTEN)
     axes.set_xlabel(f"run, of {found.rows[-1]:,} rows at last", **AS_WRITTEN)
+    add_title(axes, looks.title)
     return axes
 
 
-def _draw_lines(axes: Any, found: ImportanceHistory, n_lines: int) -> float:
+def line_colour(lines: HistoryLines, place: int) -> str:
+    """The colour of a line: grey of the sum of others."""
+    if place >= len(lines.chosen.shown):
+        return GREY
+    return LINE_COLOURS[place % len(LINE_COLOURS)]
+
+
+def _draw_lines(axes: Any, lines: HistoryLines) -> float:
     """Draw a line for each of the first features; gives the upper end of the axis."""
-    times = found.times
-    upper = found.magnitude + INTERVAL * np.nan_to_num(found.std_error)
-    lower = 2 * found.magnitude - upper
-    for place in range(n_lines):
-        colour = LINE_COLOURS[place]
-        axes.plot(times, found.magnitude[:, place], color=colour, marker="o", ms=3.5, lw=1.6)
+    times = lines.history.times
+    magnitude = lines.magnitude
+    upper = magnitude + lines.half_width
+    lower = magnitude - lines.half_width
+    for place in range(magnitude.shape[1]):
+        colour = line_colour(lines, place)
+        style = "--" if place >= len(lines.chosen.shown) else "-"
+        axes.plot(times, magnitude[:, place], style, color=colour, marker="o", ms=3.5, lw=1.6)
         if (upper[:, place] > lower[:, place]).any():
             axes.fill_between(
                 times, lower[:, place], upper[:, place], color=colour, alpha=0.18, linewidth=0
@@ -83,26 +120,31 @@ def _draw_lines(axes: Any, found: ImportanceHistory, n_lines: int) -> float:
     return 1.06 * float(np.nanmax(upper, initial=0.0)) or 1.0
 
 
-def _name_lines(axes: Any, found: ImportanceHistory, n_lines: int, highest: float) -> None:
-    """Write the name of each line beside its end, and how many features have none."""
-    known = ~np.isnan(found.magnitude[:, :n_lines])
+def _name_lines(axes: Any, lines: HistoryLines, highest: float, looks: Looks) -> None:
+    """Write the name of each line beside its end, and how many features are in the sum."""
+    magnitude = lines.magnitude
+    n_lines = magnitude.shape[1]
+    known = ~np.isnan(magnitude)
     last = [np.flatnonzero(each)[-1] for each in known.T]
-    ends = found.magnitude[last, range(n_lines)]
-    for place, y in enumerate(kept_apart(ends / highest, LEAST_GAP)):
+    ends = magnitude[last, range(n_lines)]
+    width = int(np.clip(NAMES_SHARE * inches_of(axes)[0] / LETTER_INCHES, *NAME_WIDTHS))
+    others = [lines.chosen.words_of_others] * (n_lines > len(lines.chosen.shown))
+    labels = labels_of([*lines.chosen.shown, *others], width, given=looks.labels)
+    rows = max(label.count("\n") + 1 for label in labels)
+    gap = max(LEAST_GAP, rows * TEXT_INCHES / inches_of(axes)[1])
+    for place, y in enumerate(kept_apart(ends / highest, min(gap, 1.0 / n_lines))):
         axes.annotate(
-            label(found.features[place], 24),
-            (found.times[last[place]], ends[place]),
+            labels[place],
+            (lines.history.times[last[place]], ends[place]),
             (1.03, y),
             textcoords="axes fraction",
-            color=LINE_COLOURS[place],
+            color=line_colour(lines, place),
             va="center",
             fontsize="small",
-            arrowprops={"arrowstyle": "-", "lw": 0.6, "color": LINE_COLOURS[place]},
+            linespacing=0.9,
+            arrowprops={"arrowstyle": "-", "lw": 0.6, "color": line_colour(lines, place)},
             **AS_WRITTEN,
         )
-    n_others = len(found.features) - n_lines
-    if n_others:
-        axes.set_title(f"+ {n_others:,} others, smaller", loc="right", fontsize="small", color=GREY)
 
 
 def kept_apart(places: FloatArray, gap: float) -> FloatArray:
@@ -125,6 +167,7 @@ def _name_runs(axes: Any, found: ImportanceHistory) -> None:
     n_runs = len(found.runs)
     shown = np.unique(np.linspace(0, n_runs - 1, min(n_runs, MAX_TICKS)).round().astype(int))
     names = found.names
-    axes.set_xticks(found.times[shown], [label(names[place], 20) for place in shown], **AS_WRITTEN)
-    if len(shown) > 3:
-        axes.tick_params(axis="x", labelrotation=20, labelsize="small")
+    labels = labels_of([names[place] for place in shown], 20, lines=1)
+    axes.set_xticks(found.times[shown], labels, **AS_WRITTEN)
+    if max(map(len, labels)) * LETTER_INCHES * len(labels) > inches_of(axes)[0]:
+        turn_names(axes)

@@ -2,100 +2,146 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dshap.analysis.numbers_as_text import decimals_of, number
+from dshap.analysis.numbers_as_text import decimals_of, picture_number
+from dshap.analysis.shown_features import Selection
 from dshap.analysis.single_rows import SingleRow, single_row
-from dshap.core.records import FloatArray
-from dshap.report.panels import BLUE, GREY, RED, name_rows, new_axes
+from dshap.analysis.steps_of_rows import MAX_STEPS as MAX_STEPS
+from dshap.analysis.steps_of_rows import Steps, steps_of
+from dshap.report.charts.row_charts import waterfall_chart
+from dshap.report.labels import labels_with_values
+from dshap.report.looks import Looks, words_of_columns
+from dshap.report.panels import (
+    BLUE,
+    GREY,
+    LETTER_INCHES,
+    RED,
+    ROW_INCHES,
+    add_title,
+    inches_of,
+    label_width,
+    name_rows,
+    new_axes,
+    settle_layout,
+    write_numbers,
+)
 from dshap.report.picture_files import AS_WRITTEN
 
-MAX_STEPS = 12
-"""The most bars of a row; smaller attributions are one bar together."""
+MOST_MARGIN = 0.3
+"""The most room on each side of the bars for their numbers, as a part of the width."""
 
 
 def waterfall(
-    cube: Any, key: Any, *, rows: Any = None, output: str | int | None = None, ax: Any = None
+    cube: Any,
+    key: Any,
+    *,
+    rows: Any = None,
+    output: str | int | None = None,
+    max_display: float | None = None,
+    order: str | Sequence[str] | None = None,
+    features: str | Sequence[str] | None = None,
+    title: str = "",
+    ax: Any = None,
+    chart: str = "matplotlib",
 ) -> Any:
     """Draw how the attributions of one row lead from the base value to its prediction.
 
     Red bars raise the prediction, blue ones lower it, the largest on top; the eleven largest are
-    shown, the others are one bar.
+    shown, the lowest bar is the sum of all others.
 
     Parameters
     ----------
-    cube, output, ax : as in `beeswarm`
+    cube, output, title, ax, chart : as in `beeswarm`
     key : the key of the row, a tuple where it has several columns; its position in a cube without
         keys
     rows : as in `beeswarm`: values are written beside the names of their columns
+    max_display, order, features : as in `beeswarm`; None: 11, and "importance" and "max" are
+        |attribution| in this row
 
     Returns
     -------
-    matplotlib.axes.Axes
+    matplotlib.axes.Axes or altair.LayerChart
 
     Raises
     ------
     InputError
-        No row has this key (the message names its neighbours), or the row is not explained.
+        No row has this key (the message names its neighbours), the row is not explained, or as
+        `beeswarm`.
     """
+    looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     row = single_row(cube, key, rows, output)
-    steps, sizes = _steps(row)
-    axes = new_axes(ax, 8.0, 1.5 + 0.36 * len(steps))
-    _draw_steps(axes, sizes, row.base_value)
-    name_rows(axes, steps)
-    name_ends(axes, row)
-    axes.set_xlabel(row.words, **AS_WRITTEN)
+    steps = steps_of(row, Selection(max_display, order, features))
+    return looks.draw(steps, matplotlib=_drawn, altair=waterfall_chart)
+
+
+def _drawn(steps: Steps, looks: Looks) -> Any:
+    axes = new_axes(looks.ax, 8.0, 1.5 + ROW_INCHES * len(steps.names))
+    width = label_width(axes)
+    name_rows(axes, labels_with_values(steps.names, steps.values, width, given=looks.labels))
+    settle_layout(axes)
+    _draw_steps(axes, steps)
+    write_numbers(axes.xaxis)
+    n_lines = name_ends(axes, steps.row)
+    axes.set_xlabel(steps.row.words, **AS_WRITTEN)
+    add_title(axes, looks.title, n_lines)
     return axes
 
 
-def _steps(row: SingleRow) -> tuple[list[str], FloatArray]:
-    """The bars from the top down: their words and sizes, small ones together."""
-    words = row.features
-    phi = row.attributions
-    order = np.argsort(-np.abs(phi), kind="stable")
-    if len(order) <= MAX_STEPS:
-        return [words[place] for place in order], phi[order]
-    large = order[: MAX_STEPS - 1]
-    small = order[MAX_STEPS - 1 :]
-    return [*(words[place] for place in large), f"{len(small)} others"], np.append(
-        phi[large], phi[small].sum()
-    )
-
-
-def _draw_steps(axes: Any, sizes: FloatArray, base: float) -> None:
+def _draw_steps(axes: Any, steps: Steps) -> None:
     """Draw a bar for each step; the lowest begins at the base value, the first ends at the top."""
-    ends = base + np.cumsum(sizes[::-1])[::-1]
+    sizes = steps.sizes
+    ends = steps.ends
     colours = np.where(sizes >= 0, RED, BLUE)
     bars = axes.barh(range(len(sizes)), sizes, 0.72, left=ends - sizes, color=colours, zorder=2)
     decimals = decimals_of(sizes)
-    axes.bar_label(
-        bars, [number(size, decimals, sign=True) for size in sizes], padding=4, fontsize="small"
-    )
+    texts = [picture_number(size, decimals, sign=True) for size in sizes]
+    axes.bar_label(bars, texts, padding=4, fontsize="small")
     axes.vlines(
         (ends - sizes)[:-1], np.arange(len(sizes) - 1), np.arange(1, len(sizes)), color=GREY, lw=0.8
     )
     sides = [*ends, *(ends - sizes)]
-    margin = 0.14 * (max(sides) - min(sides)) or 1.0
+    letters = 2 + max(map(len, texts))
+    share = min(LETTER_INCHES * letters / inches_of(axes)[0], MOST_MARGIN)
+    margin = (max(sides) - min(sides)) * share / (1.0 - 2.0 * share) or 1.0
     axes.set_xlim(min(sides) - margin, max(sides) + margin)
 
 
-def name_ends(axes: Any, row: SingleRow, ymin: float = 0.0) -> None:
+def name_ends(axes: Any, row: SingleRow, ymin: float = 0.0) -> int:
     """Mark the base value and the prediction by lines, and name them above the axes.
 
-    The lines begin at `ymin`, a part of the height of the axes.
+    The lines begin at `ymin`, a part of the height of the axes.  Gives the number of lines of text
+    above the axes: two where the names would lie on each other.
     """
     decimals = decimals_of([row.base_value, row.prediction])
-    for value, name in ((row.base_value, "base value"), (row.prediction, "prediction")):
+    low, high = axes.get_xlim()
+    inches = inches_of(axes)[0]
+    texts = [
+        f"{name} {picture_number(value, decimals)}"
+        for value, name in ((row.prediction, "prediction"), (row.base_value, "base value"))
+    ]
+    distance = abs(row.base_value - row.prediction) / (high - low) * inches
+    are_apart = distance > LETTER_INCHES * (max(map(len, texts)) + 2)
+    for line, (value, text) in enumerate(zip((row.prediction, row.base_value), texts, strict=True)):
         axes.axvline(value, ymin, color=GREY, linestyle=":", linewidth=1.0, zorder=0)
+        share = (value - low) / (high - low)
+        half = LETTER_INCHES * len(text) / 2 / inches
+        alignment = "center"
+        if share < half:
+            alignment = "left"
+        elif share > 1.0 - half:
+            alignment = "right"
         axes.annotate(
-            f"{name} {number(value, decimals)}",
+            text,
             (value, 1.0),
-            (0, 4 + 13 * (name == "base value")),
+            (0, 4 + 13 * line * (not are_apart)),
             xycoords=axes.get_xaxis_transform(),
             textcoords="offset points",
-            ha="center",
+            ha=alignment,
             fontsize="small",
             annotation_clip=False,
         )
+    return 2 - are_apart

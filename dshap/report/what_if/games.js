@@ -70,7 +70,7 @@ window.dshapGames = (function () {
     return Math.exp(far);
   }
 
-  /* The terms of all parts one after the other: factors of players (d, r) and of the columns of no player (r). */
+  /* The terms of all parts one after the other: factors (r, d + 1) of the players and, last, of the columns of no player. */
   function kernelTerms({ players, player, columns }, parts, outputs) {
     const d = players.length;
     const c = columns.length;
@@ -89,7 +89,7 @@ window.dshapGames = (function () {
         for (let t = 0; t < n; t++) {
           for (let j = 0; j < c; j++) {
             const owner = player[j] < 0 ? d : player[j];
-            found[owner * r + first + t] *= factor(kinds[j], rates[j], row[j], landmarks[t * c + j]);
+            found[(first + t) * (d + 1) + owner] *= factor(kinds[j], rates[j], row[j], landmarks[t * c + j]);
           }
         }
         first += n;
@@ -104,7 +104,7 @@ window.dshapGames = (function () {
     const prediction = Float64Array.from(intercept);
     for (let t = 0; t < r; t++) {
       let product = 1;
-      for (let i = 0; i <= d; i++) product *= factors[i * r + t];
+      for (let i = 0; i <= d; i++) product *= factors[t * (d + 1) + i];
       for (let o = 0; o < k; o++) prediction[o] += weights[t * k + o] * product;
     }
     return prediction;
@@ -129,15 +129,14 @@ window.dshapGames = (function () {
       const phi = zeros(k, d);
       for (const other of others) {
         for (let t = 0; t < r; t++) {
+          const first = t * (d + 1);
           integral.fill(0);
           for (let p = 0; p < q; p++) {
             const at = rule.points[p];
-            let below = rule.weights[p] * other[d * r + t];
-            for (let i = 0; i < d; i++) {
-              factors[i] = at * own[i * r + t] + (1 - at) * other[i * r + t];
-            }
             // products of the factors before and behind each player
+            let below = rule.weights[p] * other[first + d];
             for (let i = 0; i < d; i++) {
+              factors[i] = at * own[first + i] + (1 - at) * other[first + i];
               before[i] = below;
               below *= factors[i];
             }
@@ -148,7 +147,7 @@ window.dshapGames = (function () {
             }
           }
           for (let i = 0; i < d; i++) {
-            const share = ((own[i * r + t] - other[i * r + t]) * integral[i]) / b;
+            const share = ((own[first + i] - other[first + i]) * integral[i]) / b;
             for (let o = 0; o < k; o++) phi[o][i] += weights[t * k + o] * share;
           }
         }
@@ -176,7 +175,7 @@ window.dshapGames = (function () {
         const i = 31 - Math.clz32(s & -s);
         const less = (s & (s - 1)) * r;
         for (let t = 0; t < r; t++) {
-          const product = s ? products[less + t] * own[i * r + t] : own[d * r + t];
+          const product = s ? products[less + t] * own[t * (d + 1) + i] : own[t * (d + 1) + d];
           products[s * r + t] = product;
           for (let o = 0; o < k; o++) values[o][s] += weights[t * k + o] * product * means[s * r + t];
         }

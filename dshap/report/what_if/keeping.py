@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from dshap.attributors.method import Method
 from dshap.core.places import Place
+from dshap.core.printing import label
 from dshap.core.records import Record, State
 from dshap.cube.reference_copy import states_of
 from dshap.report.what_if.kinds import kind_of_method
@@ -59,6 +61,23 @@ def has_what_if(cube: Place) -> bool:
     return content is not None and content.get("format") == FORMAT
 
 
+def what_if_lines(cubes: Mapping[str, Place]) -> list[str]:
+    """A line for each explanation whose model is not on the page, with the reason."""
+    found = {name: stored_what_if(place) for name, place in cubes.items()}
+    return [
+        f"no what-if of {label(name)}: {reason}"
+        for name, content in found.items()
+        if (reason := reason_of_none(content))
+    ]
+
+
+def reason_of_none(content: Mapping[str, Any] | None) -> str:
+    """The reason why a record gives no what-if; empty where it does."""
+    if content is None:
+        return "its model was not kept in the store"
+    return str(content.get("why_not", ""))
+
+
 def why_no_what_if(method: Method, n_data: int) -> str:
     """The reason why a method is not computed on a page, as far as a plan knows it; else empty.
 
@@ -86,7 +105,7 @@ def _content_of(explanation: Explanation, session: Session) -> dict[str, Any]:
         "format": FORMAT,
         "kind": kind.name,
         "columns": list(model.column_names),
-        "categories": {name: list(kept) for name, kept in model.categories.items()},
+        "categories": {name: np.array(kept).tolist() for name, kept in model.categories.items()},
         "players": list(value.players.names),
         "player": player,
         "reads": [place for place in kind.reads(value) if player[place] >= 0],

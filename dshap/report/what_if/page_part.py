@@ -19,7 +19,7 @@ from dshap.core.records import FloatArray
 from dshap.cube import feature_ranking, read_notes
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.reader import key_texts
-from dshap.report.what_if.keeping import stored_what_if
+from dshap.report.what_if.keeping import reason_of_none, stored_what_if
 from dshap.report.what_if.model_record import MAX_BYTES, MAX_MODEL_BYTES
 from dshap.report.what_if.packing import packed, packed_bytes
 
@@ -37,8 +37,6 @@ LONG = 3.0
 """A tail is long where the range is so many times that of the other rows."""
 STEPS = 200
 """About the steps of a slider."""
-
-
 SCRIPTS = ("games.js", "what_if.js")
 """The scripts beside this module, in their order."""
 
@@ -102,22 +100,16 @@ def what_if_part(
             "what_if needs the model, which the store does not contain: the same explain(..., "
             "what_if=True) again adds it, or [report] what_if = true and dshap run"
         )
-    reasons = [
-        f"{label(name)}: there is no what-if: {_reason(content)}."
-        for name, content in stored.items()
-        if content is None or "why_not" in content
-    ]
-    models = {
-        name: content
-        for name, content in stored.items()
-        if content is not None and "why_not" not in content
-    }
-    for name in _beyond_room(models):
-        reasons.append(
-            f"{label(name)}: there is no what-if: the models take more than "
-            f"{MAX_MODEL_BYTES // 1000} kB together."
-        )
+    without = {name: reason_of_none(content) for name, content in stored.items()}
+    models = {name: content for name, content in stored.items() if content and not without[name]}
+    for name, reason in _beside_others(models).items():
+        without[name] = reason
         del models[name]
+    reasons = [
+        f"{label(name)}: there is no what-if: {reason}."
+        for name, reason in without.items()
+        if reason
+    ]
     if not models:
         return WhatIfPart(sentences=tuple(reasons))
     first = cubes[next(iter(models))]
@@ -132,23 +124,17 @@ def what_if_part(
     return _with_models(cubes, models, columns, keys, features, part_of, first_rows, reasons)
 
 
-def _beyond_room(models: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The explanations whose models find no room beside those before them."""
+def _beside_others(models: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The reason of each explanation whose model finds no room beside those before it."""
     used = 0
-    beyond = []
+    refused = {}
     for name, model in models.items():
         n_bytes = packed_bytes(model["arrays"])
         if used + n_bytes > MAX_MODEL_BYTES:
-            beyond.append(name)
+            refused[name] = f"the models take more than {MAX_MODEL_BYTES // 1000} kB together"
         else:
             used += n_bytes
-    return beyond
-
-
-def _reason(content: Mapping[str, Any] | None) -> str:
-    if content is None:
-        return "its model was not kept in the store"
-    return str(content["why_not"])
+    return refused
 
 
 def _with_models(
@@ -200,8 +186,10 @@ def _contained(
     """Sentences about what the page contains of the models."""
     names = " and ".join(map(label, models))
     kinds = {one["kind"] for one in models.values()}
+    s = "s" * (len(models) > 1)
     said = (
-        f"This page contains the model of {names}, so that a row can be changed and recomputed here"
+        f"This page contains the model{s} of explanation{s} {names}, so that a row can be changed "
+        "and recomputed here"
     )
     if "kernel" in kinds:
         said += ", and with it rows of the table that the model was fitted on or compares with"
@@ -349,6 +337,10 @@ def _control(column: PageColumn, player: str, words: ColumnTexts) -> dict[str, A
             "decimals": DECIMALS if decimals is None else int(decimals),
             "isPercent": kind == "%",
         }
+    if unit := words.unit_of(column.name):
+        found["unit"] = unit
+    if words.is_year(column.name):
+        found["isYear"] = True
     if column.numbers:
         found["numbers"] = list(column.numbers)
     if column.kind == "category":

@@ -460,3 +460,16 @@ def test_a_temporary_folder_without_room_is_told_before_anything_is_written(monk
     assert diff(cube_of(OLD, id=IDS), cube_of(NEW, id=IDS)).n_both == N
     with pytest.raises(InputError, match=r"which has 1000 B free of .* KiB .* let TMPDIR name"):
         diff(cube_of(OLD, id=IDS), shuffled(id=IDS)[0])
+
+
+def test_labels_are_those_of_the_new_cube():
+    names = ["age", "b", "c", "d", "e"]
+    new = cube_of(NEW, names, id=IDS)
+    new = new.assign_attrs(columns=json.dumps({"entries": {"c": {"label": "Größe"}}}))
+    found = diff(cube_of(OLD, names, id=IDS), new)
+    assert "Größe" in str(found)
+    assert "Größe" in found._repr_html_()
+    assert [each for each in found.above({"psi": 0.0}) if "Größe" in each]
+    plain = found.to_dict()["outputs"][0]
+    assert plain["labels"] == {"c": "Größe"}
+    assert "c" in [each["feature"] for each in plain["features"]]

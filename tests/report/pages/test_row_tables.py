@@ -7,8 +7,8 @@ import json
 import numpy as np
 
 import dshap
-from dshap.report.pages import row_tables as page_module
-from dshap.report.pages.row_tables import json_text, page_rows, row_texts, rows_json, tables_of
+from dshap.report.pages.page_rows import page_rows
+from dshap.report.pages.row_tables import json_text, row_texts, tables_of
 from tests.cube.cubes import N_ROWS, make_cube, phi_of
 from tests.report.pages.test_codes import ALPHABET, read
 
@@ -29,7 +29,7 @@ def test_the_json_of_a_row_holds_what_the_cube_holds(tmp_path):
     table, others = tables_of({"one": tmp_path / "s"})
     assert others == []
     assert [part.output for part in table.parts] == ["y", "z"]
-    rows = [json.loads(text) for text in page_rows(table)]
+    rows = [json.loads(text) for text in page_rows(table, ODD).texts]
     phi = phi_of(layout, skipped=(3,))
     there = [row for row in range(N_ROWS) if row % 8 != 3]
     assert [row[0] for row in rows] == [str(3 * row + 5) for row in there]
@@ -41,11 +41,6 @@ def test_the_json_of_a_row_holds_what_the_cube_holds(tmp_path):
             assert small == 0.0
             np.testing.assert_allclose([found[j] for j in range(3)], phi[row, :, place], rtol=5e-6)
         assert parts_of("AAAAA" + content[5])[1][0] == row
-    page = json.loads(rows_json(table, [], "", None))
-    assert page["base"] == [1.0, 2.0]
-    assert page["keys"] == [{"name": "id", "is_number": True}]
-    assert page["features"][1] == ODD[1]
-    assert page["features"][2] == "\\u2028\\x1b"
 
 
 def test_of_many_features_the_largest_are_written_and_the_others_added_up(tmp_path):
@@ -59,20 +54,6 @@ def test_of_many_features_the_largest_are_written_and_the_others_added_up(tmp_pa
         order = np.argsort(-np.abs(phi[row]))
         assert set(found) == set(order[:11].tolist())
         np.testing.assert_allclose(small, phi[row, order[11:]].sum(), rtol=5e-6)
-
-
-def test_extreme_rows_are_there_and_the_others_evenly(tmp_path, monkeypatch):
-    layout, _ = make_cube(tmp_path / "s", n_rows=400, outputs=("y",))
-    monkeypatch.setattr(page_module, "MAX_ROWS", 40)
-    monkeypatch.setattr(page_module, "N_EXTREME", 8)
-    table, _ = tables_of({"one": tmp_path / "s"})
-    keys = {int(json.loads(text)[0]) for text in page_rows(table)}
-    phi = phi_of(layout)[:, :, 0]
-    numbers = np.column_stack([np.abs(phi), np.abs(phi.sum(axis=1) + 1.0)])
-    extreme = np.argsort(-numbers, axis=0)[:2].ravel()
-    assert {5 + 3 * int(row) for row in extreme} <= keys
-    assert 36 <= len(keys) <= 40
-    assert np.diff(sorted(keys)).max() <= 3 * 15
 
 
 def test_cubes_of_other_rows_are_told_apart(tmp_path):
@@ -96,7 +77,7 @@ def test_texts_have_their_tokens(tmp_path):
     texts = [["a", "</b>", "c"], ["c"]]
     dshap.explain(value, texts, store=tmp_path / "s", progress=False)
     table, _ = tables_of({"one": tmp_path / "s"})
-    long, short = (json.loads(text) for text in page_rows(table))
+    long, short = (json.loads(text) for text in page_rows(table, []).texts)
     assert long[5] == {"0": "a", "1": "</b>", "2": "c"}
     assert short[5] == {"0": "c"}
     np.testing.assert_allclose([parts_of(long[3])[1][j] for j in range(3)], effect[1:])

@@ -12,6 +12,7 @@ from dshap.analysis.dependences import dependences_of
 from dshap.analysis.swarms import swarms_of
 from dshap.core.histograms import histogram_of, histogram_quantiles
 from dshap.report.pages.svg_paths import dependence_card, swarm_figure
+from tests.report.pages.page_names import plain_texts
 from tests.report.pictures.test_densities import memory_cube
 
 
@@ -21,12 +22,17 @@ def points_of(path: str) -> np.ndarray:
 
 
 def card(cube, frame: pd.DataFrame, feature: str):
-    return dependence_card(dependences_of(cube, [feature], {feature: ""}, rows=frame))
+    texts = plain_texts(["x0", "x1", "x2"])
+    return dependence_card(dependences_of(cube, [feature], {feature: ""}, rows=frame), texts)
+
+
+def drawn_swarm(cube, frame: pd.DataFrame):
+    return swarm_figure("", swarms_of(cube, frame), plain_texts(["x0", "x1", "x2"]))
 
 
 def test_a_swarm_is_widest_where_most_rows_are():
     cube, frame = memory_cube(3_000)
-    figure = swarm_figure("", swarms_of(cube, frame))
+    figure = drawn_swarm(cube, frame)
     assert [line.feature for line in figure.lines] == ["x0", "x1", "x2"]
     phi = cube["attribution"].values[:, :, 0]
     for j, (line, (name, cells)) in enumerate(zip(figure.lines, figure.table, strict=True)):
@@ -40,14 +46,13 @@ def test_a_swarm_is_widest_where_most_rows_are():
             [cell.value for cell in cells], expected, rtol=0.125, atol=0.02 * phi[:, j].std()
         )
         assert line.stops[0][1] != line.stops[-1][1]
-    assert "x0 spreads most" in figure.sentence
-    assert "(kW), over 3,000 rows" in figure.sentence
+    assert "“x0” spreads most" in figure.sentence
 
 
 def test_a_row_far_out_does_not_press_the_others_together():
     cube, frame = memory_cube(3_000)
     cube["attribution"][7, 0] = 1_000.0
-    figure = swarm_figure("", swarms_of(cube, frame))
+    figure = drawn_swarm(cube, frame)
     assert 20 < figure.zero < 80
     assert "one row in two thousand" in figure.sentence
     assert float(figure.ticks[-1].name) < 10
@@ -56,7 +61,7 @@ def test_a_row_far_out_does_not_press_the_others_together():
 def axis_of(figure) -> tuple[float, float]:
     """The ends of the axis of a figure, from the places of its first and last tick."""
     first, last = figure.ticks[0], figure.ticks[-1]
-    low, high = float(first.name), float(last.name)
+    low, high = (float(each.name.replace("−", "-")) for each in (first, last))
     unit = (high - low) / (last.percent - first.percent)
     return low - unit * first.percent, high + unit * (100.0 - last.percent)
 
@@ -76,7 +81,7 @@ def test_a_cut_axis_ends_a_little_beyond_the_quantiles_of_the_widest_feature():
     )
     low, high = ends[:, 0].min(), ends[:, 1].max()
     margin = 0.03 * (high - low)
-    assert axis_of(swarm_figure("", swarms_of(cube, frame))) == pytest.approx(
+    assert axis_of(drawn_swarm(cube, frame)) == pytest.approx(
         (low - margin, high + margin), abs=0.002 * (high - low)
     )
 
@@ -88,14 +93,14 @@ def test_an_axis_is_cut_only_where_that_takes_a_third_off(n, far, is_cut):
     """The quantiles of 4,000 rows lie 7.13 apart, all rows 10.6 and 11.1; no quantile of 1,900 is beyond one row."""
     cube, frame = memory_cube(n)
     cube["attribution"][7, 0] = far
-    figure = swarm_figure("", swarms_of(cube, frame))
+    figure = drawn_swarm(cube, frame)
     assert (axis_of(figure)[1] < far) == is_cut == ("one row in two thousand" in figure.sentence)
 
 
 def test_few_rows_are_points():
     cube, frame = memory_cube(50)
     cube["attribution"][3] = np.nan
-    line = swarm_figure("", swarms_of(cube, frame)).lines[0]
+    line = drawn_swarm(cube, frame).lines[0]
     assert line.outline == ""
     assert line.points.count("M") == 49
     assert "nan" not in line.points
@@ -107,12 +112,12 @@ def test_the_line_and_the_table_hold_the_means_of_the_values():
     drawn = card(cube, frame, "x0")
     phi = cube["attribution"].values[:, 0, 0]
     means = [phi[frame["x0"] == value].mean() for value in range(5)]
-    assert [name for name, _ in drawn.table] == [f"{value:.3f}" for value in range(5)]
+    assert [name for name, _ in drawn.table] == ["0", "1", "2", "3", "4"]
     np.testing.assert_allclose([cells[1].value for _, cells in drawn.table], means, rtol=1e-9)
     assert [cells[0].value for _, cells in drawn.table] == [500] * 5
     quartiles = [np.quantile(phi[frame["x0"] == value], 0.75) for value in range(5)]
     np.testing.assert_allclose([cells[3].value for _, cells in drawn.table], quartiles, rtol=0.125)
-    low, high = (float(tick.name) for tick in drawn.y_ticks[::-1])
+    low, high = (float(tick.name.replace("−", "-")) for tick in drawn.y_ticks[::-1])
     y = high - points_of(drawn.curves[0].mean)[:, 1] / 100 * (high - low)
     np.testing.assert_allclose(y, means, atol=0.002 * (high - low))
 
@@ -135,7 +140,7 @@ def test_columns_without_spread_and_without_values(n):
     frame["x0"] = 3.0
     frame["x1"] = np.nan
     cube["attribution"][:, 1] = 0.0
-    figure = swarm_figure("", swarms_of(cube, frame))
+    figure = drawn_swarm(cube, frame)
     cards = [card(cube, frame, name) for name in ("x0", "x1")]
     paths = [line.outline + line.points for line in figure.lines]
     paths += [curve.band + curve.mean for each in cards for curve in each.curves]

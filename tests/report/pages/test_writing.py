@@ -98,16 +98,22 @@ def test_the_numbers_are_those_of_the_cubes(store, written):
         number
         for j in order
         for phi in cubes
-        for number in (np.abs(phi[:, j]).mean(), 0.0, phi[:, j].mean())
+        for number in (
+            np.abs(phi[:, j]).mean() / np.abs(phi).mean(axis=0).sum(),
+            np.abs(phi[:, j]).mean(),
+            0.0,
+            phi[:, j].mean(),
+        )
     ]
-    np.testing.assert_allclose(found.numbers["ranking"], expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.numbers["first"], expected, rtol=1e-9, atol=1e-12)
     assert len(found.numbers["swarms"]) == 2 * 3 * 5
     assert f"{N:,} explained of {N:,}" in found.texts["explained"]
     assert "prices" in found.texts["explained"]
     assert "R7" in found.texts[""]
-    for words in ("Additivity: ", "no coalition was sampled", "MSE_v) was not measured"):
-        assert found.texts["sure"].count(words) == 2
-    assert "(EUR)" in found.texts["ranking"]
+    for words in ("Additivity: ", "no coalition was sampled"):
+        assert words in found.texts["method"]
+    assert "mse_v" not in written.read_text()  # a closed form has none
+    assert "(EUR)" in found.texts["first"]
     assert f"all {N} rows" in found.texts["one"]
     assert len(found.numbers["segments"]) == 2 * 4 * (1 + 3)
     assert len(found.numbers["comparison"]) == 3 * 2 * 2
@@ -129,12 +135,57 @@ def test_nothing_is_loaded_and_only_its_own_script_may_run(written):
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "'self'" not in policy
-    assert len(found.raw["script"].encode()) <= 15_000
+    assert len(found.raw["script"].encode()) <= 22_000
     # what assistive programs read beside each figure
     pictures = [given for _, given in found.tags if given.get("role") == "img"]
-    assert len(pictures) == 1 + 2 + 3
-    assert all(given["aria-label"] for given in pictures)
-    assert sum(tag == "details" for tag, _ in found.tags) == len(pictures)
+    assert len(pictures) == 2 + 3
+    assert {given["aria-labelledby"] for given in pictures} <= set(ids)
+    tables = sum(tag == "details" and given.get("class") is None for tag, given in found.tags)
+    assert tables == 1 + len(pictures)
+    assert sum(given.get("class") == "largest" for _, given in found.tags) == 3
+    assert [tag for tag, _ in found.tags if tag in ("header", "nav", "main", "footer")] == [
+        "header",
+        "nav",
+        "main",
+        "footer",
+    ]
+    assert not any(given.get("role") == "region" for _, given in found.tags)
+
+
+def test_no_sentence_is_there_twice(written):
+    texts = " ".join(Parsed(written).texts.values())
+    sentences = [each.strip() for each in re.split(r"(?<=[.:?])\s", texts)]
+    long = [each for each in sentences if len(each.split()) > 6 and not any(map(str.isdigit, each))]
+    of_each = (
+        "Standard errors",
+        "none, as no coalition",
+        "Additivity",
+        "base value and attributions",
+    )
+    long = [each for each in long if "\n" not in each and not each.startswith(of_each)]
+    assert len(long) > 8
+    assert sorted(set(long)) == sorted(long)
+
+
+def test_words_of_the_method_stand_in_its_appendix_alone(written):
+    texts = Parsed(written).texts
+    assert "coalition" in texts.pop("method")
+    assert not [name for name, text in texts.items() if "coalition" in text.lower()]
+
+
+def test_an_output_is_selected_without_a_script(tmp_path):
+    make_cube(tmp_path / "s", columns={"a": "int64"})
+    written = page(tmp_path / "s", tmp_path / "report.html")
+    found = Parsed(written)
+    radios = [given for tag, given in found.tags if given.get("type") == "radio"]
+    assert [given["id"] for given in radios] == ["output0", "output1"]
+    assert ["checked" in given for given in radios] == [True, False]
+    assert "body:has(#output1:checked) .of:not(.of1) { display: none; }" in written.read_text()
+    classes = [given.get("class", "").split() for _, given in found.tags]
+    assert sum("of1" in each for each in classes) == sum("of0" in each for each in classes) > 4
+    ids = found.values_of("id")
+    assert {"o0f0", "o1f0"} <= set(ids)
+    assert len(ids) == len(set(ids))
 
 
 def test_names_are_texts(tmp_path):
@@ -143,7 +194,7 @@ def test_names_are_texts(tmp_path):
     assert not {"img", "i", "y"} & {tag for tag, _ in found.tags}
     assert sum(tag == "script" for tag, _ in found.tags) == 2
     for name in (*HOSTILE[:2], "\\u2028\\x1b[31m", "<y>"):
-        assert name in found.texts["ranking"]
+        assert name in found.texts["first"]
     assert json.loads(found.raw["rows"])["features"][1] == HOSTILE[1]
 
 
@@ -151,9 +202,9 @@ def test_numbers_of_an_axis_stand_beside_its_lines(written):
     """Those of the upright axis above and below the picture of a card, which no line leaves."""
     picture, numbers = [], []
     for tag, given in Parsed(written).tags:
-        if tag == "svg" and given.get("height") == "160":
-            picture = [float(given["y"]), float(given["y"]) + 160.0]
-        elif tag == "svg" and given.get("height") != "160":
+        if tag == "svg" and given.get("height") == "140":
+            picture = [float(given["y"]), float(given["y"]) + 140.0]
+        elif tag == "svg" and given.get("height") != "140":
             picture = []
         if tag == "text" and picture:
             numbers.append((float(given["y"]), picture))
@@ -169,7 +220,7 @@ def test_missing_rows_are_told_on_top(tmp_path):
     make_cube(tmp_path / "empty", tiles=[])
     found = Parsed(page(tmp_path / "empty", tmp_path / "report.html"))
     assert "21 of 21 rows are not finished: rows 0 to 20." in found.texts[""]
-    assert "No row is explained yet." in found.texts["ranking"]
+    assert "No row is explained yet." in found.texts["first"]
 
 
 def test_errors_of_learning_and_of_folds_are_told(tmp_path):
@@ -179,7 +230,7 @@ def test_errors_of_learning_and_of_folds_are_told(tmp_path):
     writer.write_note("learning_error", learning)
     folds = {"coalitions": 254, "folded": 250, "landmarks": 51.3, "largest": 9.98e-5, "rms": 7e-5}
     writer.write_note("fold_error", folds)
-    sure = Parsed(page(tmp_path / "s", tmp_path / "report.html")).texts["sure"]
+    sure = Parsed(page(tmp_path / "s", tmp_path / "report.html")).texts["method"]
     assert "Learning: learned from 65,536 of 1,810,580 rows" in sure
     assert "Folding: 250 of 254 coalitions are folded to 51 landmarks on average" in sure
 
@@ -231,6 +282,11 @@ def test_the_command(store, tmp_path, monkeypatch):
         page(store, tmp_path / "b.html")
 
 
+def kept_keys(path: Path) -> set[int]:
+    """The keys of the rows that a page holds by itself."""
+    return {int(row[0]) for row in json.loads(Parsed(path).raw["rows"])["rows"]}
+
+
 @pytest.mark.slow
 def test_the_script_in_a_browser(store, tmp_path, monkeypatch):
     """Search, near keys, keyboard, all rows from file:// under the page's policy, hostile names."""
@@ -239,7 +295,7 @@ def test_the_script_in_a_browser(store, tmp_path, monkeypatch):
     if chromium is None:
         pytest.skip("chromium is not installed")
     monkeypatch.setattr("dshap.report.pages.row_files.FILE_BYTES", 4_000)
-    monkeypatch.setattr("dshap.report.pages.row_tables.MAX_ROWS", 100)
+    monkeypatch.setattr("dshap.report.pages.page_rows.MAX_ROWS", 100)
     few = page(store, tmp_path / "few.html")
     every = page(store, tmp_path / "every #1%20.html", all_rows=True)
     make_cube(tmp_path / "odd", players=HOSTILE, keys={"name": "string"}, columns={ODD[0]: "int64"})
@@ -262,29 +318,46 @@ def test_the_script_in_a_browser(store, tmp_path, monkeypatch):
 
         tab.goto(few.as_uri())
         key = tab.get_by_label("id", exact=True).input_value()
-        assert tab.inner_text("#said") == f"Row id {key}."
+        assert tab.inner_text("#said") == f"Row id {key}. The address of this row"
         assert tab.locator(".waterfall").count() == 2
         assert "“x” is no whole number, as id is" in asked(few, "x")
         gone = asked(few, "333")
         assert re.fullmatch(
-            r"This page has no row with the key 333: near it are 3\d\d and 3\d\d\..* --all-rows .*",
+            r"This page has no row with the key 333: near it are 3\d\d and 3\d\d\..* --all-rows\)\.",
             gone,
         )
-        assert asked(every, "334") == "Row id 334."
+        assert asked(every, "334") == "Row id 334. The address of this row"
         row = dshap.open_cube(store / KINDS[0]).isel(instance=167)
         captions = tab.locator("figcaption", has_text="of id 334").all_inner_texts()
-        assert f"prediction {float(row['prediction'][0]):.3f}".replace("-", "−") in captions[0]
+        assert f"to {float(row['prediction'][0]):.3f} (EUR)".replace("-", "−") in captions[0]
         assert asked(every, "333") == "No row has the key 333: near it are 332 and 334."
         assert "near it are 1398." in asked(every, "9999")
         assert "near it are 0." in asked(every, "-4")
         tab.get_by_role("button", name="Highest prediction").press("Enter")
         best = int(dshap.open_cube(store / KINDS[0])["prediction"].values.argmax())
-        assert tab.inner_text("#said") == f"Row id {2 * best}."
+        assert tab.inner_text("#said").startswith(f"Row id {2 * best}.")
+        # from a bar to the dependence, to the rows that it moved most, to one row with its address
+        tab.goto(few.as_uri())
+        tab.locator("#first .chart a").first.click()
+        place = re.fullmatch(r"#o0f(\d)", tab.evaluate("location.hash"))[1]
+        listed = tab.locator(f"#o0f{place} .largest a")
+        assert listed.count() == 20
+        phi = dshap.open_cube(store / KINDS[0])["attribution"].values[:, int(place), 0]
+        largest = (2 * np.argsort(-np.abs(phi))[:20]).tolist()
+        assert [int(each) for each in listed.all_inner_texts()] == largest
+        listed.nth(2).click()
+        assert tab.evaluate("location.hash") == f"#row={largest[2]}"
+        assert tab.inner_text("#said").startswith(f"Row id {largest[2]}.")
+        tab.goto(f"{every.as_uri()}#row=334")
+        playwright.expect(tab.locator("#said")).to_contain_text("Row id 334.")
+        tab.goto("about:blank")
+        tab.goto(f"{few.as_uri()}#row=1,2")
+        assert "An address names a row by 1 columns: #row=id." in tab.inner_text("#said")
         shutil.rmtree(tmp_path / "every #1%20_rows")
         tab.goto(every.as_uri())
-        assert "cannot be read: the folder every #1%20_rows belongs beside this page" in asked(
-            every, "40"
-        )
+        gone = next(each for each in range(0, 2 * N, 2) if each not in kept_keys(every))
+        said = asked(every, str(gone))
+        assert "cannot be read: the folder every #1%20_rows belongs beside this page" in said
         assert faults[:-1] == []
         assert "ERR_FILE_NOT_FOUND" in faults[-1]
         tab.goto(hostile.as_uri())

@@ -64,8 +64,8 @@ def test_the_picture_names_both_and_their_numbers(n):
     names = [text.get_text() for text in axes.get_legend().get_texts()]
     assert names == ["_first $x$, above", "second, below"]
     shown = {text.get_text() for text in axes.texts}
-    assert {"-1.00", "\N{EM DASH}", "0.100"} <= shown
-    assert {"_first $x$\nmean |φ|", "second\nmean |φ|", "r between\nrows"} <= shown
+    assert {"\N{MINUS SIGN}1.00", "\N{EM DASH}", "0.100"} <= shown
+    assert {"above\nmean |φ|", "below\nmean |φ|", "r between\nrows"} <= shown
     assert axes.get_xlabel().startswith(f"attribution (kW), over {n - 1:,} rows\nthe same feature")
     axes.figure.canvas.draw()
 

@@ -50,8 +50,10 @@ def test_arrows_meet_at_the_prediction_and_have_the_lengths_of_attributions(row)
         )
     largest = int(np.abs(phi).argmax())
     words = [text.get_text() for text in axes.texts]
-    assert any(each.startswith(f"x{largest} = {frame.iloc[row, largest]:.4g}  ") for each in words)
-    assert f"prediction {prediction:,.3f}" in words or f"prediction {prediction:,.2f}" in words
+    value = f"{frame.iloc[row, largest]:.4g}".replace("-", "\N{MINUS SIGN}")
+    assert any(each.startswith(f"x{largest} = {value}  ") for each in words)
+    texts = [f"prediction {prediction:,.{n}f}".replace("-", "\N{MINUS SIGN}") for n in (2, 3)]
+    assert set(texts) & set(words)
 
 
 def test_a_row_without_any_attribution_and_names_with_signs():

@@ -48,9 +48,13 @@ def test_a_pair_has_both_halves_and_the_diagonal_main_effects(d):
     assert found.rows == 29
     axes = interactions(cube)
     cells = axes.images[0].get_array()
-    assert texts_of(axes) == list(found.features)
-    np.testing.assert_allclose(cells[-1].filled(np.nan), found.magnitude[-1])
+    words = ["sum of 5 other features"] * (d == 25)
+    assert texts_of(axes) == [*found.features, *words]
+    np.testing.assert_allclose(cells[-1].filled(np.nan)[: len(places)], found.magnitude[-1])
     assert np.ma.getmaskarray(cells)[np.triu_indices(len(places), 1)].all()
+    total = np.nanmean(np.abs(halves), axis=0).sum()
+    others = [] if pair_effects(cube).others is None else pair_effects(cube).others
+    assert np.tril(found.magnitude).sum() + np.sum(others) == pytest.approx(total)
 
 
 def test_a_cube_without_interactions_is_told():

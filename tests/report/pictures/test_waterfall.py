@@ -40,8 +40,9 @@ def test_bars_lead_from_the_base_value_to_the_prediction(d):
     sizes = np.abs([each.get_width() for each in bars[: min(d, 11)]])
     assert (np.diff(sizes) <= 0).all()
     name = f"x{int(np.abs(cube['attribution'].values[2, :, 0]).argmax())}"
-    assert texts_of(axes)[0] == f"{name} = {frame[name][2]:.4g}"
-    assert ("21 others" in texts_of(axes)) == (d == 32)
+    value = f"{frame[name][2]:.4g}".replace("-", "\N{MINUS SIGN}")
+    assert texts_of(axes)[0] == f"{name} = {value}"
+    assert ("sum of 21 other features" in texts_of(axes)) == (d == 32)
 
 
 def test_a_row_is_found_by_its_key(tmp_path):

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import dshap
+from dshap.loops.codes import NUMBER
 
 N = 60
 """Rows that are explained."""
@@ -143,10 +144,22 @@ def xgboost_classes() -> Case:
     rows, changed = with_towns(N, 0), with_towns(N_CHANGED, 1)
     options = {"n_estimators": 5, "max_depth": 4, "max_cat_to_onehot": 1, "n_jobs": 1}
     model = xgboost.XGBClassifier(enable_categorical=True, **options)
-    # float32 rounds values to thresholds, and rows beside them are compared too
     model.fit(rows, _classes(rows))
-    changed.loc[:20, "visits"] = rows["visits"].to_numpy()[:21] + 1e-9
-    return _trees(model, rows, changed, classes=["basic", "gold", "silver"])
+    return beside_thresholds(_trees(model, rows, changed, classes=["basic", "gold", "silver"]))
+
+
+def beside_thresholds(case: Case) -> Case:
+    """Put values above the thresholds of columns, by less than single precision tells apart."""
+    model = case.value.model
+    columns = model.trees.decisions.columns
+    for place, column in enumerate(columns.columns.tolist()):
+        is_float = case.changed[model.column_names[column]].dtype.kind == "f"
+        if columns.kinds[place] == NUMBER and is_float:
+            own = columns.thresholds[columns.starts[place] : columns.starts[place + 1]]
+            above = own + 1e-12 * np.abs(own)
+            rows = np.arange(place, N_CHANGED, 2 * len(columns.columns))[: len(own)]
+            case.changed.loc[rows, model.column_names[column]] = above[: len(rows)]
+    return case
 
 
 def xgboost_missing_number() -> Case:
@@ -166,7 +179,7 @@ def lightgbm_two_classes() -> Case:
     labels = np.array(["no", "yes"])[(_target(rows) + (rows["town"] == "Bonn") > 0).astype(int)]
     model.fit(rows, labels)
     rows, changed = (_with_rome(each) for each in (rows, changed))
-    return _trees(model, rows, changed)
+    return beside_thresholds(_trees(model, rows, changed))
 
 
 def _with_rome(rows: pd.DataFrame) -> pd.DataFrame:
@@ -190,6 +203,7 @@ def forest_of_classes() -> Case:
     case = _trees(
         model.fit(rows, _classes(rows)), rows, changed, players={"place": ["north", "east"]}
     )
+    beside_thresholds(case)
     return Case(case.value.of_classes([2, 0]), rows, changed, {})
 
 

@@ -192,13 +192,16 @@ def test_a_job_keeps_its_models_and_renews_its_page(tmp_path, monkeypatch):
     )
     ran(job_with())
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "This page contains the model of interventional" in text
+    assert "This page contains the model of explanation interventional" in text
     assert "observational: there is no what-if: the value function is KernelObservational" in text
     data = json.loads(text.split('id="what-if-data">')[1].split("</script>")[0])
     assert [each["explanation"] for each in data["models"]] == ["interventional"]
     (tmp_path / "page.html").unlink()
     done = CliRunner().invoke(cli, ["report", "out.zarr", "-o", "page.html", "--what-if"])
     assert done.exit_code == 0, done.stderr
+    page_line, reason_line = done.stdout.splitlines()
+    assert page_line.startswith("report: ")
+    assert reason_line.startswith("no what-if of observational: the value function is Kernel")
     assert "what-if-data" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert stored_what_if(tmp_path / "out.zarr" / "interventional")["format"] == FORMAT
 

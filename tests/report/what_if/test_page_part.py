@@ -44,7 +44,7 @@ def test_rows_have_their_exact_values_under_their_keys(tmp_path):
     text, content = page_of(linear(rows[features]), rows, tmp_path, key="id")
     assert [key for (key,) in content["keys"]] == rows["id"].tolist()
     np.testing.assert_array_equal(values_of(content), rows[features].to_numpy())
-    assert "This page contains the model of s" in text
+    assert "This page contains the model of explanation s, so" in text
     assert "rows of the table" not in text  # which only kernels have
     assert "can be changed, as many as" not in text
 
@@ -73,6 +73,8 @@ def test_controls_are_in_the_words_of_the_dictionary(tmp_path):
     assert price["name"] == "Price per m² (EUR)"
     assert price["about"] == 'of a "flat"'
     assert price["format"] == {"isGrouped": True, "decimals": 2, "isPercent": False}
+    assert price["unit"] == "EUR"
+    assert "isYear" not in price
     assert price["player"] == rank["player"] == "both"
     assert season["kind"] == "category"
     assert season["texts"] == ["winter", "summer </script>"]
@@ -122,11 +124,11 @@ def test_models_that_find_no_room_beside_others_are_named(tmp_path):
         dshap.explain(value, rows, store=root / name, **options)
     page = dshap.report.page(root, tmp_path / "page.html", what_if=True)
     text = page.read_text(encoding="utf-8")
-    assert "This page contains the model of first and second" in text
+    assert "This page contains the models of explanations first and second" in text
     monkey = pytest.MonkeyPatch()
     with monkey.context() as patched:
         patched.setattr("dshap.report.what_if.page_part.MAX_MODEL_BYTES", 60_000)
         page = dshap.report.page(root, tmp_path / "page.html", what_if=True)
     text = page.read_text(encoding="utf-8")
     assert "second: there is no what-if: the models take more than 60 kB together." in text
-    assert "This page contains the model of first, so" in text
+    assert "This page contains the model of explanation first, so" in text

@@ -45,7 +45,7 @@ class Alternative:
 
 
 @dataclass(frozen=True)
-class Probe:
+class ModelSpeed:
     """The measured speed of the model in one explanation."""
 
     explain: str
@@ -104,13 +104,13 @@ class Probe:
         return {**asdict(self), **seconds, "seconds": self.core_seconds / self.n_cores}
 
 
-def probe_lines(probes: Sequence[Probe] | None) -> list[str]:
+def speed_lines(speeds: Sequence[ModelSpeed] | None) -> list[str]:
     """The lines of a plan about the speed of the model; none where it was not measured."""
-    if probes is None:
+    if speeds is None:
         return []
-    if not probes:
+    if not speeds:
         return ["", "probe: no explanation calls the model for coalitions: the table has its time"]
-    return [line for each in probes for line in each.lines()]
+    return [line for each in speeds for line in each.lines()]
 
 
 def in_time(seconds: float) -> str:
@@ -118,7 +118,7 @@ def in_time(seconds: float) -> str:
 
     Examples
     --------
-    >>> from dshap.steps.probe import in_time
+    >>> from dshap.steps.model_speed import in_time
     >>> in_time(0.2), in_time(90), in_time(5_400), in_time(1e6), in_time(9e8)
     ('0.2 s', '1.5 min', '1.5 h', '278 h', '29 years')
     """
@@ -152,7 +152,7 @@ def rows_of_probe(reader: Any, n_rows: int) -> FloatArray:
     return np.asarray(found["x"])
 
 
-def seconds_of(
+def prediction_seconds(
     predict: Callable[[FloatArray], Any],
     rows: FloatArray,
     most_rows: int,
@@ -185,7 +185,7 @@ def seconds_of(
         n = min(most_rows, GROWTH * n)
 
 
-def probed(
+def measured_speed(
     explain: ExplainTable,
     value: Any,
     reader: Any,
@@ -193,11 +193,11 @@ def probed(
     n_rows: int,
     n_cores: int,
     alternatives: tuple[Alternative, ...],
-) -> Probe:
+) -> ModelSpeed:
     """Measure the model of an explanation on so many rows of its table."""
     rows = rows_of_probe(reader, n_rows)
-    first_s, call_rows, seconds = seconds_of(value.model, rows, value.model.buffer_rows)
-    return Probe(
+    first_s, call_rows, seconds = prediction_seconds(value.model, rows, value.model.buffer_rows)
+    return ModelSpeed(
         explain.name,
         n_rows,
         min(n_rows, reader.n_rows),

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from dshap.cli import cli
 from dshap.core.errors import InputError
 from dshap.jobs import load_job, plan_from_source
-from dshap.steps import probe
-from dshap.steps.probe import in_time, seconds_of
+from dshap.steps import model_speed
+from dshap.steps.model_speed import in_time, prediction_seconds
 from tests.jobs.job_files import changed, small_table, write_job
 
 MODEL = """
@@ -85,7 +85,7 @@ def test_the_line_of_a_plan(folder):
 def test_a_probe_of_a_job(folder):
     job = load_job(write_job(folder, changed(*BLACK_BOX, ("worker", {"cores": 1}))))
     plan = plan_from_source(job, n_probe=10)
-    (found,) = plan.probes
+    (found,) = plan.speeds
     assert (found.explain, found.n_rows, found.n_cores) == ("m", 10, 1)
     assert found.n_predictions == plan.explanations[0][1].n_predictions
     settings = {each.setting: each.n_predictions for each in found.alternatives}
@@ -124,7 +124,7 @@ def test_smaller_designs(tmp_path, design, settings):
     frame.to_parquet(tmp_path / "table.parquet")
     changes = (*BLACK_BOX, ("source.features", names), ("design", design))
     job = load_job(write_job(tmp_path, changed(*changes)))
-    (found,) = plan_from_source(job, n_probe=5).probes
+    (found,) = plan_from_source(job, n_probe=5).speeds
     offered = [each for each in found.alternatives if each.setting.startswith("design")]
     assert [each.setting for each in offered] == settings
     if not design:
@@ -144,12 +144,12 @@ def test_the_rate_is_that_of_a_call_that_takes_long_enough():
         clock["calls"].append(len(rows))
 
     rows = np.arange(14.0).reshape(7, 2)
-    found = seconds_of(predict, rows, 10_000, now=lambda: clock["now"])
+    found = prediction_seconds(predict, rows, 10_000, now=lambda: clock["now"])
     assert clock["calls"] == [7, 7, 28, 112, 448]
     assert found[:2] == (1.0, 448)
     assert found[2] == pytest.approx(0.450 / 448)
     clock["calls"] = []
-    assert seconds_of(predict, rows, 50, now=lambda: clock["now"])[1] == 50
+    assert prediction_seconds(predict, rows, 50, now=lambda: clock["now"])[1] == 50
     assert clock["calls"] == [7, 7, 28, 50]
 
 
@@ -183,14 +183,14 @@ def test_a_probe_that_cannot_be(folder):
     more = plan_from_source(load_job(folder / "job.toml"), n_probe=5_000)
     assert "the model was asked for all 100 rows of the table" in str(more)
     kernel = plan_from_source(load_job(write_job(folder, changed())), n_probe=5)
-    assert kernel.probes == ()
+    assert kernel.speeds == ()
     assert "no explanation calls the model for coalitions" in str(kernel)
     table = small_table(100)
     table["hum"] = np.nan
     table.to_parquet(folder / "table.parquet")
     skipping = write_job(folder, changed(*BLACK_BOX, ("source.missing", "skip")))
     with pytest.raises(InputError, match="every one of these rows has a missing value"):
-        probe.rows_of_probe(_reader(load_job(skipping)), 5)
+        model_speed.rows_of_probe(_reader(load_job(skipping)), 5)
 
 
 def _reader(job):

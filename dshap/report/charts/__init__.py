@@ -1,0 +1,1 @@
+"""Pictures as charts of Altair, from the records that matplotlib draws too."""

@@ -1,0 +1,177 @@
+"""The grammar that all charts of Altair share: data, axes with the texts of pictures, colours, sizes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from dshap.core.errors import InputError
+from dshap.core.printing import label
+from dshap.core.records import FloatArray
+from dshap.report.panels import BETWEEN, BLUE, RED
+from dshap.report.picture_files import TITLE
+
+WIDTH = 560
+"""The width of a chart, in pixels."""
+ROW_PIXELS = 30
+"""The height of a feature's row."""
+NUMBERS = ",.12~f"
+"""The format of numbers beside an axis: thousands are marked, and zeros at the end left out."""
+GRADIENT = (BLUE, *BETWEEN, RED)
+"""The colours from low to high values."""
+STRENGTH = 1.5
+"""The width of a line, in pixels."""
+
+
+def import_altair() -> Any:
+    """Import Altair, when a chart is drawn.
+
+    Raises
+    ------
+    InputError
+        Altair is not installed; the message names the extra to install.
+    """
+    if find_spec("altair") is None:
+        raise InputError('chart="altair" needs Altair: pip install "dshap[altair]"')
+    import altair
+
+    return altair
+
+
+def table(rows: Iterable[Mapping[str, Any]]) -> Any:
+    """Rows of a chart as its data; NaN are missing."""
+    alt = import_altair()
+    return alt.Data(values=[{name: _plain(value) for name, value in row.items()} for row in rows])
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON holds it."""
+    if isinstance(value, (str, bool)) or value is None:
+        return value
+    number = float(value)
+    if not np.isfinite(number):
+        return None
+    return number
+
+
+def named_axis(values: Sequence[float], names: Sequence[str], **options: Any) -> Any:
+    r"""An axis with a name at each of these values, on two lines where it has a ``\n``."""
+    alt = import_altair()
+    places = [float(value) for value in values]
+    lines = [name.split("\n") for name in names]
+    return alt.Axis(
+        values=places,
+        labelExpr=f"{json.dumps(lines)}[indexof({json.dumps(places)}, datum.value)]",
+        labelLimit=400,
+        labelOverlap=False,
+        **options,
+    )
+
+
+def rows_axis(labels: Sequence[str], field: str = "y") -> Any:
+    """The vertical axis of horizontal rows from the top, 0, down."""
+    alt = import_altair()
+    axis = named_axis(range(len(labels)), labels, title=None, grid=False, ticks=False, domain=False)
+    ends = [len(labels) - 0.4, -0.6]
+    return alt.Y(f"{field}:Q", scale=alt.Scale(domain=ends, nice=False, zero=False), axis=axis)
+
+
+def numbers_axis(
+    channel: str, field: str, words: str | list[str], limits: tuple[float, float] | None = None
+) -> Any:
+    """An axis of numbers, x or y, with the same texts as all pictures."""
+    alt = import_altair()
+    scale = alt.Scale(zero=False, nice=limits is None)
+    if limits is not None:
+        scale = alt.Scale(domain=list(limits), nice=False, zero=False)
+    axis = alt.Axis(format=NUMBERS, grid=False, title=words)
+    return {"x": alt.X, "y": alt.Y}[channel](f"{field}:Q", scale=scale, axis=axis)
+
+
+def hover(*fields: str) -> list[Any]:
+    """The texts under the pointer: those of these fields, named as they are."""
+    alt = import_altair()
+    return [alt.Tooltip(f"{field}:N") for field in fields]
+
+
+def as_given(field: str = "colour") -> Any:
+    """Colours that the data gives, such as "#008bfb"."""
+    alt = import_altair()
+    return alt.Color(f"{field}:N", scale=None)
+
+
+def colours_legend(title: str, names: Sequence[str] = ("low", "high")) -> Any:
+    """A layer that draws nothing and has the bar of colours from low to high."""
+    alt = import_altair()
+    places = [0.5] if len(names) == 1 else np.linspace(0.0, 1.0, len(names)).tolist()
+    expression = f"{json.dumps(list(names))}[indexof({json.dumps(places)}, datum.value)]"
+    legend = alt.Legend(
+        title=title, titleLimit=400, values=places, labelExpr=expression, gradientThickness=8
+    )
+    scale = alt.Scale(domain=[0.0, 1.0], range=list(GRADIENT), interpolate="rgb")
+    return (
+        alt.Chart(table([{"place": 0.0}, {"place": 1.0}]))
+        .mark_point(opacity=0)
+        .encode(color=alt.Color("place:Q", scale=scale, legend=legend))
+    )
+
+
+def names_legend(title: str, names: Sequence[str], colours: Sequence[str], offset: int = 18) -> Any:
+    """A layer that draws nothing and has a colour for each name, so many pixels beside the chart."""
+    alt = import_altair()
+    scale = alt.Scale(domain=list(names), range=list(colours))
+    return (
+        alt.Chart(table([{"name": name} for name in names]))
+        .mark_square(opacity=0)
+        .encode(
+            color=alt.Color(
+                "name:N",
+                scale=scale,
+                legend=alt.Legend(
+                    title=title, symbolOpacity=1, labelLimit=240, titleLimit=240, offset=offset
+                ),
+            )
+        )
+    )
+
+
+def rule_at(
+    value: float, colour: str, channel: str = "x", dash: Sequence[int] = (), **places: Any
+) -> Any:
+    """A line across the chart at a number; `places` may end it before."""
+    alt = import_altair()
+    at = {"x": alt.X("at:Q"), "y": alt.Y("at:Q")}[channel]
+    line = alt.Chart(table([{"at": value}])).mark_rule(
+        color=colour, strokeDash=list(dash) or [1, 0]
+    )
+    return line.encode(**{channel: at}, **places)
+
+
+def number_under_pointer(field: str, title: str) -> Any:
+    """A number under the pointer, in four digits."""
+    alt = import_altair()
+    return alt.Tooltip(f"{field}:Q", title=title, format="+,.4~r")
+
+
+def names_of_lines(chart: Any, names: Sequence[str]) -> Any:
+    """The chart with the field `feature`: the name of the line of each row of data."""
+    return chart.transform_calculate(feature=f"{json.dumps(list(names))}[datum.line]")
+
+
+def layered(layers: Sequence[Any], title: str, height: float, width: float = WIDTH) -> Any:
+    """Layers over each other as one chart."""
+    alt = import_altair()
+    chart = alt.layer(*layers).properties(width=width, height=height)
+    if title:
+        chart = chart.properties(title=label(title, TITLE))
+    return chart.resolve_scale(color="independent").configure_view(stroke=None)
+
+
+def hex_colours(colours: FloatArray) -> list[str]:
+    """Colours such as "#008bfb" from red, green and blue (n, 3), 0 to 1."""
+    whole = np.rint(255 * np.clip(colours, 0.0, 1.0)).astype(int)
+    return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in whole.tolist()]

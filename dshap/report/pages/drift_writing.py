@@ -1,0 +1,179 @@
+"""The drift of rows between two tables as one HTML page, which loads and runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dshap import __version__
+from dshap.analysis.column_texts import ColumnTexts
+from dshap.analysis.drift.drift_record import LEVEL, Drift, DriftingRow
+from dshap.analysis.numbers_as_text import decimals_of
+from dshap.core.printing import label
+from dshap.core.rules import as_path, checked
+from dshap.cube.datasets import key_words
+from dshap.report.pages.figures import BAR_PERCENT, SHOWN, Bar, BarLine, Cell
+from dshap.report.pages.page_numbers import joined, percent, short_number, shown_number
+from dshap.report.pages.page_texts import NAME, PageTexts
+from dshap.report.pages.relations import NumberTable
+from dshap.report.pages.rendering import make_place, rendered, require_jinja, writing_page
+from dshap.storage.disk import whole_file
+
+PATH = 120
+"""The most characters of the name of a table."""
+
+
+@dataclass(frozen=True)
+class DriftRowFigure:
+    """A row that carries much of the drift, which a reader opens."""
+
+    heading: str
+    lines: tuple[BarLine, ...]
+    """The columns that make it unlike the other table, the largest first."""
+
+
+def drift_page(found: Drift, path: str | Path = "drift.html", *, force: bool = False) -> Path:
+    """Write the drift of rows between two tables as one HTML page, which loads and runs nothing.
+
+    It says in plain sentences whether the tables differ, shows which columns make the difference
+    beside what chance alone would make, and each row that carries most of it when a reader opens it.
+
+    Parameters
+    ----------
+    found : the drift, from `dshap.mmd_drift`
+    path : the HTML file to write; its folder is made if it does not exist
+    force : replace a file at `path` that dshap has not made; a page that it has made is renewed
+
+    Returns
+    -------
+    Path
+        The page that was written.
+
+    Raises
+    ------
+    InputError
+        jinja2 is not installed, another file is there, or the page cannot be written.
+    """
+    require_jinja()
+    (force,) = checked(force=force)
+    target = as_path("path", path, "page")
+    with writing_page(target):
+        make_place(target, force)
+        with whole_file(target) as private:
+            private.write_text(_html(found), encoding="utf-8")
+    return target
+
+
+def _html(found: Drift) -> str:
+    texts = PageTexts.named(ColumnTexts(), found.names)
+    return rendered(
+        "drift.html",
+        title="Do the rows of two tables differ?",
+        version=__version__,
+        sides=[f"old: {label(found.old, PATH)}", f"new: {label(found.new, PATH)}"],
+        missing=[],
+        sentences=_sentences(found, texts),
+        warnings=[label(line, 3 * PATH) for line in found.warnings],
+        bars=_bars(found, texts),
+        table=_table(found, texts),
+        rows=[_row(found, row, texts) for row in found.rows],
+    )
+
+
+def _sentences(found: Drift, texts: PageTexts) -> list[str]:
+    """Whether the tables differ, which columns make the difference, and what that cannot tell."""
+    seen = "No difference is seen"
+    if found.p_value <= LEVEL:
+        seen = "The rows of the two tables differ"
+    sentences = [
+        f"{seen}: when rows were shuffled between the tables {found.n_permutations:,} times, the "
+        f"distance was as large in a share of {short_number(found.p_value)} (up to {LEVEL} counts as "
+        "a difference).",
+        f"The distance is {short_number(found.mmd2)}; chance alone makes {short_number(found.expected)}.",
+    ]
+    sure = [each for each in found.columns if each.adjusted <= LEVEL]
+    if found.p_value <= LEVEL and sure:
+        names = joined([texts.quoted(each.column) for each in sure[:SHOWN]])
+        share = sum(each.attribution for each in sure) / found.mmd2
+        others = f" and {len(sure) - SHOWN:,} more" * (len(sure) > SHOWN)
+        sentences.append(
+            f"{names}{others} differ beyond chance, with {percent(share)} of the distance."
+        )
+    elif found.p_value <= LEVEL:
+        sentences.append(
+            "No single column differs beyond chance: the tables differ in their whole."
+        )
+    sentences.append(
+        "This compares rows, not a model: it does not tell whether predictions are worse, nor why the "
+        "rows changed."
+    )
+    return sentences
+
+
+def _bars(found: Drift, texts: PageTexts) -> tuple[BarLine, ...]:
+    """The part of each column in the distance, beside what chance alone makes."""
+    shown = found.columns[:SHOWN]
+    sizes = [(each.attribution, each.expected) for each in shown]
+    scale = BAR_PERCENT / (max((max(both) for both in sizes), default=0.0) or 1.0)
+    decimals = decimals_of(size for both in sizes for size in both)
+    return tuple(
+        BarLine(texts.name(each.column), _both(both, scale, decimals))
+        for each, both in zip(shown, sizes, strict=True)
+    )
+
+
+def _both(
+    sizes: Sequence[float], scale: float, decimals: int, sign: bool = False
+) -> tuple[Bar, ...]:
+    """A bar for each number; its length is the number's size."""
+    lengths = [round(scale * abs(size), 2) for size in sizes]
+    return tuple(
+        Bar(length, length, length, shown_number(size, decimals, sign))
+        for length, size in zip(lengths, sizes, strict=True)
+    )
+
+
+def _table(found: Drift, texts: PageTexts) -> NumberTable:
+    """All numbers of every column."""
+    numbers = [(each.attribution, each.std_error, each.expected) for each in found.columns]
+    decimals = decimals_of(size for each in numbers for size in each)
+    lines = [
+        (
+            texts.name(each.column),
+            (
+                *(Cell(shown_number(size, decimals), size) for size in sizes),
+                Cell(short_number(each.adjusted), each.adjusted),
+                Cell(short_number(each.marginal_p_value), each.marginal_p_value),
+                Cell(shown_number(each.psi, 3), each.psi),
+            ),
+        )
+        for each, sizes in zip(found.columns, numbers, strict=True)
+    ]
+    heads = ("column", "attribution", "± s.e.", "by chance", "p adjusted", "p by itself", "PSI")
+    return NumberTable(heads, tuple(lines))
+
+
+def _row(found: Drift, row: DriftingRow, texts: PageTexts) -> DriftRowFigure:
+    """One row, with the columns that make it unlike the other table."""
+    place = int(
+        np.abs(found.witness - row.witness).argmin()
+    )  # rows that are alike are the same here
+    parts = found.attributions[place]
+    order = np.argsort(-np.abs(parts), kind="stable")[:SHOWN].tolist()
+    sizes = [float(parts[column]) for column in order]
+    scale = BAR_PERCENT / (max(map(abs, sizes), default=0.0) or 1.0)
+    decimals = decimals_of(sizes)
+    share = np.nan
+    if found.mmd2 > 0.0:
+        share = row.carried / found.mmd2
+    return DriftRowFigure(
+        f"{row.table} row {label(key_words(row.key), 2 * NAME)}: {percent(share, 1)} of the distance, "
+        f"most by {texts.name(row.column)}",
+        tuple(
+            BarLine(texts.name(found.names[column]), _both([size], scale, decimals, sign=True))
+            for column, size in zip(order, sizes, strict=True)
+        ),
+    )

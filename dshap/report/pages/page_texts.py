@@ -1,0 +1,73 @@
+"""The names of features, values and outputs on a page: no two features have one name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from dshap.analysis.column_texts import ColumnTexts, texts_of
+from dshap.core.places import Place
+from dshap.core.printing import label
+from dshap.core.scales import OF_CLASSES
+from dshap.report.labels import labels_of
+from dshap.report.pages.page_numbers import MINUS
+
+NAME = 40
+"""The most characters of a name in a figure, which wraps it."""
+SIGN = re.compile(r"^-(?=[\d.])")
+"""The sign of a number that is a whole text."""
+
+
+@dataclass(frozen=True)
+class PageTexts:
+    """The words of people for the features of a page."""
+
+    columns: ColumnTexts
+    features: tuple[str, ...]
+    names: tuple[str, ...]
+    """The name of each feature, no two alike."""
+
+    @classmethod
+    def of(cls, cube: Place, features: Sequence[str]) -> PageTexts:
+        """The words for these features, from the dictionary of columns of a cube."""
+        return cls.named(texts_of(cube), features)
+
+    @classmethod
+    def named(cls, columns: ColumnTexts, features: Sequence[str]) -> PageTexts:
+        """The words for these features, in a dictionary of columns."""
+        given = {name: columns.dictionary.label_of(name) for name in features}
+        found = labels_of(features, NAME, lines=1, given=given)
+        return cls(columns, tuple(features), tuple(found))
+
+    def name(self, feature: str) -> str:
+        """The name of a feature; one that is none of the page's is shown as it is called."""
+        if feature in self.features:
+            return self.names[self.features.index(feature)]
+        return label(feature, NAME)
+
+    def quoted(self, feature: str) -> str:
+        """The name of a feature in a sentence."""
+        return f"“{self.name(feature)}”"
+
+    def value(self, feature: str, value: Any) -> str:
+        """A value of a column as people read it, with its unit."""
+        return SIGN.sub(MINUS, self.columns.value_text(feature, value, with_unit=True))
+
+    def has_named_values(self, feature: str) -> bool:
+        """Whether the values of a column have names, so that their order says nothing."""
+        return bool(self.columns.entry(feature).values)
+
+
+def class_of(output: str) -> str:
+    """The class of an output such as "log-odds of yes"; the name of an output of no class."""
+    for scale in OF_CLASSES:
+        output = output.removeprefix(f"{scale} of ")
+    return label(output, NAME)
+
+
+def row_address(key: Iterable[str]) -> str:
+    """The address of a row on a page, such as "#row=1234567"; columns of a key have commas between."""
+    return f"#row={','.join(quote(part, safe='') for part in key)}"

@@ -1,0 +1,142 @@
+"""Charts of Altair have the numbers of the records, texts under the pointer, and readable axes."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dshap
+from dshap.analysis.dependences import dependence_of
+from dshap.core.errors import InputError
+from dshap.report import (
+    bar,
+    beeswarm,
+    compare,
+    dependence,
+    drift_bars,
+    force,
+    heatmap,
+    interactions,
+    over_runs,
+    waterfall,
+)
+from tests.report.pictures.test_densities import memory_cube
+from tests.report.pictures.test_interaction_triangle import with_interactions
+from tests.report.pictures.test_over_runs import nights
+
+
+def test_altair_is_named_where_it_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "altair", None)
+    cube, _ = memory_cube(5)
+    with pytest.raises(InputError, match=r'needs Altair: pip install "dshap\[altair\]"'):
+        bar(cube, chart="altair")
+    with pytest.raises(InputError, match=r"unknown chart 'plotly'.*Allowed: altair, matplotlib"):
+        bar(cube, chart="plotly")
+    with pytest.raises(InputError, match="ax with chart='altair': leave ax out"):
+        bar(cube, chart="altair", ax=object())
+
+
+def rows_of(chart, layer):
+    """The rows of data of a layer, and its encoding, of a chart that was checked by Altair's schema."""
+    spec = chart.to_dict()
+    found = spec["layer"][layer]
+    data = found.get("data", spec.get("data"))
+    values = data.get("values")
+    if values is None:
+        values = spec["datasets"][data["name"]]
+    return values, found["encoding"]
+
+
+@pytest.mark.parametrize("n", [40, 2_100])
+def test_swarms(n):
+    pytest.importorskip("altair", reason="altair is not installed")
+    cube, frame = memory_cube(n, d=5)
+    frame.loc[3, "x0"] = np.nan
+    chart = beeswarm(cube, rows=frame, chart="altair", max_display=2, title="All rows")
+    assert chart.to_dict()["title"] == "All rows"
+    rows, encoding = rows_of(chart, 1)
+    phi = cube["attribution"].values[:, :, 0]
+    ranked = np.argsort(-np.abs(phi).mean(axis=0), kind="stable")
+    lines = [phi[:, ranked[0]], phi[:, ranked[1]], phi[:, ranked[2:]].sum(axis=1)]
+    assert "sum of 3 other features" in encoding["y"]["axis"]["labelExpr"]
+    if n == 40:
+        found = [[row["attribution"] for row in rows if row["line"] == at] for at in range(3)]
+        np.testing.assert_allclose(found, lines, rtol=1e-5)
+        assert rows[3]["value"] == "missing"
+        assert {tip["field"] for tip in encoding["tooltip"]} == {
+            "feature", "value", "attribution", "row",
+        }  # fmt: skip
+        return
+    for at, values in enumerate(lines):
+        own = [row for row in rows if at - 0.5 < row["y"] <= at + 0.5]
+        assert min(row["attribution"] for row in own) >= values.min() * 1.125 - 1e-9
+        assert max(row["end"] for row in own) <= values.max() * 1.125 + 1e-9
+
+
+def test_a_heavy_tail_has_the_same_axis_as_in_matplotlib():
+    pytest.importorskip("altair", reason="altair is not installed")
+    cube, frame = memory_cube(300)
+    frame["x0"] = np.append(np.linspace(-2, 2, 299), 40_000.0)
+    chart = dependence(cube, "x0", "", rows=frame, chart="altair")
+    _, encoding = rows_of(chart, 1)
+    shown = dependence_of(cube, "x0", "", frame)
+    assert encoding["x"]["scale"]["type"] == "symlog"
+    assert encoding["x"]["scale"]["constant"] == shown.scale.constant
+    assert encoding["x"]["scale"]["domain"] == [-2.0, 40_000.0]
+    assert encoding["x"]["axis"]["title"] == "x0 (symmetric log axis)"
+    texts = json.loads(encoding["x"]["axis"]["labelExpr"].split("[indexof")[0])
+    assert ["10,000"] in texts
+    assert len(texts) == len(encoding["x"]["axis"]["values"]) >= 4
+
+
+def test_every_picture_is_a_chart(tmp_path):
+    """Altair checks each against its schema when it becomes a dictionary."""
+    pytest.importorskip("altair", reason="altair is not installed")
+    cube, frame = memory_cube(60, d=14)
+    frame["plan"] = np.where(np.arange(60) % 2, "pro & <b>", "Büro")
+    paired, _ = with_interactions(30, 25)
+    found = dshap.mmd_drift(np.eye(5), np.zeros((5, 5)), n_permutations=19)
+    nights(tmp_path / "churn")
+    with pytest.warns(UserWarning, match="not finished"):
+        runs = over_runs(tmp_path / "churn", output="z", chart="altair", max_display=1)
+    with pytest.warns(RuntimeWarning, match="state no scale"):
+        both = compare({"a": cube, "b": cube}, chart="altair", max_display=3)
+    charts = {
+        "bar": bar(cube, chart="altair", max_display=3),
+        "by": bar(cube, by="plan", rows=frame, chart="altair", max_display=3),
+        "plan": dependence(cube, "x1", "plan", rows=frame, chart="altair"),
+        "waterfall": waterfall(cube, 3, rows=frame, chart="altair"),
+        "force": force(cube, 3, rows=frame, chart="altair"),
+        "heatmap": heatmap(cube, "plan", rows=frame, chart="altair", max_display=3),
+        "interactions": interactions(paired, chart="altair"),
+        "drift": drift_bars(found, chart="altair", max_display=2),
+        "runs": runs,
+        "both": both,
+    }
+    sums = {
+        "bar": "sum of 11 other features",
+        "by": "sum of 11 other features",
+        "waterfall": "sum of 3 other features",
+        "heatmap": "sum of 11 other features",
+        "interactions": "sum of 5 other features",
+        "drift": "sum of 3 other columns",
+        "runs": "other feature",
+        "both": "sum of 11 other features",
+    }
+    for name, chart in charts.items():
+        text = json.dumps(chart.to_dict(), ensure_ascii=False)
+        assert sums.get(name, "") in text, name
+        assert '"tooltip"' in text
+
+
+def test_categories_and_missing_values_are_named_below_a_dependence():
+    pytest.importorskip("altair", reason="altair is not installed")
+    cube, frame = memory_cube(2_100)
+    frame["x0"] = pd.Series(np.where(frame["x0"] > 0, "hoch", "tief"), dtype=object)
+    frame.loc[:99, "x0"] = None
+    _, encoding = rows_of(dependence(cube, "x0", "", rows=frame, chart="altair"), 1)
+    assert '[["hoch"], ["tief"], ["100 missing"]]' in encoding["x"]["axis"]["labelExpr"]
