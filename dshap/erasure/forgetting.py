@@ -136,9 +136,7 @@ def forget(
     """
     place = place_of(store)
     if read_job(place) is None and read_run(place) is None and not is_job_store(place):
-        raise InputError(
-            f"{place} is no store of dshap: give the store of a job, or that of a cube"
-        )
+        raise InputError(f"{place} is no store of dshap: give the store of a job, or that of a cube")
     kinds = _key_kinds(place)
     wanted = keys_of(keys, file, kinds)
     job = _job_of(place, job_file)
@@ -178,9 +176,7 @@ def _job_of(store: Place, job_file: str | None) -> Job | None:
             )
         return job
     records = [each for each in read_records(store) if each.is_over]
-    named = [
-        str(dict((each.content or {}).get("args", {})).get("job_file", "")) for each in records[-1:]
-    ]
+    named = [str(dict((each.content or {}).get("args", {})).get("job_file", "")) for each in records[-1:]]
     for name in filter(None, named):
         try:
             job = read_job_file(name)
