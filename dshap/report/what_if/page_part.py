@@ -337,6 +337,10 @@ def _control(column: PageColumn, player: str, words: ColumnTexts) -> dict[str, A
             "decimals": DECIMALS if decimals is None else int(decimals),
             "isPercent": kind == "%",
         }
+    if unit := words.unit_of(column.name):
+        found["unit"] = unit
+    if words.is_year(column.name):
+        found["isYear"] = True
     if column.numbers:
         found["numbers"] = list(column.numbers)
     if column.kind == "category":
