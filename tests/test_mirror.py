@@ -50,6 +50,7 @@ ELSEWHERE = {
     "designs/kinds.py": "jobfile/test_kinds.py",
     "engine/clusters/arrivals.py": "engine/clusters/test_jobqueue.py",
     "engine/clusters/yaml_text.py": "engine/clusters/test_kubernetes.py",
+    "jobs/page_to_mlflow.py": "models/adapters/test_mlflow_models.py",
     "history/fits.py": "steps/test_shared_cubes.py",
     "loops/codes.py": "loops/test_subset_products.py",
     "loops/game_sizes.py": "loops/test_product_games.py",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import NDArray
 
 from dshap.core.errors import DatabaseError, InputError
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import check_names, refuse_other_columns
 from dshap.sinks.dialects import Dialect, Place, dialect_of
+from dshap.sinks.forgetting import forget_in_table
 from dshap.sinks.loading import load_table
 from dshap.sinks.records import (
     CubeFacts,
@@ -100,6 +104,9 @@ class DatabaseSink(Sink):
         day: RunDay,
     ) -> SinkResult:
         return load_table(self, self.database, cube, history, job, say, day)
+
+    def forget(self, keys: Mapping[str, NDArray[Any]], job: str) -> int:
+        return forget_in_table(self, self.database, keys, job)
 
     @property
     def _dialect(self) -> Dialect:

@@ -9,16 +9,20 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from dshap.core.addresses import is_of_bucket
 from dshap.core.errors import InputError, SinkError
 from dshap.core.late import pa
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.creation import is_free
+from dshap.sinks.forgetting import forget_in_files
 from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
 from dshap.sinks.nul import NulTexts
 from dshap.sinks.records import (
@@ -134,6 +138,24 @@ class FolderSink(Sink):
             if nul.escaped:
                 say(f"warning: {self}: {nul.escaped}")
         return SinkResult(line.n_rows, line.n_lines, reason=alteration, escaped=nul.escaped)
+
+    def forget(self, keys: Mapping[str, NDArray[Any]], job: str) -> int:
+        """Write the files of each load that is there again without the lines of these keys.
+
+        Raises
+        ------
+        SinkError
+            The file system refuses a step.
+        InputError
+            The folder holds something else, or loads of another job.
+        """
+        with _refusals_of_files(self):
+            if _last(self, job) is None:
+                return 0
+            clear_private_folders(self.path / CURRENT)
+            loads = [each for each in self.path.iterdir() if not each.is_symlink()]
+            runs = [each for each in sorted(loads) if (each / LINE).is_file()]
+            return sum(forget_in_files(run, run / LINE, keys) for run in runs)
 
 
 def _alteration(folder: Path, last: LoadLine | None) -> str:

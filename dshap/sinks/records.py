@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.errors import InputError
+from dshap.core.errors import InputError, SinkError
 from dshap.core.late import pa
 from dshap.core.records import BoolArray
 from dshap.cube.blocks import CubeArrays
@@ -139,6 +139,25 @@ class Sink(ABC):
         day: RunDay,
     ) -> SinkResult:
         """Load a finished cube, whole or not at all; the same call again finishes a killed load."""
+
+    def forget(self, keys: Mapping[str, NDArray[Any]], job: str) -> int:
+        """Remove the lines of these keys, of all runs, in one transaction; gives their number.
+
+        Parameters
+        ----------
+        keys : mapping
+            Key column of the cube -> values (k,) as int64, text or datetime64[ns].
+        job : str
+            The name of the job, which the place belongs to.
+
+        Raises
+        ------
+        SinkError
+            This kind of sink cannot, or the place cannot be reached.
+        """
+        raise SinkError(
+            f"{self}: {self.noun} has no way to remove lines by their keys: remove them there"
+        )
 
     def __str__(self) -> str:
         """The place of the sink in messages."""

@@ -20,6 +20,7 @@ from dshap.core.late import pa, pc
 from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.blocks import CubeArrays, FinishedBlock, finished_blocks
+from dshap.cube.erased_rows import erased_rows
 from dshap.sinks.cube_words import dictionary_of
 from dshap.sinks.line_forms import LineForm
 from dshap.sinks.reason_texts import RowsInWords
@@ -102,8 +103,9 @@ def _chosen_lines(
 
 
 def _chosen_blocks(path: Place, chosen: BoolArray | None) -> Iterator[tuple[FinishedBlock, Wanted]]:
-    """Yield each block that has chosen rows, and where they stand in it."""
+    """Yield each block that has chosen rows, and where they stand in it; erased rows are left out."""
     stop = 0
+    chosen = _without_erased(path, chosen)
     for block in finished_blocks(path):
         _refuse_gap(path, stop, block.start)
         stop = block.stop
@@ -112,6 +114,19 @@ def _chosen_blocks(path: Place, chosen: BoolArray | None) -> Iterator[tuple[Fini
         elif chosen[block.start : stop].any():
             yield block, np.flatnonzero(chosen[block.start : stop])
     _refuse_gap(path, stop, CubeArrays(path).n_rows)
+
+
+def _without_erased(path: Place, chosen: BoolArray | None) -> BoolArray | None:
+    """The chosen rows (n,) without those that were erased from the cube; None for all."""
+    erased = erased_rows(path)
+    if not len(erased):
+        return chosen
+    if chosen is None:
+        left = np.ones(CubeArrays(path).n_rows, bool)
+    else:
+        left = np.array(chosen)
+    left[erased] = False
+    return left
 
 
 def _one_ahead(items: Iterator[Lines]) -> Iterator[Lines]:
