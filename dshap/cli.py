@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dshap.core.places import Place
     from dshap.engine import Progress
     from dshap.jobs import Job, JobSummary, RecordedRun
-    from dshap.sinks.records import Shape
+    from dshap.sinks.line_forms import PlainShape
 
 BUG = 1
 BAD_INPUT = 2
@@ -494,7 +494,7 @@ def plan(
     planned.check(job.memory_limit, job.n_threads)
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
     """Whether somebody can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
@@ -593,7 +593,7 @@ def init(
 
     path = as_path("JOB.toml", job_file, "file")
     refuse_file(path, replaces=force)
-    questions = _Questions(not yes and _is_terminal())
+    questions = _Questions(not yes and is_terminal())
     given = {
         "--source": source,
         "--table": table,
@@ -1194,7 +1194,7 @@ def export(
     store: str,
     run_id: str,
     path: str,
-    shape: Shape,
+    shape: PlainShape,
     k: int,
     name: str,
     force: bool,
@@ -1228,6 +1228,59 @@ def _named(cubes: dict[str, Place], name: str) -> Place:
     if name not in cubes:
         raise InputError(unknown_name("explanation", name, cubes))
     return cubes[name]
+
+
+@command
+@STORE
+@click.option(
+    "--key",
+    "keys",
+    metavar="K",
+    multiple=True,
+    help="A key to forget, such as 1007; of several key columns their values, separated by commas; "
+    "may be given several times.",
+)
+@click.option(
+    "--keys",
+    "keys_file",
+    metavar="FILE",
+    help="A file of keys: one a line, or a .csv or .parquet file with the key columns.",
+)
+@click.option(
+    "--job",
+    "job_file",
+    metavar="JOB.toml",
+    help="The job of the store, whose sinks and page are reached too; left out, the file that the "
+    "last run was started with, where it is there.",
+)
+@click.option(
+    "--known-only",
+    is_flag=True,
+    help="Pass over keys that the store does not have; else none is forgotten then.",
+)
+def forget(
+    store: str,
+    keys: tuple[str, ...],
+    keys_file: str | None,
+    job_file: str | None,
+    known_only: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Erase the rows of some keys from a store, from the sinks of its job, and from its page.
+
+    Cubes that are finished keep all other values, bit for bit.  The same command again finishes an
+    erasure that was stopped.
+    """
+    from dshap.erasure.forgetting import forget as erase
+
+    done = erase(
+        _store(store), keys, keys_file, job_file=job_file, known_only=known_only, say=_say(quiet)
+    )
+    if as_json or not quiet:
+        _print(str(done).splitlines(), done.to_dict(), as_json)
+    if error := done.failure:
+        raise error
 
 
 @command

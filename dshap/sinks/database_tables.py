@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import NDArray
 
 from dshap.core.errors import DatabaseError, InputError
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import check_names, refuse_other_columns
 from dshap.sinks.dialects import Dialect, Place, dialect_of
+from dshap.sinks.forgetting import forget_in_table
 from dshap.sinks.loading import load_table
 from dshap.sinks.records import (
     CubeFacts,
@@ -107,6 +111,9 @@ class DatabaseSink(Sink):
         self, cube: CubeArrays, history: RowHistory, job: str, load: LastLoad
     ) -> Iterator[str]:
         return differences_in_table(self, self.database, cube, history, job, load)
+
+    def forget(self, keys: Mapping[str, NDArray[Any]], job: str) -> int:
+        return forget_in_table(self, self.database, keys, job)
 
     @property
     def _dialect(self) -> Dialect:

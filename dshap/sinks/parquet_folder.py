@@ -9,16 +9,20 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from dshap.core.addresses import is_of_bucket
 from dshap.core.errors import InputError, SinkError
 from dshap.core.late import pa
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.creation import is_free
+from dshap.sinks.forgetting import forget_in_files
 from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
 from dshap.sinks.line_digests import digest_of_lines, digest_of_load
 from dshap.sinks.nul import NulTexts
@@ -161,6 +165,24 @@ class FolderSink(Sink):
             if found != (digest, n_lines):
                 yield f"its {found[1]:,} lines are not the {n_lines:,} that were loaded"
 
+    def forget(self, keys: Mapping[str, NDArray[Any]], job: str) -> int:
+        """Write the files of each load that is there again without the lines of these keys.
+
+        Raises
+        ------
+        SinkError
+            The file system refuses a step.
+        InputError
+            The folder holds something else, or loads of another job.
+        """
+        with _refusals_of_files(self):
+            if _last(self, job) is None:
+                return 0
+            clear_private_folders(self.path / CURRENT)
+            loads = [each for each in self.path.iterdir() if not each.is_symlink()]
+            runs = [each for each in sorted(loads) if (each / LINE).is_file()]
+            return sum(forget_in_files(run, run / LINE, keys) for run in runs)
+
 
 def _batches_in(folder: Path) -> Iterator[pa.RecordBatch]:
     """The lines of the files of a load, in the order in which they were written."""
@@ -284,9 +306,8 @@ def _write_run(
         n_lines = _write_files(sink, private, cube, history, nul, day)
         about = (job, sink.explain, "", history.run_id, history.method, sink.form)
         now = datetime.now(UTC)
-        counts = (cube.n_rows, n_lines, 0, now, cube.scale, day.written)
-        of_run = day.about.columns(sink.model_version)
-        line = asdict(LoadLine(*about, *counts, **of_run))
+        made = LoadLine(*about, cube.n_rows, n_lines, 0, now, cube.scale, day.written)
+        line = asdict(made) | day.about.columns(sink.model_version)
         (private / LINE).write_text(json.dumps(line | {"loaded_at": now.isoformat()}))
         sync_tree(private)
         os.rename(private, run)
