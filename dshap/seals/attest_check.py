@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +18,11 @@ from dshap.cube.creation import ROOT
 from dshap.history.run_record import ID, RECORD, RunRecord, document_in
 from dshap.seals.attestations import read_envelope, sealed_runs
 from dshap.seals.envelope import Envelope
-from dshap.seals.materials import attestation_file
+from dshap.seals.materials import OF_STORE, attestation_file
 from dshap.seals.signing_keys import VerifyingKey, verifying_key
 from dshap.seals.sigstore_bundles import BUNDLE, fault_of_bundle
 from dshap.seals.statement import (
+    ATTESTATION,
     BUILD_TYPE,
     PREDICATE,
     STATEMENT,
@@ -31,8 +33,8 @@ from dshap.seals.statement import (
 from dshap.seals.subjects import block_rows_of, digests_of_cube
 from dshap.storage.folder import Folder
 
-OF_STORE = ("prepared/", "parts/", "state/", f"{RUNS}/")
-"""The beginnings of addresses of materials that lie in the store."""
+REPLACED = re.compile(r"attestation-\d+\.json")
+"""The names of statements that were replaced."""
 
 
 @dataclass(frozen=True)
@@ -381,8 +383,18 @@ class _OneRun:
                 self._add(material.uri, f"({material.name}) is missing")
             return
         with folder.open(material.uri) as opened:
-            if sha256_of_file(opened) != material.sha256:
-                self._add(material.uri, f"({material.name}) is not what was sealed")
+            is_same = sha256_of_file(opened) == material.sha256
+        if not is_same and not self._is_replaced(material):
+            self._add(material.uri, f"({material.name}) is not what was sealed")
+
+    def _is_replaced(self, material: Resource) -> bool:
+        """Whether a material is the statement of an earlier run that another one has replaced."""
+        room, _, name = material.uri.rpartition("/")
+        if name != ATTESTATION:
+            return False
+        folder = Folder(self.store / room)
+        old = [each for each in folder.list() if REPLACED.fullmatch(each)]
+        return any(sha256_of_bytes(folder.get(each) or b"") == material.sha256 for each in old)
 
     def _check_replaced(self) -> None:
         """Compare the statement that this one takes the place of."""

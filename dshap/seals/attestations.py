@@ -7,16 +7,16 @@ names the old one by its digest; the old one stays beside it as `attestation-1.j
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.cube.arrays import RUNS
-from dshap.cube.chunk_digests import sha256_of_bytes
+from dshap.cube.chunk_digests import sha256_of_bytes, sha256_of_file
 from dshap.history.run_record import ID, RECORD, RunRecord, read_record
 from dshap.jobfile.schema import Job
 from dshap.seals.envelope import Envelope, envelope_in, enveloped
-from dshap.seals.materials import attestation_file, dependencies_of, installed_packages
+from dshap.seals.materials import OF_STORE, attestation_file, dependencies_of, installed_packages
 from dshap.seals.signing_keys import SigningKey
 from dshap.seals.statement import ATTESTATION, Resource, statement_of
 from dshap.seals.stored_job import JOB, StoredJob
@@ -82,11 +82,29 @@ def seal_run(
     return store / name
 
 
-def replace_seal(store: Place, run_id: str, key: SigningKey | None, reason: str) -> Place:
+def replace_seal(
+    store: Place,
+    run_id: str,
+    key: SigningKey | None,
+    reason: str,
+    loads: Sequence[Resource] = (),
+) -> Place:
     """Seal a run again whose cubes were changed on purpose, such as by an erasure.
 
-    The new statement has the digests of what is there now, the materials of the old one, and the
+    The new statement has the digests of what is there now, also of materials in the store, and the
     digest of the old one, which stays beside it under another name.
+
+    Parameters
+    ----------
+    store : Place
+    run_id : str
+    key : SigningKey, optional
+        None: the new statement is not signed, and says so.
+    reason : str
+        Why the cubes were changed, in words.
+    loads : sequence of Resource
+        The subjects of the lines that its sinks have now (`subject_of_sink`); without them the new
+        statement names no load.
 
     Raises
     ------
@@ -107,17 +125,27 @@ def replace_seal(store: Place, run_id: str, key: SigningKey | None, reason: str)
     cubes = {str(each.annotations["cube"]) for each in before if _is_of_cube(each)}
     subjects = [
         *subjects_of_files(store, run_id, recorded),
-        *(each for each in before if each.annotations.get("kind") == "sink"),
+        *loads,
     ]
     for cube in sorted(cubes):
         subjects += subjects_of_cube(store, cube, run_id)
     given = old["predicate"]["buildDefinition"]["resolvedDependencies"]
-    dependencies = [Resource.read(each) for each in given]
+    dependencies = [_as_it_is(store, Resource.read(each)) for each in given]
     public = None if key is None else key.public
     replaced = Resource(ATTESTATION, {"sha256": sha256_of_bytes(content)}, old_name)
     statement = statement_of(record, subjects, dependencies, public, replaced, reason)
     folder.replace(name, enveloped(statement, key).to_bytes())
     return store / name
+
+
+def _as_it_is(store: Place, material: Resource) -> Resource:
+    """A material with the digest that its file in the store has now; another one as it is."""
+    folder = Folder(store)
+    is_in_store = material.uri.startswith(OF_STORE)
+    if not (is_in_store and material.sha256 and folder.has_file(material.uri)):
+        return material
+    with folder.open(material.uri) as opened:
+        return replace(material, digest={"sha256": sha256_of_file(opened)})
 
 
 def _free_name(folder: Folder, run_id: str) -> str:

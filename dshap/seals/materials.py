@@ -25,6 +25,8 @@ from dshap.storage.folder import Folder
 
 SNAPSHOT = "snapshot.json"
 """The record of rows that were read once, which has the digest of each part."""
+OF_STORE = ("prepared/", "parts/", "state/", f"{RUNS}/")
+"""The beginnings of addresses of materials that lie in the store."""
 OF_ROWS = "dshapRows"
 """The digest of the used columns of a table, as the census computes it: see docs/stores.md."""
 OF_MODEL = "dshapPredictions"

@@ -285,6 +285,18 @@ def test_a_missing_statement(nights, tmp_path):
         attest_store(store, None, "", SINKS)
 
 
+def test_an_earlier_night_that_is_sealed_again(nights, tmp_path):
+    """The statement of the night after names the old one, which is found beside the new one."""
+    store = tmp_path / "copy"
+    shutil.copytree(nights[0].store, store, symlinks=True)
+    first, _ = sealed_runs(store)
+    replace_seal(store, first, None, "1 key was erased")
+    quick = AttestedSinks(are_checked=False)
+    assert faults_of(store, sinks=quick) == []
+    (store / "runs" / first / "attestation-1.json").unlink()
+    assert any("attestation of the run before" in each for each in faults_of(store, sinks=quick))
+
+
 def test_an_erasure_names_the_statement_before(tmp_path):
     """Whoever changes a cube on purpose seals it again: the old statement stays, and is named."""
     job = of_trees(tmp_path / "job")
