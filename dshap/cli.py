@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dshap.core.places import Place
     from dshap.engine import Progress
     from dshap.jobs import Job, JobSummary, RecordedRun
-    from dshap.sinks.records import Shape
+    from dshap.sinks.line_forms import PlainShape
 
 INTERRUPTED = 130
 BUG = 1
@@ -1154,7 +1154,7 @@ def export(
     store: str,
     run_id: str,
     path: str,
-    shape: Shape,
+    shape: PlainShape,
     k: int,
     name: str,
     force: bool,

@@ -62,9 +62,9 @@ class Sink(ABC):
     codes: CodeBook | None = None
     """The code book of shape "reasons"."""
     against: Against | None = None
-    """Of shape "reasons": whether "higher" or "lower" predictions count against a row."""
+    """Whether "higher" or "lower" predictions count against a row, for shape "reasons"."""
     undo: bool = False
-    """Of shape "reasons": whether a reason must hold when its code alone is taken away."""
+    """Whether a reason must hold when its code alone is taken away, for shape "reasons"."""
     model_version: str = ""
     """The version of the model, for a column of the table; empty: the digest of the method."""
     primary_key: bool = True
@@ -265,7 +265,7 @@ BACKFILL = ", backfill"
 
 @dataclass(frozen=True)
 class LoadAbout:
-    """What a load states about its run, beside the cube."""
+    """The facts about a run that its load states, beside the cube."""
 
     model: str = ""
     """The model in words, such as its kind and file."""

@@ -36,6 +36,10 @@ THIN = 0.01
 """The height, as a part of the largest, below which an outline is a line."""
 TABLE_LINES = 8
 """The most lines of the table behind a dependence."""
+MOST_TICKS = 4
+"""The most numbers that are named below a dependence."""
+BEFORE_STRIP = 60.0
+"""The percentage of the axis up to which numbers are named beside a strip of missing values."""
 MAX_NAMES = 6
 """The most categories that are named below a dependence."""
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -221,7 +225,7 @@ def dependence_card(given: Sequence[Dependence], texts: PageTexts) -> Card:
     n_bins = int(np.count_nonzero(first.counts))
     note = f"{len(listed)} of {n_bins} groups of values are listed." * (len(listed) < n_bins)
     return Card(
-        texts.name(first.feature),
+        texts.axis(first.feature),
         texts.features.index(first.feature),
         _card_sentence(first, names, decimals),
         curves,
@@ -284,7 +288,7 @@ def _ends_of(given: Dependence) -> tuple[float, float]:
 
 
 def _x_ticks(given: Dependence, names: Sequence[str], texts: PageTexts) -> tuple[Tick, ...]:
-    """The ends of the axis of numbers, or its categories where they are few."""
+    """Round values on the axis of numbers, or its categories where they are few."""
     ends = _ends_of(given)
     left, right = given.placed_sides
     ticks = []
@@ -296,25 +300,18 @@ def _x_ticks(given: Dependence, names: Sequence[str], texts: PageTexts) -> tuple
                 for place in there.tolist()
             ]
     else:
-        outer = _outer_values(given)
+        first, last = given.ends[[0, -1]].tolist()
         ticks = [
             Tick(
                 _percent(given.scale.place(np.array(value)), ends),
-                axis_value_text(given, value, texts),
+                axis_value_text(given, value, texts, with_unit=False),
             )
-            for value in outer
+            for value in given.scale.ticks(first, last, MOST_TICKS)
         ]
     if given.counts[-1]:
-        ticks = [*ticks[:1], Tick(100.0, "missing")]
+        before = [each for each in ticks if each.percent < BEFORE_STRIP]
+        ticks = [*before, Tick(100.0, ", ".join(given.strip_words))]
     return tuple(ticks)
-
-
-def _outer_values(given: Dependence) -> list[float]:
-    """The numbers that an axis names: its ends, or the lowest and the highest of whole numbers."""
-    middles = given.middles[given.counts[:-1] > 0]
-    if len(middles) and np.array_equal(middles, np.round(middles)):
-        return [float(middles[0]), float(middles[-1])]
-    return [float(given.ends[0]), float(given.ends[-1])]
 
 
 def _card_sentence(given: Dependence, names: Sequence[str], decimals: int) -> str:
@@ -327,7 +324,15 @@ def _card_sentence(given: Dependence, names: Sequence[str], decimals: int) -> st
     return (
         f"{shown_number(means[low], decimals, sign=True)} at {names[low]}, "
         f"{shown_number(means[high], decimals, sign=True)} at {names[high]}."
+        f"{_axis_note(given)}"
     )
+
+
+def _axis_note(given: Dependence) -> str:
+    """A sentence about an axis that is not linear; empty for one that is."""
+    if not given.scale.words:
+        return ""
+    return f"  {given.scale.words.capitalize()}."
 
 
 def _listed_bins(given: Dependence) -> list[int]:

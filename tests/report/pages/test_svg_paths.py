@@ -130,7 +130,7 @@ def test_categories_are_steps_and_missing_values_have_their_own():
     assert [name for name, _ in drawn.table] == ["<b>red</b>", "blue", "missing"]
     assert drawn.curves[0].mean.count("M") == 3
     assert drawn.curves[0].band.count("Z") == 3
-    assert [tick.name for tick in drawn.x_ticks][-1] == "missing"
+    assert [tick.name for tick in drawn.x_ticks][-1] == "833 missing"
 
 
 @pytest.mark.parametrize("n", [1, 2, 600])
