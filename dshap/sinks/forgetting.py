@@ -16,7 +16,7 @@ from dshap.sinks.dialects import LoadSession, Place, dialect_of
 from dshap.sinks.ledger import OWN_NAMES, Ledger
 from dshap.sinks.nul import without_nul
 from dshap.sinks.records import Sink
-from dshap.sinks.shapes import RUN_ID
+from dshap.sinks.table_columns import RUN_ID
 from dshap.storage.disk import whole_file
 from dshap.tables.checksums import open_parquet, parquet_writer
 from dshap.tables.keys.digests import DigestBatch
