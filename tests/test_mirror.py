@@ -11,10 +11,24 @@ import pytest
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "dshap"
-BESIDE = {"benchmarks", "chaos", "documented", "golden", "oracles"}
+BESIDE = {"attestations", "benchmarks", "chaos", "documented", "golden", "oracles"}
 """Folders of tests that are of no room: speed and accuracy, commands of pages, stored numbers, and a
 second program."""
 ELSEWHERE = {
+    "cube/comparing_writer.py": "jobs/test_replay.py",
+    "jobfile/ending_tables.py": "jobs/test_attesting.py",
+    "jobs/listeners.py": "jobs/test_run_endings.py",
+    "jobs/notifying.py": "jobs/test_run_endings.py",
+    "jobs/replay_outcome.py": "jobs/test_replay.py",
+    "run/replaying.py": "jobs/test_replay.py",
+    "seals/attest_check.py": "jobs/test_attesting.py",
+    "seals/attestations.py": "jobs/test_attesting.py",
+    "seals/materials.py": "jobs/test_attesting.py",
+    "seals/statement.py": "jobs/test_attesting.py",
+    "seals/stored_job.py": "jobs/test_replay.py",
+    "seals/subjects.py": "jobs/test_attesting.py",
+    "sinks/table_comparison.py": "jobs/test_attesting.py",
+    "steps/sealing.py": "jobs/test_attesting.py",
     "analysis/axis_scales.py": "report/pictures/test_dependence.py",
     "analysis/bars.py": "report/pictures/test_bars.py",
     "analysis/column_extents.py": "report/pictures/test_dependence.py",

@@ -120,8 +120,8 @@ def _erase_in_block(path: Place, block: int, positions: NDArray[np.int64]) -> No
     arrays = {name: _shards(path, name) for name in names}
     values: dict[str, NDArray[Any]] = {}
     for name in names:
-        if name == "base_value" and arrays[name].shape[0] != arrays["status"].shape[0]:
-            continue  # one value of all rows
+        if arrays[name].shape[0] != arrays["status"].shape[0]:
+            continue  # base values that all rows share
         found = arrays[name].read(rows.start, rows.stop)
         if found is None:
             raise _damaged(path, block)
@@ -133,7 +133,11 @@ def _erase_in_block(path: Place, block: int, positions: NDArray[np.int64]) -> No
     status = {"status": values.pop("status")}
     contents = {
         f"{name}/{_shards(path, name).name(block)}": _shards(path, name).encoded(stored)
-        for name, stored in {**{n: v[None] for n, v in summaries.items()}, **values, **status}.items()
+        for name, stored in {
+            **{n: v[None] for n, v in summaries.items()},
+            **values,
+            **status,
+        }.items()
     }
     sizes = keep_files(Folder(path), contents)
     files: Mapping[str, int] = receipt.get("files", {})
@@ -143,7 +147,9 @@ def _erase_in_block(path: Place, block: int, positions: NDArray[np.int64]) -> No
         "ok": int(summaries["blocks/count"]),
     }
     if "failed" in receipt:
-        changed["failed"] = _without_rows(receipt["failed"], positions, status["status"], rows.start)
+        changed["failed"] = _without_rows(
+            receipt["failed"], positions, status["status"], rows.start
+        )
     kept = {name: value for name, value in {**receipt, **changed}.items() if value != []}
     receipts.put_over(block_name(block), kept)
 
@@ -262,9 +268,9 @@ def _erase_states(path: Place, positions: NDArray[np.int64], *, has_learned: boo
     states = states_of(path)
     for name in list(states.names()):
         first = name.partition("-")[0]
-        if first == "probe" and _is_probed(states.get(name, Record), positions):
-            states.remove(name)
-        elif has_learned and (first in (*WITH_ROWS, *OF_SUMS) or _holds_rows(name, path)):
+        if (first == "probe" and _is_probed(states.get(name, Record), positions)) or (
+            has_learned and (first in (*WITH_ROWS, *OF_SUMS) or _holds_rows(name, path))
+        ):
             states.remove(name)
 
 
@@ -351,5 +357,3 @@ def listed_texts(path: Place) -> frozenset[str]:
 
     look(read_run(path) or {}, False)
     return frozenset(found)
-
-

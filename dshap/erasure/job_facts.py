@@ -35,5 +35,3 @@ def _list_again(store: Place) -> None:
         now = {**content, "states": list(states_of(store).names())}
         if now != content:
             mark.put_over(FINISHED, now)
-
-

@@ -31,9 +31,7 @@ def find_in_room(room: Place, work: Work) -> set[int]:
 def erase_in_room(room: Place, work: Work) -> int:
     """Write the parts of a room again without the wanted rows, and their record; gives the rows."""
     known = Snapshot.read(room)
-    parts = [
-        part for part in parts_in(room) if set(work.keys.names) <= set(columns_of_part(part))
-    ]
+    parts = [part for part in parts_in(room) if set(work.keys.names) <= set(columns_of_part(part))]
     done = {part.name: erase_in_part(part, work.keys) for part in parts}
     if known is not None and done:
         digests = {name: each.digest for name, each in done.items()} if known.parts else {}

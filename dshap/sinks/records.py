@@ -140,6 +140,25 @@ class Sink(ABC):
     ) -> SinkResult:
         """Load a finished cube, whole or not at all; the same call again finishes a killed load."""
 
+    def differences(
+        self, cube: CubeArrays, history: RowHistory, job: str, load: LastLoad
+    ) -> Iterator[str]:
+        """Describe how the place differs from what the load of a cube has left; nothing is changed.
+
+        Parameters
+        ----------
+        cube : the cube that was loaded last
+        history : the runs that computed its rows
+        job : the name of the job
+        load : the load itself
+
+        Raises
+        ------
+        SinkError
+            This kind of sink cannot compare, or the place cannot be reached.
+        """
+        raise SinkError(f"{self}: {self.noun} has no way to compare its lines with those of a load")
+
     def forget(self, keys: Mapping[str, NDArray[Any]], job: str) -> int:
         """Remove the lines of these keys, of all runs, in one transaction; gives their number.
 
@@ -225,6 +244,16 @@ class Sink(ABC):
         if self.deletes != "remove":
             words.append(f"{self.deletes} deleted")
         return " ".join(words)
+
+
+@dataclass(frozen=True)
+class LastLoad:
+    """The load of a sink that came last, as it was sealed."""
+
+    as_of: date | None = None
+    """The date of its run, which its lines have."""
+    since: str = ""
+    """The run since which changed rows were written; empty: all rows."""
 
 
 @dataclass(frozen=True)

@@ -109,13 +109,14 @@ def erase_in_digests(rows: RowDigests, keys: WantedKeys) -> int:
 
     Every row keeps its place.  Gives the number of rows that were erased now.
     """
-    n_gone = sum(
-        int(np.count_nonzero(_is_wanted(batch, keys))) for batch in rows.batches()
-    )
+    n_gone = sum(int(np.count_nonzero(_is_wanted(batch, keys))) for batch in rows.batches())
     if n_gone:
         with Folder(rows.file.parent).writing(rows.file.name) as private:
             write_digests(
-                (batch.without(_is_wanted(batch, keys) | batch.is_erased) for batch in rows.batches()),
+                (
+                    batch.without(_is_wanted(batch, keys) | batch.is_erased)
+                    for batch in rows.batches()
+                ),
                 private,
             )
     return n_gone
