@@ -120,8 +120,8 @@ def _erase_in_block(path: Place, block: int, positions: NDArray[np.int64]) -> No
     arrays = {name: _shards(path, name) for name in names}
     values: dict[str, NDArray[Any]] = {}
     for name in names:
-        if name == "base_value" and arrays[name].shape[0] != arrays["status"].shape[0]:
-            continue  # one value of all rows
+        if arrays[name].shape[0] != arrays["status"].shape[0]:
+            continue  # base values that all rows share
         found = arrays[name].read(rows.start, rows.stop)
         if found is None:
             raise _damaged(path, block)

@@ -17,7 +17,7 @@ from dshap.storage.folder import Folder
 from dshap.tables.keys.wanted import NO_KEY
 
 
-def cubes_in(store: Place) -> dict[str, Place]:
+def all_cubes_in(store: Place) -> dict[str, Place]:
     """Name -> place of the cubes of a store; of one cube its own name."""
     return {
         name: path
@@ -33,7 +33,7 @@ class StoredCubes(HoldsRows):
 
     def find(self, work: Work) -> set[int]:
         found: set[int] = set()
-        for name, path in cubes_in(work.store).items():
+        for name, path in all_cubes_in(work.store).items():
             cube = CubeArrays(path)
             if not found_keys(cube.keys, work.keys):
                 if cube.keys:
@@ -47,7 +47,7 @@ class StoredCubes(HoldsRows):
         return found
 
     def erase(self, work: Work) -> None:
-        cubes = cubes_in(work.store)
+        cubes = all_cubes_in(work.store)
         for name, path in cubes.items():
             redact_documents(path, _texts_to_redact(work, name, path))
         for name, path in cubes.items():

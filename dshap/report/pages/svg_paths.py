@@ -142,10 +142,7 @@ def swarm_figure(heading: str, swarms: Swarms, texts: PageTexts) -> SwarmFigure:
     return SwarmFigure(
         heading,
         f"{name} spreads most: nine in ten rows lie between {low} and {high}.{beyond}",
-        tuple(
-            _swarm_line(swarm, texts.name(swarm.feature), swarms.rows, limits)
-            for swarm in swarms.features
-        ),
+        tuple(_swarm_line(swarm, texts, swarms.rows, limits) for swarm in swarms.features),
         _percent(0.0, limits),
         _ticks(limits),
         tuple(
@@ -180,14 +177,20 @@ def _quantiles(swarm: Swarm, shares: Sequence[float] = SHARES) -> FloatArray:
     return histogram_quantiles(whole, shares)[0]
 
 
-def _swarm_line(swarm: Swarm, name: str, rows: int, limits: tuple[float, float]) -> SwarmLine:
+def _swarm_line(
+    swarm: Swarm, texts: PageTexts, rows: int, limits: tuple[float, float]
+) -> SwarmLine:
+    name = texts.name(swarm.feature)
     grid = grid_of(limits, STEPS)
     shades = swarm.shades(grid)
     middles = (grid[1:] + grid[:-1]) / 2
     x = _scaled(middles, limits, WIDTH)
     there = np.flatnonzero(shades.depth > THIN)
     places = there[np.unique(np.linspace(0, len(there) - 1, STOPS).round().astype(int))]
-    colours = colour_at(shades.place, shades.unordered)
+    unordered = shades.unordered
+    if texts.has_named_values(swarm.feature):  # codes of categories have no order
+        unordered = np.ones_like(unordered)
+    colours = colour_at(shades.place, unordered)
     if swarm.bins is None:
         colours[:] = rgb_of(BLUE)
     stops = tuple((round(x[place] / WIDTH, 3), _hex(colours[place])) for place in places)
@@ -219,7 +222,10 @@ def dependence_card(given: Sequence[Dependence], texts: PageTexts) -> Card:
     quartiles = [each.quantiles((0.25, 0.75)) for each in given]
     span = _y_span([*quartiles, *(each.means[:, None] for each in given)])
     decimals = decimals_of(span)
-    curves = tuple(_curve(each, both, span) for each, both in zip(given, quartiles, strict=True))
+    is_line = first.is_line and not texts.has_named_values(first.feature)
+    curves = tuple(
+        _curve(each, both, span, is_line) for each, both in zip(given, quartiles, strict=True)
+    )
     names = [value_text(first, place, texts) for place in range(len(first.counts))]
     listed = _listed_bins(first)
     n_bins = int(np.count_nonzero(first.counts))
@@ -246,7 +252,9 @@ def _y_span(given: Sequence[FloatArray]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _curve(given: Dependence, quartiles: FloatArray, span: tuple[float, float]) -> Curve:
+def _curve(
+    given: Dependence, quartiles: FloatArray, span: tuple[float, float], is_line: bool
+) -> Curve:
     """The paths of one explanation: a line through bins of numbers, a step for each category."""
     n_bins = number_of_bins(given.bins)
     ends = _ends_of(given)
@@ -256,7 +264,7 @@ def _curve(given: Dependence, quartiles: FloatArray, span: tuple[float, float]) 
     band = ""
     mean = ""
     is_there = is_step[:n_bins].copy()
-    if given.is_line and is_there.sum() > 1:  # a line of one point would not be seen
+    if is_line and is_there.sum() > 1:  # a line of one point would not be seen
         x = _scaled(given.scale.place(given.middles[is_there]), ends, WIDTH)
         mean = f"M{_points(x, means[:n_bins][is_there])}"
         above = _points(x, upper[:n_bins][is_there])
