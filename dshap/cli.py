@@ -27,6 +27,7 @@ import click
 
 from dshap import __version__
 from dshap.core.errors import DshapError, InputError, WalltimeError, unknown_name
+from dshap.core.exit_statuses import INTERRUPTED
 from dshap.core.printing import dated, json_line, one_line, printable
 from dshap.core.user_code import raised_by_import
 
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
     from dshap.core.places import Place
     from dshap.engine import Progress
     from dshap.jobs import Job, JobSummary, RecordedRun
-    from dshap.sinks.records import Shape
+    from dshap.sinks.line_forms import PlainShape
 
-INTERRUPTED = 130
 BUG = 1
 BAD_INPUT = 2
 LAST_STATUS = 11
@@ -47,6 +47,8 @@ MOST_SHARDS = 100_000
 """The most shards that a plan tells; queues take fewer tasks of an array job."""
 THREADS = "OPENBLAS_NUM_THREADS"
 """The variable that numpy's BLAS reads as it is loaded."""
+LEVELS_OF_LOGS = {"CRITICAL": "error", "NOTSET": "info"}
+"""Level of Python's logs -> that of a line of JSON, where it is not the same word."""
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 
 
@@ -60,12 +62,21 @@ def main() -> None:
 class _Commands(click.Group):
     """A group of commands whose usage errors are one line, like all other errors."""
 
-    def make_context(self, *given: Any, **options: Any) -> click.Context:
-        with _usage_in_one_line():
-            return super().make_context(*given, **options)
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        log = _log_asked_for(args)
+        with _usage_in_one_line(log):
+            made = super().make_context(info_name, args, parent, **extra)
+        made.meta[LOG] = log
+        return made
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _usage_in_one_line():
+        with _usage_in_one_line(ctx.meta[LOG]):
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -75,15 +86,26 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
+LOG = "dshap.log"
+"""The name under which a context of click has the value of --log, before options are read."""
+
+
+def _log_asked_for(args: Sequence[str]) -> str:
+    """The value of --log in the arguments of a command, for errors in these arguments."""
+    pairs = zip(args, [*args[1:], ""], strict=True)
+    is_json = any(one == "--log=json" or (one, other) == ("--log", "json") for one, other in pairs)
+    return "json" if is_json else "text"
+
+
 @contextlib.contextmanager
-def _usage_in_one_line() -> Iterator[None]:
+def _usage_in_one_line(log: str) -> Iterator[None]:
     """Print usage errors of click, which take three lines, as one line."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        LOGS["text"].tell(_usage(error))
+        LOGS[log].tell(_usage(error), exit_status=BAD_INPUT)
         raise click.exceptions.Exit(BAD_INPUT) from error
 
 
@@ -215,7 +237,8 @@ class _JsonLogs(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         message = super().format(record)
-        return json_line("log", level=record.levelname, name=record.name, message=message)
+        level = LEVELS_OF_LOGS.get(record.levelname, record.levelname.lower())
+        return json_line("log", level=level, name=record.name, message=message)
 
 
 class _Log:
@@ -471,7 +494,7 @@ def plan(
     planned.check(job.memory_limit, job.n_threads)
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
     """Whether somebody can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
@@ -570,7 +593,7 @@ def init(
 
     path = as_path("JOB.toml", job_file, "file")
     refuse_file(path, replaces=force)
-    questions = _Questions(not yes and _is_terminal())
+    questions = _Questions(not yes and is_terminal())
     given = {
         "--source": source,
         "--table": table,
@@ -723,6 +746,17 @@ def schema(as_json: bool, quiet: bool) -> None:
     help="Write what every worker of the cluster did, and when, as one page of Dask.",
 )
 @click.option(
+    "--metrics",
+    metavar="FILE.prom",
+    help="Write how the run went as metrics of Prometheus, for the textfile collector of its node "
+    "exporter.",
+)
+@click.option(
+    "--lineage",
+    metavar="FILE.ndjson",
+    help="Append events of OpenLineage: what the run read and wrote, and how it ended.",
+)
+@click.option(
     "--log",
     type=click.Choice(list(LOGS)),
     default="text",
@@ -743,6 +777,8 @@ def run(
     n_sample: int | None,
     skip_code: int,
     performance: str | None,
+    metrics: str | None,
+    lineage: str | None,
     log: str,
     as_json: bool,
     quiet: bool,
@@ -760,6 +796,8 @@ def run(
         sample_of_job,
         scope_of,
     )
+    from dshap.jobs.listeners import listeners_of
+    from dshap.jobs.run_endings import telling_end
     from dshap.report import require_jinja, require_matplotlib
 
     _check_skip_code(skip_code)
@@ -798,10 +836,12 @@ def run(
         target=target,
         n_sample=n_sample,
     )
+    listeners = listeners_of(job, job_file, metrics, lineage, LOGS[log].tell)
     if not quiet:
         LOGS[log].open(about_start(job, scope))
-    ended = run_recorded(job, _progress(quiet, log), given)
-    _show_run(job, ended, LOGS[log], as_json, quiet, about)
+    with telling_end(job, listeners, partial(LOGS[log].tell, level="warning")) as over:
+        ended = over.run = run_recorded(job, _progress(quiet, log), given)
+        _show_run(job, ended, LOGS[log], as_json, quiet, about)
     if error := error_of(ended.facts):
         raise error
     if skip_code and not ended.facts.has_work:
@@ -1154,7 +1194,7 @@ def export(
     store: str,
     run_id: str,
     path: str,
-    shape: Shape,
+    shape: PlainShape,
     k: int,
     name: str,
     force: bool,
@@ -1188,6 +1228,59 @@ def _named(cubes: dict[str, Place], name: str) -> Place:
     if name not in cubes:
         raise InputError(unknown_name("explanation", name, cubes))
     return cubes[name]
+
+
+@command
+@STORE
+@click.option(
+    "--key",
+    "keys",
+    metavar="K",
+    multiple=True,
+    help="A key to forget, such as 1007; of several key columns their values, separated by commas; "
+    "may be given several times.",
+)
+@click.option(
+    "--keys",
+    "keys_file",
+    metavar="FILE",
+    help="A file of keys: one a line, or a .csv or .parquet file with the key columns.",
+)
+@click.option(
+    "--job",
+    "job_file",
+    metavar="JOB.toml",
+    help="The job of the store, whose sinks and page are reached too; left out, the file that the "
+    "last run was started with, where it is there.",
+)
+@click.option(
+    "--known-only",
+    is_flag=True,
+    help="Pass over keys that the store does not have; else none is forgotten then.",
+)
+def forget(
+    store: str,
+    keys: tuple[str, ...],
+    keys_file: str | None,
+    job_file: str | None,
+    known_only: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Erase the rows of some keys from a store, from the sinks of its job, and from its page.
+
+    Cubes that are finished keep all other values, bit for bit.  The same command again finishes an
+    erasure that was stopped.
+    """
+    from dshap.erasure.forgetting import forget as erase
+
+    done = erase(
+        _store(store), keys, keys_file, job_file=job_file, known_only=known_only, say=_say(quiet)
+    )
+    if as_json or not quiet:
+        _print(str(done).splitlines(), done.to_dict(), as_json)
+    if error := done.failure:
+        raise error
 
 
 @command
@@ -1300,6 +1393,140 @@ def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet:
     found = verify_job_store(root)
     _print(*damage_summary(root, found, mended), as_json)
     refuse_damage(root, found, mended, has_job=job_file is not None)
+
+
+RUN_SEALED = click.option(
+    "--run", "run_id", metavar="ID", default="", help="One run; left out, all runs of the store."
+)
+
+
+@command
+@STORE
+@click.option(
+    "--verify",
+    "verifies",
+    is_flag=True,
+    help="Compare all that the statements name with what is there: cubes, records, sinks.",
+)
+@click.option(
+    "--key",
+    metavar="PUBLIC.pem",
+    help="With --verify: the key that the statements must be signed with, a path or PEM text.",
+)
+@RUN_SEALED
+@click.option(
+    "--job",
+    "job_file",
+    metavar="JOB.toml",
+    help="With --verify: the job whose [[sink]] are compared; left out, that which the store keeps.",
+)
+@SET
+@click.option("--no-sinks", is_flag=True, help="With --verify: compare no table of a sink.")
+@click.option(
+    "--sigstore",
+    is_flag=True,
+    help="Sign the newest statement, or that of --run, by Sigstore with the identity of this job of "
+    "CI; the bundle lies beside it.",
+)
+def attest(
+    store: str,
+    verifies: bool,
+    key: str | None,
+    run_id: str,
+    job_file: str | None,
+    settings: tuple[str, ...],
+    no_sinks: bool,
+    sigstore: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Show what the runs of a job have sealed, or check it: the statement of each run.
+
+    A statement names by digests what a run has made, and what from.  Where something is not as it
+    was sealed, each such thing is named, and the exit status is 7.
+    """
+    from dshap.jobs.attesting import (
+        AttestedSinks,
+        attest_store,
+        newest_sealed,
+        statements_of,
+    )
+
+    path = _store(store)
+    if sigstore:
+        from dshap.seals.sigstore_bundles import add_bundle, ambient_signer
+
+        bundle = add_bundle(path, run_id or newest_sealed(path), ambient_signer())
+        _print([f"bundle: {bundle}"], {"bundle": str(bundle)}, as_json)
+    if not verifies:
+        if key or job_file or settings or no_sinks:
+            raise InputError(
+                "--key, --job, --set and --no-sinks belong to a check: give --verify too"
+            )
+        _print(*statements_of(path, run_id), as_json)
+        return
+    sinks = AttestedSinks(job_file, settings, not no_sinks)
+    found = attest_store(path, key, run_id, sinks)
+    if as_json or not quiet:
+        _print([*found.seals.lines, *found.unchecked], found.seals.to_dict(), as_json)
+    found.refuse_faults()
+
+
+@command
+@STORE
+@click.option(
+    "--rows",
+    "n_rows",
+    metavar="N",
+    type=click.IntRange(1),
+    default=1000,
+    help="How many rows of each explanation are computed again, a seeded sample; 1000.",
+)
+@click.option(
+    "--key",
+    "keys",
+    metavar="KEY",
+    multiple=True,
+    help="The key of a row that is computed again, in place of a sample; values of several key "
+    "columns with commas between them; may be given several times.",
+)
+@click.option("--explain", metavar="NAME", default="", help="One explanation; all where left out.")
+@click.option("--seed", metavar="N", type=int, default=0, help="The seed of the sample.")
+@click.option(
+    "--run", "run_id", metavar="ID", default="", help="The run; left out, the newest one."
+)
+@click.option(
+    "--job",
+    "job_file",
+    metavar="JOB.toml",
+    help="The job, where the one that the store keeps does not find its files here.",
+)
+@SET
+def replay(
+    store: str,
+    n_rows: int,
+    keys: tuple[str, ...],
+    explain: str,
+    seed: int,
+    run_id: str,
+    job_file: str | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Compute rows of a sealed run again, from its job, model and rows, and compare the bits.
+
+    Nothing in the store is changed.  Where a bit differs, the first such block is named, and the
+    exit status is 8; differences of rounding on another processor are named as such.
+    """
+    from dshap.jobs.replay import replay_run
+    from dshap.jobs.replay_outcome import WantedRows
+
+    wanted = WantedRows(n_rows, keys, seed, explain)
+    found = replay_run(_store(store), wanted, run_id, job_file, settings, _say(quiet))
+    if as_json or not quiet:
+        _print(found.lines, found.to_dict(), as_json)
+    found.refuse_differences()
 
 
 @command

@@ -159,8 +159,16 @@ def scheme_of(text: str) -> str:
     return ""
 
 
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----END).)*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
+    re.DOTALL,
+)
+"""Pattern of a private key in PEM text, also where its end is cut off."""
+
+
 def without_secrets(text: str) -> str:
     """Mask the passwords, tokens and keys of addresses in a text: postgresql://user:***@host."""
+    text = _PRIVATE_KEY.sub(MASK, text)
     text = _KEYS.sub(rf"\1{MASK}@", text)
     text = _PASSWORD.sub(rf"\1:{MASK}@", text)
     text = _TOKEN.sub(rf"\1{MASK}@", text)

@@ -92,6 +92,10 @@ EXIT_STATUSES = (
 """The statuses of `dshap run`.  `dshap verify` alone ends with 11 too."""
 
 
+INTERRUPTED = 130
+"""The status of a command that a signal has ended."""
+
+
 def statuses_of(action: Action) -> tuple[int, ...]:
     """The exit statuses after which a scheduler does this, in ascending order."""
     return tuple(each.number for each in EXIT_STATUSES if each.action == action)

@@ -40,7 +40,7 @@ PAGE = "page.html"
 
 
 @dataclass(frozen=True)
-class Sample:
+class JobSample:
     """The sample of a job: a job on a few of its rows."""
 
     job: Job
@@ -87,7 +87,7 @@ def sample_of_job(
     n_rows: int,
     as_of: date | None = None,
     say: Callable[[str], None] = lambda _: None,
-) -> Sample:
+) -> JobSample:
     """Read the sample of a job into its folder; a sample that was there before is replaced.
 
     The folder is STORE.sample beside the store of the job.  All of the table is read in one pass, and
@@ -106,7 +106,7 @@ def sample_of_job(
 
     Returns
     -------
-    Sample
+    JobSample
         `job` of it is run like any other.
 
     Raises
@@ -133,7 +133,7 @@ def sample_of_job(
         with in_words_of(job):
             source, n_sample, n_table = _read(job, n_rows, day, made, folder / ROWS, say)
     job = _job_of_sample(job, folder, source, n_sample, say)
-    return Sample(job, folder, n_rows, n_sample, n_table, store)
+    return JobSample(job, folder, n_rows, n_sample, n_table, store)
 
 
 def _refuse_other(folder: Place) -> None:

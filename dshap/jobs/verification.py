@@ -29,12 +29,14 @@ from dshap.cube import runs_of as cubes_of
 from dshap.cube.arrays import RUNS, is_job_store
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.current import CURRENT, fault_of_current, has_nights, names_of_cubes
+from dshap.erasure.journal import ROOM as ERASURES
+from dshap.erasure.journal import Journal
 from dshap.history.backfills import is_backfill
 from dshap.history.key_joins import KeyJoins
 from dshap.history.row_history import NightHistory
 from dshap.history.run_folders import ABOUT, ROWS, ROWS_MARK, RunFolders, runs_in_store
 from dshap.history.run_record import RECORD, RunRecord, document_in
-from dshap.steps.outlook import ROOM, read_learned
+from dshap.steps.outlook import ROOM, read_learned, withdrawn_run
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone
 from dshap.tables.keys.digests import UNREADABLE
@@ -53,7 +55,20 @@ def verify_job_store(store: Place) -> Damages:
     found = verify_store(store)
     if damages := list(_damage_of_runs(store)):
         found[RUNS] = damages
+    if damages := list(_unfinished_erasure(store)):
+        found[ERASURES] = damages
     return found
+
+
+def _unfinished_erasure(store: Place) -> Iterator[Damage]:
+    """The erasure that was stopped before its end, which leaves rows of persons behind."""
+    unfinished = Journal(store).unfinished
+    if unfinished is not None:
+        yield Damage(
+            f"{ERASURES}/{unfinished.erasure_id}.json",
+            f"an erasure of {len(unfinished.keys):,} keys was stopped: dshap forget {store} with the "
+            "same keys finishes it",
+        )
 
 
 def repair_job_store(store: Place) -> Damages:
@@ -147,6 +162,10 @@ def _damage_of_learned(store: Place, explanations: Iterable[str]) -> Iterator[Da
         if not Folder(store).has_room(keys):
             yield Damage(keys, "is missing: the next run explains all rows anew")
         about = read_learned(room, name)
+        withdrawn = withdrawn_run(room, name)
+        if withdrawn is not None:
+            used.add(withdrawn)
+            continue
         if about is None:
             what = "is missing or damaged: the next run learns anew"
             yield Damage(file, what, (file,))
@@ -234,8 +253,9 @@ def _damage_of_keys(run: RunFolders, cubes: Cubes, joins: KeyJoins) -> Iterator[
         yield Damage(f"{room}/{ROWS}", what, (room,))
         return
     snapshot = Snapshot.read(run.parts)
-    if snapshot is not None and snapshot.n_rows != n_rows:
-        what = f"has {n_rows:,} rows, and {snapshot.n_rows:,} were read"
+    n_left = n_rows - run.digests.count_erased()
+    if snapshot is not None and snapshot.n_rows != n_left:
+        what = f"has {n_left:,} rows, and {snapshot.n_rows:,} were read"
         yield Damage(f"{room}/{ROWS}", what, (room,))
         return
     for name, cube in cubes.items():

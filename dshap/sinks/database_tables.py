@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+from numpy.typing import NDArray
 
 from dshap.core.errors import DatabaseError, InputError
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import check_names, refuse_other_columns
 from dshap.sinks.dialects import Dialect, Place, dialect_of
+from dshap.sinks.forgetting import forget_in_table
 from dshap.sinks.loading import load_table
 from dshap.sinks.records import (
     CubeFacts,
+    LastLoad,
     RowHistory,
     RunDay,
     Sink,
@@ -20,6 +25,7 @@ from dshap.sinks.records import (
     Target,
 )
 from dshap.sinks.table_columns import table_schema
+from dshap.sinks.table_comparison import differences_in_table
 from dshap.sinks.targets import is_read_by, look_at_table
 from dshap.warehouse.databases import Database
 
@@ -100,6 +106,14 @@ class DatabaseSink(Sink):
         day: RunDay,
     ) -> SinkResult:
         return load_table(self, self.database, cube, history, job, say, day)
+
+    def differences(
+        self, cube: CubeArrays, history: RowHistory, job: str, load: LastLoad
+    ) -> Iterator[str]:
+        return differences_in_table(self, self.database, cube, history, job, load)
+
+    def forget(self, keys: Mapping[str, NDArray[Any]], job: str) -> int:
+        return forget_in_table(self, self.database, keys, job)
 
     @property
     def _dialect(self) -> Dialect:

@@ -256,6 +256,9 @@ class Dialect:
             return False
         return self.as_name(name) == self.as_name(relation.name)
 
+    def wipe_deleted(self, session: LoadSession) -> None:
+        """Let lines that are deleted be overwritten in the file, where the database can do that."""
+
     def begin(self, session: LoadSession) -> None:
         """Prepare the transaction of a load."""
 
@@ -348,6 +351,11 @@ class DuckDB(Dialect):
 
 class SQLite(Dialect):
     """The dialect of SQLite, whose columns convert what they are given."""
+
+    def wipe_deleted(self, session: LoadSession) -> None:
+        session.connection.rollback()  # the setting holds from the next transaction on
+        session.rows("PRAGMA secure_delete = ON")
+        session.connection.rollback()
 
     def begin(self, session: LoadSession) -> None:
         # 64 MiB, 32 times its own: lines that replace others wait for a sync at each full cache

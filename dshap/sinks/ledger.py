@@ -187,6 +187,18 @@ class Ledger:
             f"INSERT INTO {self.table} ({', '.join(COLUMNS)}) VALUES ({marks})", *given
         )
 
+    def set_lines(self, line: LoadLine, n_table_lines: int) -> None:
+        """Write how many lines of dshap the table has, into the line of a load that was made before."""
+        n, table, run, loaded = self.session.dialect.parameters(4)
+        self.session.run(
+            f"UPDATE {self.table} SET n_table_lines = {n} WHERE table_name = {table} AND run_id = {run} "
+            f"AND loaded_at = {loaded}",
+            n_table_lines,
+            line.table_name,
+            line.run_id,
+            line.loaded_at,
+        )
+
 
 def _place_of(line: LoadLine) -> tuple[bool, str, datetime]:
     """The place of a load among others, in the order of time; backfills come first."""

@@ -8,7 +8,9 @@ model, option or column, or its age, makes a new one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from dshap.core.errors import DamagedError, InputError, StoreMismatchError
@@ -18,6 +20,7 @@ from dshap.cube.reference_copy import PREPARED, fault_of_prepared
 from dshap.engine import LoopExecutor
 from dshap.history.job_store import fingerprint_of_job
 from dshap.history.run_folders import remove_room
+from dshap.history.run_record import started_at
 from dshap.jobfile.schema import ExplainTable
 from dshap.jobinput.job_model import model_of_job
 from dshap.jobinput.job_rows import JobRows
@@ -26,7 +29,13 @@ from dshap.run.kept_method import fixed_method, refuse_other_numerics
 from dshap.run.learned_method import LearnedMethod
 from dshap.steps.asked_codes import session_of_explanation
 from dshap.steps.opened import OpenedJob
-from dshap.steps.outlook import ROOM, LearnedAbout, keep_learned, read_learned
+from dshap.steps.outlook import (
+    ROOM,
+    LearnedAbout,
+    keep_learned,
+    read_learned,
+    withdrawn_run,
+)
 from dshap.steps.plans import value_of
 from dshap.steps.scope import Phase
 from dshap.steps.sink_targets import without_targets
@@ -34,6 +43,7 @@ from dshap.steps.step import Act, Step, carry_out
 from dshap.steps.under_way import RunUnderWay
 from dshap.storage.folder import Folder
 from dshap.warehouse.snapshot import (
+    Snapshot,
     copy_rows,
     faults_of_rows,
     refuse_damaged_rows,
@@ -93,8 +103,8 @@ class LearnedMethods:
                 f"--backfill: explanation {explain.name} cannot be explained by the method of the "
                 f"runs before: {reason or 'none was learned'}: run the job without --backfill first"
             )
-        learned = self._fixed(explain, n_rows, self._keep_rows())
-        about = LearnedAbout(learned.digest, self.run.run_id)
+        learned, run_id = self._learned_anew(explain, n_rows)
+        about = LearnedAbout(learned.digest, run_id)
         keep_learned(self.room, explain.name, about)
         return NightMethod(learned, about, reason)
 
@@ -139,8 +149,9 @@ class LearnedMethods:
             if name not in keep and Folder(self.room).has_room(name):
                 remove_room(self.room / name)
         rows = self.room / "rows"
+        left = {withdrawn_run(self.room, each.name) for each in self.job.explain}
         for name in Folder(rows).list():
-            if name not in {about.run_id for about in used}:
+            if name not in {about.run_id for about in used} | left:
                 remove_room(rows / name)
 
     def about(self, explain: ExplainTable) -> LearnedAbout | None:
@@ -152,17 +163,29 @@ class LearnedMethods:
         if reason := self._damage_of_learned(explain, about):
             self.progress.say(f"warning: {reason}: the method is learned anew")
             return reason
+        if withdrawn_run(self.room, explain.name) is not None:
+            return "the method was withdrawn, as a row that it was learned from was erased"
         if about is None:
             return "nothing was learned before"
-        every = self.job.prepare.every
         age = about.age_at(self.run.run_id)
-        if every is not None and age >= every:
-            return f"it was learned {age.days} days before, and [prepare] every = {every}"
+        for name, most in self._oldest.items():
+            if most is not None and age >= most:
+                return f"it was learned {age.days} days before, and {name} = {most}"
         return ""
+
+    @property
+    def _oldest(self) -> Mapping[str, timedelta | None]:
+        """Key of the job -> the age from which what was learned is learned anew; None for no bound."""
+        return {
+            "[prepare] every": self.job.prepare.every,
+            "[retention] days": self.job.retention.span,
+        }
 
     def _damage_of_learned(self, explain: ExplainTable, about: LearnedAbout | None) -> str:
         """The thing that was learned before and is lost, in words; empty where nothing is."""
         room = self.room
+        if about is None and withdrawn_run(room, explain.name) is not None:
+            return ""
         if about is None:
             known = self.run.about
             if known is not None and explain.name in known.previous:
@@ -221,6 +244,31 @@ class LearnedMethods:
         keep = Act(Phase.BEGIN, lambda: opened.say_damaged(table.keep()))
         carry_out([keep], self.scope)
         return opened, model
+
+    def _learned_anew(self, explain: ExplainTable, n_rows: int) -> tuple[LearnedMethod, str]:
+        """The method, learned from tonight's rows or from those that an erasure left; and their run."""
+        left = self._rows_left(explain)
+        if left:
+            try:
+                return self._fixed(explain, n_rows, left), left
+            # other columns by now: tonight's rows have them
+            except (StoreMismatchError, InputError) as error:
+                self.progress.say(f"explanation {explain.name}: learned from tonight's rows: {error}")
+        run_id = self._keep_rows()
+        return self._fixed(explain, n_rows, run_id), run_id
+
+    def _rows_left(self, explain: ExplainTable) -> str:
+        """The run whose rows an erasure has left to learn from; empty where there are none."""
+        run_id = withdrawn_run(self.room, explain.name)
+        if run_id is None:
+            return ""
+        age = started_at(self.run.run_id) - started_at(run_id)
+        if any(most is not None and age >= most for most in self._oldest.values()):
+            return ""
+        known = Snapshot.read(self.room / "rows" / run_id)
+        if known is None or not known.n_rows:
+            return ""
+        return run_id
 
     def _keep_rows(self) -> str:
         """Keep tonight's rows to learn from; gives the run's id.

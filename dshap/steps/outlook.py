@@ -32,7 +32,7 @@ class LearnedAbout:
     """Which method an explanation has, and the rows that it was learned from."""
 
     method: str
-    """The digest of the method, and the name of its folder."""
+    """The digest of the method, and the name of its folder; empty of one that was withdrawn."""
     run_id: str
     """The run whose rows it was learned from."""
 
@@ -42,12 +42,35 @@ class LearnedAbout:
 
 
 def read_learned(room: Place, explain: str) -> LearnedAbout | None:
-    """The method that an explanation has; None where none was learned, or its file is damaged."""
+    """The method that an explanation has; None where none was learned, or its file is damaged.
+
+    None also where it was withdrawn, as a row that it was learned from was erased.
+    """
+    about = _about(room, explain)
+    if about is None or not about.method:
+        return None
+    return about
+
+
+def withdrawn_run(room: Place, explain: str) -> str | None:
+    """The run whose rows a withdrawn method was learned from; None where none was withdrawn."""
+    about = _about(room, explain)
+    if about is None or about.method:
+        return None
+    return about.run_id
+
+
+def _about(room: Place, explain: str) -> LearnedAbout | None:
     name = f"{explain}.json"
     content = Folder(room).get(name)
     with contextlib.suppress(ValueError, TypeError):
         return LearnedAbout(**whole_record(name, content or b""))
     return None
+
+
+def withdraw_learned(room: Place, explain: str, about: LearnedAbout) -> None:
+    """Withdraw the method of an explanation: it is learned anew, from the same rows, before the next."""
+    keep_learned(room, explain, LearnedAbout("", about.run_id))
 
 
 def keep_learned(room: Place, explain: str, about: LearnedAbout) -> None:
@@ -86,12 +109,14 @@ def _explanation_of(job: Job, name: str) -> dict[str, Any]:
     facts = {"current": current_of(store / name), "method": None, "learned_in": None}
     about = read_learned(store / ROOM, name)
     if about is None:
-        return facts
+        withdrawn = withdrawn_run(store / ROOM, name)
+        return facts if withdrawn is None else {**facts, "withdrawn": withdrawn}
     facts |= {"method": about.method, "learned_in": about.run_id}
-    every = job.prepare.every
-    if every is None:
+    given = (job.prepare.every, job.retention.span)
+    bounds = [most for most in given if most is not None]
+    if not bounds:
         return facts
-    return {**facts, "learned_anew": (started_at(about.run_id) + every).isoformat()}
+    return {**facts, "learned_anew": (started_at(about.run_id) + min(bounds)).isoformat()}
 
 
 def _is_other_model(job: Job, last: RunRecord) -> bool:
@@ -126,6 +151,11 @@ def night_lines(nights: Mapping[str, Any] | None) -> list[str]:
 
 def _method_line(name: str, facts: Mapping[str, Any]) -> str:
     """The cube and the method of one explanation."""
+    if "withdrawn" in facts:
+        return (
+            f"{label(name)}: the method was withdrawn, as a row that it was learned from was erased: the "
+            "next night learns it anew, and explains every row"
+        )
     if facts["current"] is None or facts["method"] is None:
         return f"{label(name)}: no cube yet, so that every row is explained"
     line = (
@@ -134,7 +164,7 @@ def _method_line(name: str, facts: Mapping[str, Any]) -> str:
     )
     if "learned_anew" not in facts:
         return line
-    return f"{line}; [prepare] every: learned anew, for every row, from {facts['learned_anew']} on"
+    return f"{line}; by [prepare] every or [retention] days learned anew, for every row, from {facts['learned_anew']} on"
 
 
 def sinks_of(job: Job) -> tuple[dict[str, Any], ...]:

@@ -136,8 +136,8 @@ def total_of(ranking: Ranking) -> float:
 
 
 def _error(ranking: Ranking, feature: str) -> float:
-    """The standard error of mean |φ|, 0 where there is none."""
-    return float(np.nan_to_num(ranking.magnitude_error.get(feature, 0.0)))
+    """The half width of the 95 % interval of mean |φ| in standard errors; 0 where there is none."""
+    return float(np.nan_to_num(ranking.half_width(feature))) / INTERVAL
 
 
 def _bar(ranking: Ranking, feature: str, scale: float) -> Bar:

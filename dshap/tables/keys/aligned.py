@@ -59,7 +59,7 @@ NO_ALIGNED_ROWS = AlignedRows(0, 0)
 def _count_same(new: DigestBatch, old: DigestBatch) -> int:
     """The number of first rows of two batches that have the same keys in the same places."""
     n_rows = min(new.n_rows, old.n_rows)
-    is_same = np.ones(n_rows, bool)
+    is_same = ~(new.is_erased[:n_rows] | old.is_erased[:n_rows])
     keys = old.keys
     for name, values in new.keys.items():
         is_same &= values[:n_rows] == keys[name][:n_rows]

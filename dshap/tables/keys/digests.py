@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
-from dshap.core.late import pa, pq
+from dshap.core.late import pa, pc, pq
 from dshap.core.places import Place
 from dshap.core.records import BoolArray
 from dshap.tables.checksums import KEPT, open_parquet, parquet_writer, unreadable
@@ -95,6 +95,10 @@ class RowDigests:
             names = opened.schema_arrow.names
         return tuple(kind for kind in _COLUMNS if kind in names)
 
+    def count_erased(self) -> int:
+        """The number of rows that were erased: they keep their place, without key and digest."""
+        return sum(int(np.count_nonzero(batch.is_erased)) for batch in self.batches())
+
     def read_through(self) -> None:
         """Read all batches, and raise one of `UNREADABLE` where one cannot be read."""
         for _ in self.batches():
@@ -128,8 +132,27 @@ class DigestBatch:
 
     @property
     def keys(self) -> dict[str, NDArray[Any]]:
-        """The values (n,) of each key column."""
-        return _keys_of(self.batch, self._names)
+        """The values (n,) of each key column; those of erased rows have no meaning."""
+        return _keys_of(self.batch, self._names, may_be_null=True)
+
+    @property
+    def is_erased(self) -> BoolArray:
+        """(n,): whether a row was erased: it keeps its place, without its key and its digest."""
+        is_null = np.zeros(self.n_rows, bool)
+        for name in self._names:
+            is_null |= self.batch[name].is_null().to_numpy(zero_copy_only=False)
+        return is_null
+
+    def without(self, is_gone: BoolArray) -> pa.RecordBatch:
+        """The batch with nulls in the place of the keys, and zeros in that of the digests, of rows (n,)."""
+        columns = {}
+        for name in self.batch.schema.names:
+            column = self.batch[name]
+            filled = pa.scalar(None, column.type)
+            if name in _COLUMNS:
+                filled = pa.scalar(bytes(DIGEST_BYTES), column.type)
+            columns[name] = pc.if_else(pa.array(is_gone), filled, column)
+        return pa.record_batch(columns)
 
     def digests(self, kind: str = DIGEST) -> Digests:
         """The digests (n, 2) of the rows of a kind, or of the newest that the file has."""
@@ -230,8 +253,10 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def _keys_of(table: pa.Table | pa.RecordBatch, key: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """key column -> values (n,); an `InputError` where one is null."""
+def _keys_of(
+    table: pa.Table | pa.RecordBatch, key: Sequence[str], *, may_be_null: bool = False
+) -> dict[str, NDArray[Any]]:
+    """key column -> values (n,); an `InputError` where one is null that may not be."""
     found: dict[str, NDArray[Any]] = {}
     for name in key:
         column = table[name]
@@ -243,7 +268,7 @@ def _keys_of(table: pa.Table | pa.RecordBatch, key: Sequence[str]) -> dict[str, 
                 f"[source] key {name!r} is {column.type}: a key is a whole number, text or a time"
             )
         values, is_null = key_array(column, name, dtype)
-        if is_null is not None:
+        if is_null is not None and not may_be_null:
             raise InputError(null_key_refusal({name: int(is_null.sum())}))
         found[name] = values
     return found

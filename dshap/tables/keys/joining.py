@@ -46,6 +46,8 @@ class HashedRows:
 
     folder: Path
     n_rows: int
+    n_erased: int = 0
+    """The number of rows that were erased, which match no row."""
 
     @classmethod
     def of(cls, rows: RowDigests, folder: Path, kind: str = DIGEST, first: int = 0) -> HashedRows:
@@ -53,7 +55,9 @@ class HashedRows:
         n_rows = len(rows)
         held = np.empty((N_COLUMNS, min(ROWS_TOGETHER, n_rows - first)), np.uint64)
         start = first
-        for columns in _columns_of(rows, kind, first):
+        n_erased = 0
+        for columns, n_gone in _columns_of(rows, kind, first):
+            n_erased += n_gone
             while columns.shape[1]:
                 at = int(columns[-1, 0]) - start
                 part = columns[:, : ROWS_TOGETHER - at]
@@ -63,7 +67,7 @@ class HashedRows:
                 if stop == n_rows or stop - start == ROWS_TOGETHER:
                     leave_sorted(folder / f"{start:015d}.npy", held[:, : stop - start])
                     start = stop
-        return cls(folder, n_rows - first)
+        return cls(folder, n_rows - first, n_erased)
 
     @property
     def files(self) -> list[Path]:
@@ -82,13 +86,22 @@ class HashedRows:
         return n_repeats
 
 
-def _columns_of(rows: RowDigests, kind: str, first: int) -> Iterator[Columns]:
-    """Yield the columns of `HashedRows` (5, n) of consecutive rows, the first of them at `first`."""
+def _columns_of(rows: RowDigests, kind: str, first: int) -> Iterator[tuple[Columns, int]]:
+    """Yield the columns of `HashedRows` (5, n) of consecutive rows, the first of them at `first`.
+
+    Beside them stands the number of erased rows.  Each of these has a random hash, which no other row
+    has.
+    """
+    random = np.random.default_rng()
     for batch in rows.batches():
         begin = max(first - batch.start, 0)
         if begin < batch.n_rows:
             hashes = wide_hashes(batch.keys)
-            yield _columns(batch.start, hashes, batch.digests(kind))[:, begin:]
+            at = np.flatnonzero(batch.is_erased)
+            if len(at):
+                hashes[at] = random.integers(0, 2**64, (len(at), 2), np.uint64)
+            columns = _columns(batch.start, hashes, batch.digests(kind))[:, begin:]
+            yield columns, int(np.count_nonzero(at >= begin))
 
 
 def _columns(start: int, hashes: WideHashes, marks: NDArray[np.uint64]) -> Columns:
@@ -143,7 +156,7 @@ class KeyJoin:
     n_rows: int
     """The number of rows of the table."""
     n_before: int
-    """The number of rows of the earlier table."""
+    """The number of rows of the earlier table, without those that were erased."""
     n_known: int
     """The number of rows whose key the earlier table has."""
     n_unchanged: int
@@ -172,7 +185,7 @@ class KeyJoin:
             found = np.stack([new[-1], old[-1], is_unchanged.astype(np.uint64)])
             leave_sorted(folder / f"{part.low:020d}.npy", found)
         n_rows = aligned.n_rows + rows.n_rows
-        n_before = aligned.n_rows + before.n_rows
+        n_before = aligned.n_rows + before.n_rows - before.n_erased
         return cls(folder, n_rows, n_before, n_known, n_unchanged, aligned)
 
     def spans(self) -> Iterator[tuple[int, int]]:
@@ -199,7 +212,7 @@ def keys_not_in(rows: RowDigests, join: KeyJoin) -> Iterator[pa.RecordBatch]:
     """Yield the key columns of the rows of a table whose keys the other table of a join lacks."""
     for batch in rows.batches():
         positions, _ = join.read(batch.start, batch.start + batch.n_rows)
-        yield batch.keys_where(positions == NO_ROW)
+        yield batch.keys_where((positions == NO_ROW) & ~batch.is_erased)
 
 
 def _rows_in(files: list[Path], low: int, high: int, n_columns: int) -> Columns:

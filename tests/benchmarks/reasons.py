@@ -1,6 +1,6 @@
 """Stated places of reason codes beside exact values: how many are stated, and how many are right.
 
-    python -m tests.benchmarks.reason_places [--seeds 20] [--rows 40] [--coalitions 2048]
+    python -m tests.benchmarks.reasons [--seeds 20] [--rows 40] [--coalitions 2048]
 
 A boosted ensemble for a made-up portfolio of 25 correlated columns, in 9 codes of 1 to 6 columns.
 Exact attributions are those of `Trees` against 40 background rows, and the same game is sampled by
@@ -18,7 +18,7 @@ import numpy as np
 import xgboost
 
 import dshap
-from dshap.analysis.reason_places import places_of
+from dshap.analysis.reason_places import reason_places
 from dshap.core.code_groups import code_members
 from dshap.cube.code_arrays import code_errors
 from dshap.sinks.line_forms import MOST_REASONS
@@ -52,9 +52,9 @@ def stated_and_right(
     estimate: np.ndarray, errors: np.ndarray, n_replicates: int, exact: np.ndarray
 ) -> tuple[int, int, int, int]:
     """The numbers of reasons, of stated places, of right ones, and of rows where all are right."""
-    n, n_codes = estimate.shape
+    n = len(estimate)
     takes_part = np.ones(estimate.shape, dtype=bool)
-    found = places_of(estimate, errors, n_replicates, np.full(n, 1e-12), takes_part)
+    found = reason_places(estimate, errors, n_replicates, np.full(n, 1e-12), takes_part)
     values = np.where(found.is_reason, estimate, -np.inf)
     order = np.argsort(-values, axis=1)[:, :MOST_REASONS]
     is_listed = np.zeros(estimate.shape, dtype=bool)

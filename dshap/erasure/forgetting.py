@@ -1,0 +1,337 @@
+"""`dshap forget`: the rows of some keys leave a store, its sinks and its page.
+
+    find the keys → record what is begun → erase, place by place → seals → record the end
+
+Every step may be done again, so that the same command finishes an erasure that was killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dshap.core.errors import DshapError, InputError, SinkError
+from dshap.core.places import Place, place_of
+from dshap.cube import current_of, is_finished, read_job, read_run, remove_run
+from dshap.cube.arrays import is_job_store
+from dshap.cube.blocks import CubeArrays
+from dshap.cube.creation import clear_orphans
+from dshap.cube.current import has_nights
+from dshap.erasure.given_keys import keys_of
+from dshap.erasure.journal import Erasure, Journal, new_erasure_id
+from dshap.erasure.kinds_of_places import PLACES
+from dshap.erasure.renewed_seals import renew_seals, sealed_among
+from dshap.erasure.stored_cubes import all_cubes_in
+from dshap.erasure.work import Work
+from dshap.history.leftovers import clear_leftovers
+from dshap.history.run_folders import ROWS, RunFolders, runs_in_store, unfinished_runs
+from dshap.history.run_record import read_records
+from dshap.jobfile.reading import read_job_file
+from dshap.jobfile.schema import Job
+from dshap.storage.folder import Folder
+from dshap.storage.running import alone
+from dshap.tables.keys.digests import RowDigests
+from dshap.tables.keys.wanted import WantedKeys
+
+REASON = "rows of persons were erased"
+"""The reason in the statements that replace those of sealed runs."""
+SHOWN = 3
+"""The most places that a line names."""
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """The outcome of an erasure."""
+
+    erasure: Erasure
+    counts: Mapping[str, int]
+    """Kind of places -> the number of rows, lines or files that were erased there."""
+    n_keys: int
+    dropped: tuple[str, ...] = ()
+    """The runs that were not finished, and were dropped with their rows."""
+    resealed: tuple[str, ...] = ()
+    """The sealed runs that have a new statement."""
+
+    @property
+    def failure(self) -> DshapError | None:
+        """The error about the places that could not be reached; None where there are none."""
+        left = self.erasure.left
+        if not left:
+            return None
+        return SinkError(
+            f"the store has none of these rows any more, and {len(left):,} places may have: "
+            f"{'; '.join(left)}: mend the place and run the same command again, or remove the rows there"
+        )
+
+    def __str__(self) -> str:
+        """The outcome in a few lines."""
+        keys = "1 key" if self.n_keys == 1 else f"{self.n_keys:,} keys"
+        lines = [f"forgotten: {keys}, recorded as erasure {self.erasure.erasure_id}"]
+        lines += [f"  {noun}: {n:,}" for noun, n in self.counts.items()]
+        for explain in self.erasure.withdrawn:
+            lines.append(
+                f"  {explain}: the method was learned from such a row: the next night learns it anew, "
+                "and explains every row"
+            )
+        lines += [f"  run {run_id} was not finished: it is dropped" for run_id in self.dropped]
+        if self.resealed:
+            lines.append(f"  sealed again: {', '.join(self.resealed)}")
+        lines.append("the next run reads what the source has: remove these keys there too")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "erasure": self.erasure.erasure_id,
+            "keys": self.n_keys,
+            "erased": dict(self.counts),
+            "withdrawn": list(self.erasure.withdrawn),
+            "dropped_runs": list(self.dropped),
+            "sealed_again": list(self.resealed),
+            "sinks": dict(self.erasure.sinks),
+            "left": list(self.erasure.left),
+        }
+
+
+def forget(
+    store: str | Place,
+    keys: Sequence[str] = (),
+    file: str | None = None,
+    *,
+    job_file: str | None = None,
+    known_only: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> Forgotten:
+    """Erase the rows of some keys from a store, from the sinks of its job, and from its page.
+
+    Finished cubes keep the place of each row, without values, and all other bits.  Sums of the blocks
+    that had such a row are made anew.  The erasure is recorded with a keyed digest of each key.
+
+    Parameters
+    ----------
+    store : str or Place
+        The store of a job, or of one cube.
+    keys : sequence of str
+        Keys as texts; of several key columns separated by commas.
+    file : str, optional
+        A file of keys: one a line, or a CSV or Parquet file with the key columns.
+    job_file : str, optional
+        The job of the store, which names its sinks and its page; left out, the file that the last
+        run names, where it is there.
+    known_only : bool
+        Whether keys that the store does not have are passed over.
+    say : function, optional
+        Takes a line for people.
+
+    Raises
+    ------
+    InputError
+        A key that the store does not have (nothing is erased then), a key of another type, or a
+        store without keys.
+    LockedError
+        A job runs on the store.
+    DamagedError
+        A cube is not as it was written.
+    """
+    place = place_of(store)
+    if read_job(place) is None and read_run(place) is None and not is_job_store(place):
+        raise InputError(
+            f"{place} is no store of dshap: give the store of a job, or that of a cube"
+        )
+    kinds = _key_kinds(place)
+    wanted = keys_of(keys, file, kinds)
+    job = _job_of(place, job_file)
+    with alone(place, "an erasure", say):
+        return _Forgetting(place, wanted, job, say).carry_out(known_only=known_only)
+
+
+def _key_kinds(store: Place) -> Mapping[str, str]:
+    """The key columns of a store, in their order, with the types of their values."""
+    for path in reversed(list(all_cubes_in(store).values())):
+        kinds = CubeArrays(path).key_kinds
+        if kinds:
+            return kinds
+    for run in reversed(runs_in_store(store)):
+        if Folder(run.keys).has_file(ROWS):
+            names = {"i": "int64", "T": "string", "M": "datetime64[ns]"}
+            return {name: names[kind] for name, kind in RowDigests(run.keys / ROWS).key_kinds}
+    raise InputError(
+        f"{store} has no keys, so that no row of a person can be found in it: remove the store, and "
+        "give [source] key (or key= of explain) next time"
+    )
+
+
+def _job_of(store: Place, job_file: str | None) -> Job | None:
+    """The job of a store: of a file that is given, else of the file that the last run names.
+
+    Raises
+    ------
+    InputError
+        The file is of another store; or none is found, and a run has loaded sinks.
+    """
+    if job_file is not None:
+        job = read_job_file(job_file)
+        if not _is_same(place_of(job.job.store), store):
+            raise InputError(
+                f"{job_file} has the store {job.job.store}, not {store}: give the job of this store"
+            )
+        return job
+    records = [each for each in read_records(store) if each.is_over]
+    named = [
+        str(dict((each.content or {}).get("args", {})).get("job_file", "")) for each in records[-1:]
+    ]
+    for name in filter(None, named):
+        try:
+            job = read_job_file(name)
+        except (DshapError, OSError):
+            continue
+        if _is_same(place_of(job.job.store), store):
+            return job
+    return None
+
+
+def _is_same(one: Place, other: Place) -> bool:
+    """Whether two places are one, whatever links lead to it."""
+    return one.resolve() == other.resolve()
+
+
+class _Forgetting:
+    """An erasure under way, while the store is locked."""
+
+    def __init__(
+        self, store: Place, keys: WantedKeys, job: Job | None, say: Callable[[str], None]
+    ) -> None:
+        self.journal = Journal(store)
+        self.work = Work(store, keys, job, say)
+        self.store = store
+        self.say = say
+
+    def carry_out(self, *, known_only: bool) -> Forgotten:
+        self._clear()
+        begun = self.journal.unfinished
+        chosen, digests = self._known(known_only=known_only)
+        work = self.work
+        if begun is not None and not set(begun.keys) <= set(digests):
+            raise InputError(
+                f"an erasure of {len(begun.keys):,} keys was not finished: give all of its keys again, "
+                f"beside others or alone (it is recorded in {self.store}/state/erasures/"
+                f"{begun.erasure_id}.json)"
+            )
+        for each in self.journal:
+            if set(each.keys) & set(digests):
+                self._take_up(each)
+        self._refuse_unfinished_cubes()
+        same = begun or next((each for each in self.journal if set(each.keys) == set(digests)), None)
+        erasure = Erasure(new_erasure_id(), tuple(digests), chosen.names)
+        if same is not None:
+            erasure = replace(same, keys=tuple(digests), ended_at="")
+        self.journal.write(self._as_is(erasure))
+        dropped = self._drop_unfinished_runs()
+        for place in PLACES:
+            place.erase(work)
+        resealed = self._seal_again()
+        ended = self._as_is(erasure).ended()
+        self.journal.write(ended)
+        return Forgotten(ended, dict(work.counts), len(chosen), dropped, resealed)
+
+    def _clear(self) -> None:
+        """Remove what killed runs left, which may hold rows too."""
+        names = clear_leftovers(self.store) if is_job_store(self.store) else []
+        for path in all_cubes_in(self.store).values():
+            names += clear_orphans(path)
+        for name in names:
+            self.say(f"{name} was left unfinished by a killed run: it is removed")
+
+    def _known(self, *, known_only: bool) -> tuple[WantedKeys, list[str]]:
+        """The keys that the store has, or had until they were erased, and their digests.
+
+        Raises
+        ------
+        InputError
+            The store has not all of them, and `known_only` is not given.
+        """
+        work = self.work
+        found = {number for place in PLACES for number in place.find(work)}
+        is_known = np.zeros(len(work.keys), bool)
+        is_known[sorted(found)] = True
+        before = self.journal.digests if self.journal.has_records else frozenset()
+        digests = work.keys.digests(self.journal.secret()) if before or is_known.any() else []
+        if before:
+            is_known |= np.array([each in before for each in digests])
+        n_unknown = int(np.count_nonzero(~is_known))
+        if n_unknown and not (known_only and is_known.any()):
+            found_words = f"{len(is_known) - n_unknown:,} of {len(is_known):,} keys were found"
+            raise InputError(
+                f"{self.store} does not have {n_unknown:,} of the keys ({found_words}): nothing is "
+                "erased; mend the keys, or give --known-only to forget those that were found"
+            )
+        if n_unknown:
+            self.say(f"warning: {n_unknown:,} keys are not in the store, and are passed over")
+        work.keys = work.keys.only(is_known)
+        return work.keys, [each for each, known in zip(digests, is_known, strict=True) if known]
+
+    def _take_up(self, before: Erasure) -> None:
+        """Take up what an earlier erasure of these keys had to erase."""
+        work = self.work
+        if not before.is_over:
+            for name, rows in before.rows.items():
+                known = work.positions.get(name, np.zeros(0, np.int64))
+                work.positions[name] = np.union1d(known, np.array(rows, np.int64))
+            work.withdrawn |= set(before.withdrawn)
+
+    def _as_is(self, erasure: Erasure) -> Erasure:
+        """An erasure with what was found and done so far."""
+        work = self.work
+        found = {name: rows.tolist() for name, rows in work.positions.items()}
+        return replace(
+            erasure,
+            rows={
+                name: sorted({*erasure.rows.get(name, ()), *found.get(name, ())})
+                for name in sorted({*erasure.rows, *found})
+            },
+            withdrawn=tuple(sorted({*erasure.withdrawn, *work.withdrawn})),
+            sinks={**erasure.sinks, **{name: n for name, n in work.sinks.items() if n}},
+            left=tuple(dict.fromkeys(work.left)),
+        )
+
+    def _refuse_unfinished_cubes(self) -> None:
+        """Raise where a cube that all runs share is not finished: its blocks may be written again."""
+        for name in self.work.positions:
+            path = all_cubes_in(self.store)[name]
+            if "/" not in name and not is_finished(path):
+                raise InputError(
+                    f"{path} is not finished, and holds rows of these keys: run the same job, or the same "
+                    "explain, to its end first, or remove the store; nothing is erased"
+                )
+
+    def _drop_unfinished_runs(self) -> tuple[str, ...]:
+        """Drop the runs that were killed and hold such a row: the same job reads the source again."""
+        dropped = []
+        for run in unfinished_runs(self.store) if is_job_store(self.store) else ():
+            if not (run.has_rows or run.has_keys) or not self._is_of_nights():
+                continue
+            self._drop(run)
+            dropped.append(run.run_id)
+        return tuple(dropped)
+
+    def _is_of_nights(self) -> bool:
+        return any(has_nights(self.store / name) for name in Folder(self.store).list())
+
+    def _drop(self, run: RunFolders) -> None:
+        for name in Folder(self.store).list():
+            place = self.store / name
+            if has_nights(place) and current_of(place) != run.run_id:
+                remove_run(place, run.run_id)
+                self.work.positions.pop(f"{name}/{run.run_id}", None)
+        run.drop()
+
+    def _seal_again(self) -> tuple[str, ...]:
+        """Renew the statements of the runs whose cubes, records or keys were changed."""
+        runs = [run.run_id for run in runs_in_store(self.store)]
+        sealed = sealed_among(self.store, runs)
+        if not sealed:
+            return ()
+        key = None if self.work.job is None else getattr(self.work.job, "seal", None)
+        return tuple(renew_seals(self.store, sealed, key, REASON))

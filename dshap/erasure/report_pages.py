@@ -1,0 +1,47 @@
+"""Pages: the page of the job is written anew from what the store still has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dshap.core.errors import DshapError
+from dshap.erasure.work import HoldsRows, Work
+from dshap.history.run_record import read_records
+
+
+class ReportPages(HoldsRows):
+    """The page of [report], its picture, and the files of rows beside the page."""
+
+    noun = "pages"
+
+    def erase(self, work: Work) -> None:
+        if work.job is None or not work.job.report.page:
+            return
+        page = Path(work.job.report.page)
+        if not page.exists():
+            return
+        from dshap import report
+
+        has_rows = page.with_name(f"{page.stem}_rows").is_dir()
+        try:
+            report.page(
+                work.store,
+                page,
+                all_rows=has_rows,
+                segments=work.job.report.segments,
+                what_if=False,
+                about=_about(work),
+                force=True,
+            )
+        except (DshapError, OSError) as error:
+            work.left.append(f"the page {page} ({error})")
+            return
+        work.count(self.noun)
+
+
+def _about(work: Work) -> dict[str, str]:
+    """The facts about the last run, as a page shows them."""
+    over = [each for each in read_records(work.store) if each.is_over]
+    if not over:
+        return {}
+    return {"job": str(over[-1].about.get("job", "")), "run": over[-1].run_id}

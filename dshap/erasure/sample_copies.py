@@ -1,0 +1,30 @@
+"""The folder of a sample beside the store, `STORE.sample`: it goes whole, as the next sample makes it."""
+
+from __future__ import annotations
+
+from dshap.core.places import Place
+from dshap.erasure.work import HoldsRows, Work
+from dshap.storage.folder import Folder
+
+ABOUT = "sample.json"
+"""The file by which a folder is known as that of a sample."""
+
+
+class SampleCopies(HoldsRows):
+    """The sample of a job, with its rows, its cube and its page."""
+
+    noun = "samples"
+
+    def erase(self, work: Work) -> None:
+        place = sample_of(work.store)
+        if Folder(place).has_file(ABOUT):
+            for name in Folder(place).list():
+                if name != ABOUT:
+                    Folder(place).delete(name)
+            Folder(place.parent).discard_room(place.name)
+            work.count(self.noun)
+
+
+def sample_of(store: Place) -> Place:
+    """The folder of the sample of a job with this store."""
+    return store.with_name(f"{store.name}.sample")

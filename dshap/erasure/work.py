@@ -1,0 +1,65 @@
+"""The work of one erasure, which the kinds of places share: the keys, and what is known of their rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.places import Place
+from dshap.jobfile.schema import Job
+from dshap.tables.keys.wanted import WantedKeys
+from dshap.tables.parts_without import ColumnTexts
+
+
+@dataclass
+class Work:
+    """Everything that the kinds of places need to erase the rows of some keys."""
+
+    store: Place
+    keys: WantedKeys
+    job: Job | None = None
+    """The job of the store, whose sinks and page are reached; None: the store alone."""
+    say: Callable[[str], None] = lambda _: None
+    positions: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    """Cube, by its name in the store -> the positions of the rows."""
+    texts: ColumnTexts = field(default_factory=ColumnTexts)
+    """The texts of the columns of all rows of the store."""
+    has_texts: bool = False
+    """Whether the texts of rows are known, from parts or from kept columns of a cube."""
+    withdrawn: set[str] = field(default_factory=set)
+    """The explanations whose method was learned from such a row."""
+    sinks: dict[str, int] = field(default_factory=dict)
+    """Sink -> the number of lines that were removed."""
+    left: list[str] = field(default_factory=list)
+    """The places that could not be reached, in words."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Kind of places -> the number of rows, or files, that were erased there."""
+
+    def count(self, kind: str, n: int = 1) -> None:
+        """Count what was erased in a kind of places."""
+        if n:
+            self.counts[kind] = self.counts.get(kind, 0) + n
+
+
+class HoldsRows(ABC):
+    """A kind of places that hold rows of persons: how these are found there, and erased."""
+
+    noun: str
+    """The name of the kind, in the plural."""
+
+    def find(self, work: Work) -> set[int]:
+        """The numbers of the wanted keys that are here; notes positions and texts on the way."""
+        return set()
+
+    @abstractmethod
+    def erase(self, work: Work) -> None:
+        """Erase the rows; the same call again goes on where a killed one ended."""
+
+
+def found_keys(kinds: Mapping[str, str], wanted: WantedKeys) -> bool:
+    """Whether a place has the key columns of the wanted keys."""
+    return set(wanted.names) <= set(kinds)

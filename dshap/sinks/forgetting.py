@@ -1,0 +1,156 @@
+"""Lines of a sink that leave it for good, by their keys: of every run, in one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dshap.core.errors import DatabaseError, SinkError
+from dshap.core.late import pa
+from dshap.sinks.dialects import LoadSession, Place, dialect_of
+from dshap.sinks.ledger import OWN_NAMES, Ledger
+from dshap.sinks.nul import without_nul
+from dshap.sinks.records import Sink
+from dshap.sinks.table_columns import OLD_RUN_ID, RUN_ID
+from dshap.storage.disk import whole_file
+from dshap.tables.checksums import open_parquet, parquet_writer
+from dshap.tables.keys.digests import DigestBatch
+from dshap.tables.keys.wanted import NO_KEY, WantedKeys
+from dshap.warehouse.databases import Database, masking
+
+FORGOTTEN = f"{OWN_NAMES}forgotten"
+"""The temporary table of the keys whose lines are removed."""
+KEY_PREFIX = "key_"
+"""The beginning of the name of a key column whose own name the table has for something else."""
+
+
+def key_names_in(columns: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
+    """Key column of a cube -> its column in a table with these columns."""
+    names = {name: f"{KEY_PREFIX}{name}" for name in keys}
+    return {
+        name: other if other in columns and other not in keys else name
+        for name, other in names.items()
+    }
+
+
+def forget_in_table(
+    sink: Sink, database: Database, keys: Mapping[str, NDArray[Any]], job: str
+) -> int:
+    """Remove the lines of these keys from a table of a database, in one transaction.
+
+    Views of the table, such as that of reasons in words, show them no more either.
+
+    The count of lines in `_dshap_runs` follows, so that the next load does not take the table for
+    one that was altered.  Lines without a run are of the user, and stay.
+
+    Raises
+    ------
+    SinkError
+        The database cannot be reached, or refuses; nothing is removed.
+    """
+    try:
+        with masking(database), database.connect() as connection:
+            session = LoadSession(connection, dialect_of(database.kind))
+            session.dialect.wipe_deleted(session)
+            session.dialect.begin(session)
+            n_lines = _forget(sink, session, keys, job)
+            connection.commit()
+            return n_lines
+    except DatabaseError as error:
+        raise SinkError(f"{sink}: {error}") from error
+
+
+def _forget(sink: Sink, session: LoadSession, keys: Mapping[str, NDArray[Any]], job: str) -> int:
+    dialect = session.dialect
+    target = Place(sink.schema, sink.table)
+    found = session.columns(target)
+    if not found:
+        return 0
+    ledger = Ledger(session, target)
+    newest = ledger.newest(sink, job)
+    if newest is not None:
+        dialect.lock(session, ledger.place)
+    names = key_names_in(list(found), list(keys))
+    types = {dialect.as_name(name): sql_type for name, sql_type in found.items()}
+    columns = {names[name]: _as_sent(values) for name, values in keys.items()}
+    batch = pa.record_batch(columns)
+    session.stage(FORGOTTEN, pa.RecordBatchReader.from_batches(batch.schema, [batch]))
+    listed = dialect.listed(list(columns))
+    staged = ", ".join(dialect.converted(name, types[dialect.as_name(name)]) for name in columns)
+    if len(columns) > 1:
+        listed = f"({listed})"
+    table = dialect.place(target)
+    run = dialect.quoted(RUN_ID if RUN_ID in types else OLD_RUN_ID)
+    which = (
+        f"{run} IS NOT NULL AND {listed} IN (SELECT {staged} FROM {dialect.quoted(FORGOTTEN)} AS s)"
+    )
+    ((n_lines,),) = session.rows(f"SELECT COUNT(*) FROM {table} WHERE {which}")
+    if not n_lines:
+        return 0
+    session.run(f"DELETE FROM {table} WHERE {which}")
+    if newest is not None and newest.n_table_lines is not None:
+        ((n_left,),) = session.rows(f"SELECT COUNT({run}) FROM {table}")
+        ledger.set_lines(newest, int(n_left))
+    return int(n_lines)
+
+
+def _as_sent(values: NDArray[Any]) -> pa.Array:
+    """The values of a key column as a load writes them."""
+    if values.dtype.kind == "M":
+        return pa.array(values.astype("datetime64[us]"))
+    if values.dtype.kind == "T":
+        return without_nul(pa.array(values.tolist(), pa.string()))
+    return pa.array(values.astype(np.int64))
+
+
+def forget_in_files(folder: Path, line: Path, keys: Mapping[str, NDArray[Any]]) -> int:
+    """Remove the lines of these keys from the Parquet files of one load; gives their number.
+
+    `line` is the record of the load, which counts its lines and follows last.
+    """
+    n_gone = 0
+    n_left = 0
+    for file in sorted(folder.glob("part-*.parquet")):
+        gone, left = _forget_in_file(file, keys)
+        n_gone += gone
+        n_left += left
+    content = json.loads(line.read_text())
+    if content["n_lines"] != n_left:
+        with whole_file(line, synced=True) as private:
+            private.write_text(json.dumps(content | {"n_lines": n_left}))
+    return n_gone
+
+
+def _forget_in_file(file: Path, keys: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
+    """(lines that went, lines that are left) of one file, which is written again where some go."""
+    with open_parquet(file) as opened:
+        names = key_names_in(opened.schema_arrow.names, list(keys))
+        wanted = WantedKeys({names[name]: _in_file(values) for name, values in keys.items()})
+        batches = list(opened.iter_batches())
+        schema = opened.schema_arrow
+    masks = [_is_gone(batch, wanted) for batch in batches]
+    n_gone = int(sum(mask.sum() for mask in masks))
+    n_lines = sum(batch.num_rows for batch in batches)
+    if n_gone:
+        with whole_file(file, synced=True) as private, parquet_writer(private, schema) as writer:
+            for batch, mask in zip(batches, masks, strict=True):
+                writer.write_batch(batch.filter(pa.array(~mask)))
+    return n_gone, n_lines - n_gone
+
+
+def _in_file(values: NDArray[Any]) -> NDArray[Any]:
+    """The values of a key column as files have them: text without NUL."""
+    if values.dtype.kind != "T":
+        return values
+    texts = without_nul(pa.array(values.tolist(), pa.string())).to_pylist()
+    return np.array(texts, dtype=np.dtypes.StringDType())
+
+
+def _is_gone(batch: pa.RecordBatch, wanted: WantedKeys) -> NDArray[np.bool_]:
+    keys = DigestBatch(0, batch.select(list(wanted.names))).keys
+    return wanted.numbers(keys) != NO_KEY

@@ -1,0 +1,150 @@
+"""Canaries: values that only one person has, and a search that decodes every file for them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from base64 import b64decode
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zarr
+from numpy.typing import NDArray
+
+DATABASES = (".duckdb", ".sqlite")
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """The values of forgotten persons that nobody else has."""
+
+    keys: frozenset[Any]
+    texts: frozenset[str]
+    numbers: frozenset[float]
+
+    def in_values(self, values: Any) -> set[Any]:
+        """The canaries among values of any kind."""
+        found = np.asarray(values).ravel()
+        if found.dtype.kind in "fc":
+            return self._in_numbers(found.astype(np.float64))
+        if found.dtype.kind in "iu":
+            wanted = [each for each in self.keys if isinstance(each, int)]
+            return {int(each) for each in found[np.isin(found, wanted)].tolist()}
+        listed = found.tolist()
+        numbers = [each for each in listed if isinstance(each, float)]
+        whole = [each for each in listed if isinstance(each, int)]
+        more = self._in_numbers(np.array(numbers, np.float64))
+        more |= set(whole) & {each for each in self.keys if isinstance(each, int)}
+        texts = (each for each in listed if isinstance(each, str | bytes))
+        return more | {word for text in texts for word in self.in_text(text)}
+
+    def _in_numbers(self, numbers: NDArray[np.float64]) -> set[Any]:
+        chosen = numbers[np.isin(numbers, list(self.numbers))]
+        as_float32 = np.isin(numbers.astype(np.float32), np.float32(list(self.numbers)))
+        return {*chosen.tolist(), *numbers[as_float32].tolist()}
+
+    def in_text(self, text: str | bytes) -> set[Any]:
+        """The canaries that stand in a text, or in bytes: as they are, or in shortest form."""
+        if isinstance(text, bytes):
+            text = text.decode("utf-8", "replace")
+        words = [*self.texts, *(key for key in self.keys if isinstance(key, str))]
+        words += [repr(number) for number in self.numbers]
+        return {word for word in words if word in text}
+
+    def in_bytes(self, content: bytes) -> set[Any]:
+        """The canaries that stand in raw bytes, numbers as float64 too."""
+        found = self.in_text(content)
+        for number in self.numbers:
+            if np.float64(number).tobytes() in content:
+                found.add(number)
+        return found
+
+
+def found_in(place: Path, canaries: Canaries) -> dict[str, set[Any]]:
+    """file -> the canaries in it, of all files in a folder, decoded by their kinds."""
+    found: dict[str, set[Any]] = {}
+    for file in sorted(each for each in place.rglob("*") if each.is_file()):
+        name = str(file.relative_to(place))
+        seen = set(_decoded(file, canaries))
+        if file.suffix not in DATABASES:  # whose freed pages are out of reach
+            seen |= canaries.in_bytes(file.read_bytes())
+        if seen:
+            found[name] = seen
+    for array in _arrays_in(place):
+        values = zarr.open_array(array, mode="r")[...]
+        if seen := canaries.in_values(values):
+            found.setdefault(f"{array.relative_to(place)}/ (values)", set()).update(seen)
+    return found
+
+
+def _decoded(file: Path, canaries: Canaries) -> Iterator[Any]:
+    """The canaries in a file whose kind its name tells."""
+    match file.suffix:
+        case ".parquet":
+            table = pq.read_table(pa.BufferReader(file.read_bytes()))
+            for column in table.columns:
+                yield from canaries.in_values(np.array(column.to_pylist(), dtype=object))
+        case ".npy":
+            yield from canaries.in_values(np.load(file))
+        case ".npz":
+            with np.load(file) as record:
+                for name in record.files:
+                    yield from canaries.in_values(record[name])
+                    yield from canaries.in_bytes(np.ascontiguousarray(record[name]).tobytes())
+        case ".json":
+            yield from _in_document(json.loads(file.read_bytes()), canaries)
+        case ".duckdb" | ".sqlite":
+            for values in _rows_of_database(file):
+                yield from canaries.in_values(np.array(values, dtype=object))
+
+
+def _in_document(value: Any, canaries: Canaries) -> Iterator[Any]:
+    """The canaries in a document of JSON, and in the files that it holds as base64."""
+    match value:
+        case dict():
+            for name, each in value.items():
+                yield from canaries.in_text(str(name))
+                yield from _in_document(each, canaries)
+        case list():
+            for each in value:
+                yield from _in_document(each, canaries)
+        case str():
+            yield from canaries.in_text(value)
+            try:
+                yield from canaries.in_bytes(b64decode(value, validate=True))
+            except ValueError:
+                return
+        case bool():
+            return
+        case int() | float():
+            yield from canaries.in_values([value])
+
+
+def _rows_of_database(file: Path) -> Iterator[Sequence[Any]]:
+    """The columns of all tables and views of a database."""
+    if file.suffix == ".sqlite":
+        connection: Any = sqlite3.connect(file)
+        listing = "select name from sqlite_master where type in ('table', 'view')"
+    else:
+        import duckdb
+
+        connection = duckdb.connect(str(file), read_only=True)
+        listing = "select table_name from information_schema.tables"
+    try:
+        for (table,) in connection.execute(listing).fetchall():
+            rows = connection.execute(f'select * from "{table}"').fetchall()
+            yield from zip(*rows, strict=True)
+    finally:
+        connection.close()
+
+
+def _arrays_in(place: Path) -> Iterator[Path]:
+    """The arrays of Zarr in a folder."""
+    for document in sorted(place.rglob("zarr.json")):
+        if json.loads(document.read_bytes())["node_type"] == "array":
+            yield document.parent
