@@ -133,7 +133,7 @@ def _what(
         rows = f"{status.ok:,} of {counted(status.n_rows, 'row')}"
     source = card.get("source") or label(about.get("table", ""), TEXT)
     said = f"The model, {_model(path, card, about)}, predicts {_target(arrays, card, outputs)}; "
-    said += f"explained here are its predictions for {rows}"
+    said += f"this page explains its predictions for {rows}"
     said += f" of {source}" * bool(source)
     said += _after(" (", card.get("population"), ")")
     return f"{said}, {_period(path, card, about)}."

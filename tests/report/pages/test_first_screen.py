@@ -37,7 +37,7 @@ def screen(path, card=None, about=None, ranking=RANKING, value=None, **change):
 def test_a_card_is_told_in_sentences(tmp_path):
     found = screen(tmp_path / "s", CARD)
     assert found.what == (
-        "The model, a <b>, predicts whether a policy lapses; explained here are its predictions for "
+        "The model, a <b>, predicts whether a policy lapses; this page explains its predictions for "
         "all 21 rows of the warehouse (motor policies), for May 2026."
     )
     assert found.whom == "The model's owner is Pricing team (p@x.example), and it is for the board."
