@@ -1,9 +1,9 @@
 """The command line: results on standard output, progress and errors on standard error.
 
 Exit statuses: 0 done or nothing to do, 1 a bug, 2 bad job or input, 3 does not fit, 4 the store
-holds another run, 5 finished with failed blocks, 6 locked by a running job, 7 the store is damaged,
-8 a check failed, 9 the source is stale, 10 the cubes are done and a sink is not, 11 the store holds
-nothing that it could be checked against, 130 interrupted (the same command resumes).  Of several at
+contains another run, 5 finished with failed blocks, 6 locked by a running job, 7 the store is
+damaged, 8 a check failed, 9 the source is stale, 10 the cubes are done and a sink is not, 11 the
+store has nothing to be checked against, 130 interrupted (the same command resumes).  Of several at
 once the first of 7, 10, 5, 8 counts.
 """
 
@@ -44,7 +44,7 @@ LAST_STATUS = 11
 PARTS = ("begin", "learn", "finish")
 """The parts of a run that --only names."""
 MOST_SHARDS = 100_000
-"""The most shards that a plan tells; queues take fewer tasks of an array job."""
+"""The most shards that a plan shows; queues accept fewer tasks of an array job."""
 THREADS = "OPENBLAS_NUM_THREADS"
 """The variable that numpy's BLAS reads as it is loaded."""
 LEVELS_OF_LOGS = {"CRITICAL": "error", "NOTSET": "info"}
@@ -99,7 +99,7 @@ def _log_asked_for(args: Sequence[str]) -> str:
 
 @contextlib.contextmanager
 def _usage_in_one_line(log: str) -> Iterator[None]:
-    """Print usage errors of click, which take three lines, as one line."""
+    """Print usage errors of click, which have three lines, as one line."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
@@ -110,7 +110,7 @@ def _usage_in_one_line(log: str) -> Iterator[None]:
 
 
 def _usage(error: click.UsageError) -> str:
-    """The line that says what is wrong with a command, and what it takes."""
+    """The line that describes the error in a command, with the usage of the command."""
     context = error.ctx
     match error:
         case click.NoSuchOption(option_name=str(name)) if context is not None:
@@ -348,8 +348,8 @@ def _after_interrupt() -> str:
 def _ending(error: BaseException, is_interrupted: bool) -> tuple[str, int]:
     """The message for an error, and the exit status.
 
-    `is_interrupted`: a signal has asked for the end.  Libraries turn what it raises into errors of
-    their own, which tell nothing of it.
+    `is_interrupted`: a signal has asked for the end.  Libraries turn the exception of the signal
+    into errors of their own, which do not mention it.
     """
     match error:
         case WalltimeError():  # raised where the queue interrupts at the deadline
@@ -868,8 +868,8 @@ def _show_run(
 ) -> None:
     """Show the results of a run, and its closing lines; warn of what went not well.
 
-    `more` are further facts for JSON.  The values of a row are shown to who looks on, or asks with -v;
-    a scheduler keeps its logs.
+    `more` are further facts for JSON.  The values of a row are shown on a terminal or with -v
+    only, because a scheduler stores its logs.
     """
     from dshap.jobs import JobSummary, closing_lines, job_summary, run_content
 
@@ -951,7 +951,7 @@ def _store(given: str) -> Place:
 @STORE
 @on_one_thread
 def runs(store: str, as_json: bool, quiet: bool) -> None:
-    """Show the runs of a job's store: when, how they ended, how many rows; --json says all."""
+    """Show the runs of a job's store: when, how they ended, how many rows; --json prints all."""
     from dshap.jobs import runs_summary
     from dshap.jobs.runs_in_words import WIDTH
 
@@ -1203,7 +1203,7 @@ def export(
 ) -> None:
     """Write the attributions of a store to one file, block by block.
 
-    The file gets its name once it is whole, and holds every row, pending ones without numbers.
+    The file gets its name once it is whole, and contains every row, pending ones without numbers.
     """
     from dataclasses import asdict
 
@@ -1369,9 +1369,9 @@ def report(
     "--job", "job_file", metavar="JOB.toml", help="With --repair: carry out this job afterwards."
 )
 def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet: bool) -> None:
-    """Check all that a store holds: values, keys, names, metadata, plan, receipts, states, notes.
+    """Check all contents of a store: values, keys, names, metadata, plan, receipts, states, notes.
 
-    Of a job the records of its runs, and the rows and keys that they kept, are checked too.
+    For a job, the records of its runs and their stored rows and keys are checked too.
     Each damaged item is named, and the exit status is 7.  It is 11 where the store lacks what it
     would be checked against.
     """
@@ -1533,7 +1533,7 @@ def replay(
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 def copy(source: str, target: str, as_json: bool, quiet: bool) -> None:
-    """Copy a store to another place, a folder or a bucket, and check all that the copy holds.
+    """Copy a store to another place, a folder or a bucket, and check all contents of the copy.
 
     Each file is read back and compared.  A copy that was stopped is gone on with by the same
     command.

@@ -569,7 +569,7 @@ ON_THE_COMMAND_LINE = {
     "no such command": Typed(
         "rnu job.toml",
         "unknown command 'rnu'; did you mean 'run'? Allowed: attest, check, cluster, copy, diff, drift, "
-        "export, job, plan, replay, report, run, runs, schema, show, status, verify.",
+        "export, forget, init, job, plan, replay, report, run, runs, schema, show, status, verify.",
     ),
     "an option before the command": Typed(
         "-q run job.toml",

@@ -1,6 +1,6 @@
 """The exit statuses of `dshap run`, and what a scheduler does about each: one table.
 
-Manifests take their final statuses from here; the files for other schedulers, and the table of
+Manifests get their final statuses from here; the files for other schedulers, and the table of
 docs/schedules.md, are tested against it.
 """
 

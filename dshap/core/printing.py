@@ -52,7 +52,7 @@ LEVELS = {
 
 
 def dated(line: str) -> str:
-    """Put the time, to the second and with its zone, before a line that may be kept in a log."""
+    """Put the time, to the second and with its zone, before a line that may go to a log."""
     return f"{_now()} {line}"
 
 
