@@ -235,7 +235,7 @@ def largest_of(stages: Sequence[Stage]) -> Stage:
 
 
 def bytes_of_stages(stages: Sequence[Stage], threads: int, held_bytes: int) -> int:
-    """The memory that a worker process needs: its largest task on every thread, and `held_bytes`."""
+    """The memory that a worker needs: the largest task on every thread, and `held_bytes`."""
     return largest_of(stages).task_bytes * threads + held_bytes
 
 

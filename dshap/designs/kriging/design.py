@@ -152,7 +152,7 @@ class KrigingDesign(BaseDesign):
 
     @classmethod
     def restored(cls, parameters: Mapping[str, Any]) -> Self:
-        """The design of a fingerprint, whose findings are a separate mapping or among its fields."""
+        """The design of a fingerprint, with findings in a separate mapping or in its fields."""
         names = cls.__dataclass_fields__
         own = {name: value for name, value in parameters.items() if name in names}
         flat = {name: value for name, value in parameters.items() if name not in names}

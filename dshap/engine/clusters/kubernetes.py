@@ -431,7 +431,7 @@ class Pods:
         }
 
     def _place(self) -> dict[str, Any]:
-        """The parts of a pod on where it runs and as which user, as far as the profile sets them."""
+        """The parts of a pod on its node and its user, as far as the profile sets them."""
         secrets = [{"name": name} for name in self.image_pull_secrets]
         place = {
             "serviceAccountName": self.service_account,
