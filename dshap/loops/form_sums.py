@@ -173,7 +173,7 @@ def _add_forms(
     out,
     vectors,
 ):
-    """out (m · rows,) += the forms of all coalitions, in an order that reuses entries in the cache."""
+    """out (m · rows,) += the forms of all coalitions, in an order that reuses cached entries."""
     rows = lattice.shape[3]
     for j in order:
         p = starts[j + 1] - starts[j]
