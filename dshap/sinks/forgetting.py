@@ -43,8 +43,8 @@ def forget_in_table(
 ) -> int:
     """Remove the lines of these keys from a table of a database, in one transaction.
 
-    The count of lines in `_dshap_runs` follows, so that the next load does not take the table for
-    one that was altered.  Lines without a run are of the user, and stay.
+    The count of lines in `_dshap_runs` follows, so that the next load does not regard the table as
+    altered.  Lines without a run are of the user, and stay.
 
     Raises
     ------
