@@ -112,8 +112,7 @@ WRONG: dict[str, list[Any]] = {
     "kernels": ["rbf", 3, None, OBJECT, X, RBF(), [], [RBF(1.0)], [RBF], {"a": RBF()}, [1.0, 2.0, 3.0]],
     "embedding": ["nystrom", 3, OBJECT, X, [Nystrom(3)], Nystrom, RBF(), True],
     "value": [None, 3, "value", OBJECT, X, predict, RIDGE, values.Marginal],
-    "codes": ["a", 3, ["a"], OBJECT, X, {"c": []}, {"c": "x0"}, {"c": None}, {"c": ["nosuch"]},
-              {"c": ["x0"], "d": ["x0"]}],
+    "codes": ["a", 3, ["a"], OBJECT, X, {"c": []}, {"c": "x0"}, {"c": None}, {"c": ["x0"], "d": ["x0"]}],
     "explained": [None, 3, "value", OBJECT, X, values.Marginal],  # a model or a function is none
     "design": ["nosuch", 3, None, OBJECT, designs.exact, ["exact"], designs.exact(7), designs.KernelShapDesign,
                designs.local(order=1)],

@@ -124,8 +124,8 @@ def agreement(
     draws of both means: groups of rows are drawn with replacement, the same for both sides, so
     that rows of one key stay together; and errors of sampled coalitions are drawn as normal.  Draws
     agree less than the given rankings, as neighbours swap places, and the given ones agree less than
-    those of all rows by about as much.  So the upper end lies as far above the value as the lower
-    end of the draws lies below it, 1 at most.
+    those of all rows by about as much.  So the upper end is as far above the value as the lower
+    end of the draws is below it, 1 at most.
     """
     value = float(of(old.mean[None], new.mean[None])[0])
     is_there = (old.group_rows + new.group_rows) > 0

@@ -28,7 +28,7 @@ NUMBERS = frozenset("biufM")
 
 
 def require_column(columns: Columns, name: str) -> None:
-    """Raise an `InputError` where there is no such column; it says where columns come from."""
+    """Raise an `InputError` where there is no such column; it names the sources of columns."""
     if name in columns:
         return
     if columns:
@@ -127,7 +127,7 @@ def bins_of_column(
 def bins_of_sample(
     sample: NDArray[Any], n_bins: int = MAX_VALUE_BINS, order: Sequence[str] = ()
 ) -> Record:
-    """Bins of a column, learned from a sample of its values; categories stand in their `order`.
+    """Bins of a column, learned from a sample of its values; categories are in their `order`.
 
     False and True have a bin each, though only one of them occurs.
     """

@@ -154,8 +154,8 @@ def sparing(
 ) -> Attribution:
     """Repeat attribute(rows), which raised `error`, without the rows that fail.
 
-    `reasons` of the result holds why. The other rows are attributed by one call, as if the table
-    did not hold the rows that fail.
+    `reasons` of the result has the reason for each. The other rows are attributed by one call, as
+    if the table did not hold the rows that fail.
 
     Raises
     ------

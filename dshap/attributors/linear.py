@@ -131,9 +131,9 @@ class Linear(ClosedForm):
     def cost(self, n: int = 1) -> Cost:
         """Bytes and operations for n rows.
 
-        The state holds the matrices of all groups; `prepare` needs a covariance with its parts and,
-        for conditional values, the transforms of all groups, their sums and a batch of coalitions;
-        a micro-block also needs the matrices reordered for their product.
+        The state contains the matrices of all groups; `prepare` needs a covariance with its parts
+        and, for conditional values, the transforms of all groups, their sums and a batch of
+        coalitions; a micro-block also needs the matrices reordered for their product.
         """
         c = self.value.n_columns
         k = self.value.n_outputs

@@ -26,7 +26,7 @@ class RoundsAttributor:
 
     A row stops once its relative error, multiplied with `at_once` so that the intervals of all
     players hold jointly with 95 %, is at most tol. A row whose values have not varied has no range
-    to compare its error with: it goes on to the last round. Values are kept: no coalition is
+    to compare its error with: it goes on to the last round. Values are stored: no coalition is
     evaluated twice.
     """
 
@@ -113,11 +113,11 @@ def _without(found: Found, started: RowsLeft, failed: Mapping[int, str]) -> tupl
 
 
 def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDArray[Any]]:
-    """Forecast, from a pilot's games (games, m), how many coalitions `tol` will take.
+    """Forecast, from a pilot's games (games, m), how many coalitions `tol` will need.
 
     Gives the median error after the first round that has standard errors, and the median of
     coalitions · (error · `at_once`/tol)², as the error of a mean falls with the root of their
-    number. Games whose values have not varied have no such error, and take all coalitions.
+    number. Games whose values have not varied have no such error, and need all coalitions.
     """
     rounds = rounds_of(design)
     first = next((each for each in rounds if not each.info.why_no_errors), rounds[-1])

@@ -1,4 +1,4 @@
-"""The learned states of one run: the store that keeps them, and names that say what decides each."""
+"""The learned states of one run: their store, and names made from all inputs of each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class States:
     """Whether the range of the predictions of the explained rows bounds their errors too; where
     not, it is that of the data and of each row's own prediction."""
     loaded: dict[str, Any] | None = None
-    """States in memory that several attributors share; None where each keeps its own."""
+    """States in memory that several attributors share; None where each has its own."""
     made: MadeAnew = field(default_factory=MadeAnew)
     """The rule by which attributors keep results that follow from states and coalitions."""
 

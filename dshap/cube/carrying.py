@@ -19,7 +19,7 @@ from dshap.cube.summary import bounded_sums
 from dshap.storage.array_files import rows_of_array
 
 EXPLAINED = -1
-"""The position that stands for a row that is explained, and not copied."""
+"""The position of a row that is explained, and not copied."""
 COPIED = (
     "attribution",
     "base_value",
@@ -33,7 +33,8 @@ COPIED = (
     "std_error",
     "status",
 )
-"""The variables of a carried row that are copied; its key and kept columns are those of tonight."""
+"""The variables of a carried row that are copied; its key and stored columns are those of
+tonight."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class CarriedRows:
     ) -> dict[str, NDArray[Any]]:
         """The stored values (n, …) of a block, with those of its carried rows in place.
 
-        `stored` holds the explained rows, `positions` (n,) are those of `positions_of`.
+        `stored` contains the explained rows, `positions` (n,) are those of `positions_of`.
 
         Raises
         ------
@@ -128,7 +129,7 @@ def _sorted_rows_at(array: StoredRows, ordered: NDArray[np.int64]) -> NDArray[An
 
 
 def _pieces(ordered: NDArray[np.int64], chunk: int, shard: int) -> Iterator[slice]:
-    """Slices of sorted positions that lie in neighbouring chunks of one shard."""
+    """Slices of sorted positions in neighbouring chunks of one shard."""
     is_apart = (np.diff(ordered // chunk) > 1) | (np.diff(ordered // shard) > 0)
     starts = [0, *(np.flatnonzero(is_apart) + 1).tolist()]
     stops = [*starts[1:], len(ordered)]

@@ -54,7 +54,7 @@ WITH_ROWS = ("background", "enough", "landmarks", "pilot", "predictions", "rows"
 OF_SUMS = ("base", "fit", "moments", "range")
 """The first words of the names of states of sums over all rows, which are learned anew too."""
 MODEL_ON_PAGE = "what-if"
-"""The state of a model for a page, which of kernels holds rows."""
+"""The state of a model for a page, which contains rows for kernels."""
 
 
 def erased_rows(path: Place) -> NDArray[np.int64]:
@@ -250,7 +250,7 @@ def _without_rows(
 
 
 def _erase_in_failures(path: Place, positions: NDArray[np.int64], tile: int) -> None:
-    """Take the words about erased rows out of the reasons why whole blocks failed."""
+    """Remove the words about erased rows from the reasons why whole blocks failed."""
     failures = failures_of(path)
     for block in np.unique(positions // tile).tolist():
         name = block_name(block)
@@ -289,7 +289,7 @@ def _holds_rows(name: str, path: Place) -> bool:
 
 
 def redact_documents(path: Place, texts: Collection[str]) -> None:
-    """Take texts out of the record of the run in the root document, and out of the copy of it.
+    """Remove texts from the record of the run in the root document, and from its copy.
 
     The old copy goes last; the same call again goes on where a killed one ended.
     """

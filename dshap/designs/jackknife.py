@@ -92,7 +92,7 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
 def deleted(whole: FloatArray, groups: FloatArray) -> FloatArray:
     """The sums (R, …) with each group left out: whole + Σ groups/(R − 1) − R/(R − 1)·groups.
 
-    The draws of the other groups stand for those of the group; what is in no group stays.
+    The draws of the other groups replace those of the group; terms in no group stay.
     """
     n = len(groups)
     return np.asarray(whole + (groups.sum(axis=0) - n * groups) / (n - 1))

@@ -22,7 +22,8 @@ from dshap.designs.sampling import SAMPLERS, strata_of
 from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
 
 MAX_COALITIONS = 2**24
-"""The most coalitions, as many as `exact` lists; every process holds a sampled design's list."""
+"""The most coalitions, as many as `exact` lists; every process has a sampled design's list in
+memory."""
 
 LEAST_PER_PLAYER = 10
 LEAST_FREEDOM = 20
@@ -47,8 +48,8 @@ An undetermined design then fails before the run.
 class KernelShapDesign(BaseDesign):
     """Sampled coalitions with the weights of the Shapley kernel; see `kernelshap`.
 
-    It holds its parameters only: each process makes the coalitions and the solution anew and caches
-    them.
+    It contains its parameters only: each process makes the coalitions and the solution anew and
+    caches them.
     """
 
     kind = "kernelshap"
@@ -157,7 +158,7 @@ class KernelShapDesign(BaseDesign):
         )
 
     def blocks(self) -> Iterator[CoalitionBlock]:
-        """The whole list, in parts whose scores take little memory."""
+        """The whole list, in parts whose scores need little memory."""
         return (self.block(*span) for span in coalition_spans(self.n_coalitions, self.n_players))
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:

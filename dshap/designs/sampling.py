@@ -2,7 +2,7 @@
 
 A *unit* is what is drawn: a coalition, or a pair of a coalition and its complement.  A pair is
 stored as its smaller half; of two halves of equal size, as the one without the last player.  A
-stratum holds all units of one size.
+stratum contains all units of one size.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def pair_sums(rows: ComparedRows, cell_of: NDArray[np.intp], n_threads: int = 0)
     Notes
     -----
     Each pair is met once: N²·d/2 exponentials and N²·d·q/2 steps of 8 operations with q nodes, 4
-    where factors are near each other.  It holds 8·C²·d bytes, and 16·N·d for each thread.
+    where factors are near each other.  It needs 8·C²·d bytes, and 16·N·d for each thread.
     """
     order = np.argsort(cell_of, kind="stable")
     tiles = _Tiles(rows, rows.x[order], rows.weights[order], cell_of[order], _nodes(rows))

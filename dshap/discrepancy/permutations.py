@@ -26,7 +26,7 @@ class Cells:
     Rows are dealt at random.  Those that are left over in each sample are in a cell that stays
     where it is: of the larger sample, all rows beyond `MAX_CELLS` cells of both.  Permuting some
     cells of one size is a subgroup of the permutations of rows, chosen without a look at their
-    values, so that the test holds its level wherever one of single rows does.
+    values, so that the test has the right level wherever one of single rows does.
     """
 
     of_row: NDArray[np.intp]

@@ -18,7 +18,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions f(x) of a table, span by span; kept as records where several passes need them."""
+    """Predictions f(x) of a table, span by span; stored where several passes need them."""
 
     predict: Callable[[FloatArray], FloatArray]
     store: RecordStore
@@ -55,7 +55,7 @@ class Learning:
 
     passes: Sequence[Pass]
     names: Sequence[str]
-    """For each pass the name of the record that holds its result."""
+    """For each pass the name of the record with its result."""
     store: RecordStore
     reader: RowReader
     predictions: Predictions | None = None

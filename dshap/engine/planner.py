@@ -34,7 +34,7 @@ large.  A pilot that asks for a quarter of the coalitions sees four times as man
 TUNE_BYTES = 32 << 20
 """Bytes that a design needs to make its choices from a pilot."""
 GROUP_ARRAYS = 6
-"""Number of arrays that a task holds, each as large as the sums of all jackknife groups."""
+"""Number of arrays in the memory of a task, each as large as the sums of all jackknife groups."""
 
 
 def make_plan(
@@ -124,7 +124,7 @@ def _pilot_rows(n_rows: int) -> int:
 
 
 def _census(plan: Plan, rows: RowReader) -> Stage:
-    """The census stage: a task holds one span, a flag for each value, and one column twice."""
+    """The census stage: a task needs one span, a flag for each value, and one column twice."""
     n_spans = len(spans(0, plan.n_rows))
     span = min(plan.n_rows, SPAN_ROWS)
     values_and_flags = (8 + 1) * span * len(rows.feature_names)
@@ -164,7 +164,7 @@ def _enough(plan: Plan, work: Work, read: int) -> Stage:
     """The stage that decides how many rows are learned from, with the tasks of the first decision.
 
     A task collects a block of rows with their predictions; or it sums over a block, or judges a
-    tile of coalitions.  Beside that a worker holds the sums of all parts, those of all rows, those
+    tile of coalitions.  A worker also has in memory the sums of all parts, those of all rows, those
     without one part, and those that arrive.
     """
     model = work.value.model
@@ -192,7 +192,7 @@ def _enough(plan: Plan, work: Work, read: int) -> Stage:
 def _moments(plan: Plan, work: Work, read: int) -> Stage:
     """The moments stage: a task sums over a span of the data, or prepares a coalition tile.
 
-    Beside that it holds sums of other tiles and of the tree, and the state twice: as arrays and as
+    It also has in memory sums of other tiles and of the tree, and the state twice: as arrays and as
     the bytes of its file.
     """
     proper = plan.n_coalitions - N_ENDS

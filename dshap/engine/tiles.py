@@ -56,7 +56,8 @@ MICRO_STATE_BYTES = 64 << 20
 Every micro-block reads the whole state again, so larger ones read it less often.
 """
 VALUE_BYTES = 64 << 20
-"""Upper bound of the bytes of all coalition values of an instance tile, where they are kept."""
+"""Upper bound of the bytes of all coalition values of an instance tile, where they are in memory at
+once."""
 GROUP_BYTES = 16 << 20
 """Upper bound of the bytes of the sums of all jackknife groups of an instance tile."""
 CACHE_BYTES = 256 << 20

@@ -224,7 +224,9 @@ class _Forgetting:
             if set(each.keys) & set(digests):
                 self._take_up(each)
         self._refuse_unfinished_cubes()
-        same = begun or next((each for each in self.journal if set(each.keys) == set(digests)), None)
+        same = begun or next(
+            (each for each in self.journal if set(each.keys) == set(digests)), None
+        )
         erasure = Erasure(new_erasure_id(), tuple(digests), chosen.names)
         if same is not None:
             erasure = replace(same, keys=tuple(digests), ended_at="")

@@ -58,7 +58,7 @@ def place_of_table(job: Job) -> str:
 
 @contextmanager
 def in_words_of(job: Job) -> Iterator[None]:
-    """Tell errors about columns of the table in the words of the job file."""
+    """Raise errors about columns of the table in the words of the job file."""
     try:
         yield
     except InputError as error:

@@ -88,7 +88,7 @@ class JobModel(ABC):
     @property
     @abstractmethod
     def holdout(self) -> float:
-        """The share of the rows that is held out of the fit."""
+        """The share of the rows that the fit leaves out."""
 
     @property
     @abstractmethod
@@ -221,7 +221,7 @@ class GivenToJob(JobModel):
 
     @property
     def takes_times(self) -> bool:
-        """Trees take numbers alone."""
+        """Trees accept only numbers."""
         return not self.job.is_of_trees and not is_ensemble(self.loaded.model)
 
     def listed(self, listed: Callable[[Sequence[str]], Sequence[str]]) -> dict[str, tuple[()]]:

@@ -1,4 +1,4 @@
-"""The table of a job and facts about it, kept in the store while its files stay the same.
+"""The table of a job and facts about it, stored for as long as its files stay the same.
 
 The facts are records named by a digest of the table's stamp (`RowReader.stamp`; of files: sizes,
 times, footers and the roles of the columns), of the version of dshap, and of the
@@ -43,7 +43,7 @@ from dshap.tables.reader import CodedReader, categories_of
 from dshap.values.background import Background
 
 KEPT_BYTES = 16 << 20
-"""The largest record that is kept; a larger sample is read again."""
+"""The largest record that is stored; a larger sample is read again."""
 
 
 class JobRows:
@@ -143,7 +143,7 @@ class JobRows:
         return self.reader.texts(sample_positions(self.n_rows, n_texts, self.job.job.seed))
 
     def kept_census(self) -> Census | None:
-        """The census that an earlier run took, or None."""
+        """The stored census of an earlier run, or None."""
         record = self._known(self._name("census", {}))
         if record is None:
             return None

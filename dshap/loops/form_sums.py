@@ -129,7 +129,7 @@ class _Block:
         return self.lattice.shape[3]
 
     def fill(self, factors: FloatArray) -> None:
-        """Take the factors (c, r, n) of as many rows, or fewer: the others keep what they had."""
+        """Store the factors (c, r, n) of as many rows, or fewer: the others do not change."""
         self.factors[:, :, : factors.shape[2]] = factors
         fill_wide(self.factors, self.coalitions.bounds, self.lattice)
 
@@ -173,7 +173,7 @@ def _add_forms(
     out,
     vectors,
 ):
-    """out (m · rows,) += the forms of all coalitions, in an order that keeps entries in the cache."""
+    """out (m · rows,) += the forms of all coalitions, in an order that reuses cached entries."""
     rows = lattice.shape[3]
     for j in order:
         p = starts[j + 1] - starts[j]

@@ -55,7 +55,7 @@ def pair_game_sums(
     -------
     (n, d + 1), (r, d + 1), (d + 1, groups, groups)
         Sums over the other side with its weights, for each row of the first and of the second side;
-        sums over the pairs of two groups, without weights.  The product stands last.
+        sums over the pairs of two groups, without weights.  The product is the last entry.
 
     Notes
     -----

@@ -19,7 +19,7 @@ from numba import njit
 from dshap.loops.codes import LANES
 
 LEAST_SHARE = 1e-280
-"""Stands for a share of nothing, so that no factor is zero."""
+"""Replaces a share of zero, so that no factor is zero."""
 
 
 @njit(nogil=True, cache=True)

@@ -15,7 +15,7 @@ from dshap.values.terms import InterventionalTerms, ObservationalTerms
 TILE_BYTES = 1 << 26
 """Memory for the sums of the coalitions that one pass over the rows learns ζ from."""
 COST_ROWS = 512
-"""The most rows whose factors are held at once."""
+"""The most rows whose factors are in memory at once."""
 SAMPLE_ROWS = 20_000
 """Number of sampled rows that embeddings choose landmarks from."""
 
@@ -43,8 +43,8 @@ def with_player(
 ) -> FitCost:
     """The cost of a fit with a Shapley penalty, from that of the fit without it.
 
-    The pass of ζᵀζ carries the states of all coalitions: a worker holds them three times while it
-    receives them.
+    The pass of ζᵀζ carries the states of all coalitions: a worker has them in memory three times
+    while it receives them.
     """
     value = _placeholder(penalty, embedding, n_columns)
     square = 2 * 8 * embedding.n_features**2

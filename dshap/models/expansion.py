@@ -287,7 +287,7 @@ class FourierExpansion(BaseExpansion):
 
 
 def expansion_from(record: Record) -> BaseExpansion:
-    """Rebuild the expansion of a record; its arrays tell which kind it is."""
+    """Rebuild the expansion of a record; its arrays show which kind it is."""
     kind: type[BaseExpansion] = (
         FourierExpansion if "frequencies" in record.arrays else KernelExpansion
     )
@@ -300,7 +300,7 @@ class ModelFeatures:
 
     kernel: ProductKernel
     anchors: FloatArray
-    """(q, columns): frequencies, or the landmarks that pivoted Cholesky kept, in its order."""
+    """(q, columns): frequencies, or the landmarks that pivoted Cholesky selected, in its order."""
     basis: Basis
     """The basis of these anchors."""
     subset: SubsetFeatures

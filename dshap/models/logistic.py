@@ -80,7 +80,7 @@ class KernelLogistic(KernelModel):
         Adds strength/2 · mean over the training rows of φ_A(x)², summed over the functions, to the
         objective above; see `KernelRidge`.
     max_iter : int
-        The most passes over all rows.  `report_.convergence` says how Newton's method ended; a
+        The most passes over all rows.  `report_.convergence` describes how Newton's method ended; a
         fit that did not converge warns.
     tol : float
         Newton's method has converged when its step gains at most this share of the objective
@@ -313,7 +313,7 @@ class KernelLogistic(KernelModel):
     def _cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
         """The cost of a fit with so many classes.
 
-        The sums hold the Hessian's blocks and the gradient, the solve holds Newton's system and its
+        The sums are the Hessian's blocks and the gradient, the solve needs Newton's system and its
         factor; on the sample count the features, twice, and Newton's method.
         """
         # p: features and the intercept; c: contrasts

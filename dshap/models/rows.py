@@ -16,7 +16,7 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rows import SPAN_ROWS, row_draws
 
 MICRO_BLOCK = 1024
-"""Number of rows whose kernel matrix is held at once."""
+"""Number of rows whose kernel matrix is in memory at once."""
 
 TRAIN = 0
 """Role of rows that are fitted on."""

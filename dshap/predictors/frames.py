@@ -57,7 +57,7 @@ class Frame:
         Raises
         ------
         InputError
-            A column that holds neither numbers nor text nor times.
+            A column that contains neither numbers nor text nor times.
         """
         if not is_frame(table):
             return None
@@ -284,7 +284,7 @@ def _is_whole(values: NDArray[Any]) -> bool:
 
 
 def _lossless(values: FloatArray, dtype: Any) -> Any:
-    """The values cast to this integer dtype if it holds all of them, else unchanged."""
+    """The values cast to this integer dtype if it represents all of them, else unchanged."""
     with np.errstate(invalid="ignore"):
         cast = values.astype(dtype)
     if np.array_equal(cast, values):

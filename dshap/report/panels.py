@@ -22,7 +22,7 @@ BETWEEN = ("#5b6df0", "#9a4fd0", "#d02f93")
 PAIR = ("#3f8fc4", "#f26419")
 """The colours of the first and the second explanation, legible on white and on black."""
 PAIR_SIDES = ("above", "below")
-"""Where the first and the second explanation lie."""
+"""The sides of the first and the second explanation."""
 LINE_COLOURS = (
     "#3f8fc4",
     "#f26419",
@@ -70,8 +70,8 @@ POINT_STEP = 0.08
 def new_axes(ax: Any, width: float, height: float) -> Any:
     """The axes to draw in: those given, or those of a new figure of this size in inches.
 
-    The figure of axes that are given gets a constrained layout if it has none, so that names do not
-    lie on the axes beside them.
+    The figure of axes that are given gets a constrained layout if it has none, so that names do
+    not overlap the axes beside them.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def new_axes(ax: Any, width: float, height: float) -> Any:
 
 
 def add_title(axes: Any, title: str, lines_above: int = 0) -> None:
-    """Write a title above the axes, over what else stands there on so many small lines."""
+    """Write a title above the axes, over so many small lines of other text."""
     if title:
         pad = 6.0 + 13.0 * lines_above
         axes.set_title(label(title, TITLE), loc="left", pad=pad, fontweight="bold", **AS_WRITTEN)
@@ -211,7 +211,7 @@ def row_labels(
 
 
 def turn_names(axes: Any) -> None:
-    """Turn the names below the axes, as they are too long to stand side by side."""
+    """Turn the names below the axes, as they are too long to be side by side."""
     axes.tick_params(axis="x", labelrotation=40, labelsize="small")
     for text in axes.get_xticklabels():
         text.set(ha="right", rotation_mode="anchor")

@@ -62,7 +62,7 @@ class Carried:
         return note
 
     def rows_for(self, layout: CubeLayout) -> CarriedRows:
-        """The rows, once it is checked that a cube of this layout may take them.
+        """The rows, once it is checked that they fit a cube of this layout.
 
         Raises
         ------

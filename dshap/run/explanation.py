@@ -89,10 +89,10 @@ class Explanation:
     carried: Carried | None = None
     """Rows that are copied from an earlier cube, and not explained."""
     probes: Probes | None = None
-    """The predictions that the store keeps to know the model again; None where it has them."""
+    """The predictions that the store needs to recognize the model; None where it has them."""
     failures: tuple[Failure, ...] = ()
     description: Description = NOT_DESCRIBED
-    """The description of the columns and the model, which is kept beside the cube."""
+    """The description of the columns and the model, which is stored beside the cube."""
 
     @property
     def plan(self) -> Plan:
@@ -116,10 +116,11 @@ class Explanation:
     ) -> Explanation:
         """Check and plan an explanation; nothing is written outside the workspace.
 
-        Everything that can be refused is refused here.  `census` is that of `rows`, where it was
-        taken before; `seed` is that of a sampled design that is not given; `prepared` holds the
-        states of this value function; `carried` names rows that are copied from an earlier cube;
-        `checks_rows` asks the model whether it takes the rows, which was done where all is learned.
+        Everything that can be refused is refused here.  `census` is that of `rows`, where it
+        exists already; `seed` is that of a sampled design that is not given; `prepared` contains
+        the states of this value function; `carried` names rows that are copied from an earlier
+        cube; `checks_rows` checks whether the model accepts the rows, which was done where all is
+        learned.
         """
         planned = plan_explanation(
             StoreHome(path),
@@ -300,7 +301,7 @@ class Explanation:
         return read_run(self.path) is not None and is_learned(self.path, self.layout.run["digest"])
 
     def _has_states(self, session: Session) -> bool:
-        """Whether the mark says that all is learned, and no state is missing."""
+        """Whether the mark of finished learning is there, and no state is missing."""
         try:
             self._attributor(session)
         except NotLearnedError:

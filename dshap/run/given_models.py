@@ -1,7 +1,7 @@
 """Value functions of models that are given as they are: `explain(model, rows)`.
 
-A model says nothing of absent columns.  A kernel model takes all rows that are explained as its
-background, in closed form; any other takes few of them.
+A model does not define values for absent columns.  A kernel model takes all rows that are explained
+as its background, in closed form; any other takes few of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The places where an explanation keeps its states and its cube: a store, or memory."""
+"""The places for the states and the cube of an explanation: a store, or memory."""
 
 from __future__ import annotations
 

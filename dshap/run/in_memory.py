@@ -1,4 +1,4 @@
-"""Explanations that nobody keeps: in the memory of this process, or in a folder of one call."""
+"""Explanations without a store: in the memory of this process, or in a folder of one call."""
 
 from __future__ import annotations
 

@@ -46,11 +46,11 @@ from dshap.tables import ArraySource, kind_of, open_for, refuse_unknown_categori
 ROWS_IN_MEMORY = ("array", "data frame")
 """Kinds of rows that are explained at once, without a plan."""
 MOST_SIZES = 64
-"""The most numbers of rows whose tiling is kept."""
+"""The most numbers of rows whose tiling is cached."""
 SHOWN_PLAYERS = 6
 """The most players that a prepared value function names of itself."""
 ANOTHER_STORE = "prepare into another store"
-"""The remedy for a folder that keeps something else than what is asked for."""
+"""The remedy for a folder with other content than asked for."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class PreparedAttributor:
         Raises
         ------
         InputError
-            Rows of another kind, other columns, or a row that the model does not take.
+            Rows of another kind, other columns, or a row that the model does not accept.
         PredictError
             No row without NaN can be explained.
         """
@@ -212,7 +212,7 @@ class PreparedAttributor:
         return replace(self, method=method)
 
     def _tiling(self, n_rows: int) -> Tiling:
-        """The tiling that `explain` uses for so many rows, with all states kept in memory."""
+        """The tiling that `explain` uses for so many rows, with all states in memory."""
         tiling = tiling_of(self.work, n_rows, self.data_rows, self.session.options)
         return replace(tiling, cache_bytes=max(1, tiling.cache_bytes))
 
@@ -229,7 +229,7 @@ class PreparedAttributor:
 
 
 def is_plain(rows: Any, n_columns: int) -> bool:
-    """Whether rows are numbers in the form that models take them: no reader changes them."""
+    """Whether rows are numbers in the form for models: no reader changes them."""
     if type(rows) is not np.ndarray:
         return False
     is_of_numbers = rows.dtype == np.float64 and rows.ndim == 2

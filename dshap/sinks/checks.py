@@ -131,7 +131,7 @@ def refuse_other_columns(
 ) -> None:
     """Check the columns of the target, name -> type, against those of the sink.
 
-    `is_known` says that the ledger has a load into the table.  Statements that mend a table are
+    `is_known`: the ledger has a load into the table.  Statements that mend a table are
     offered for such tables only: in another one they would alter the data of somebody else.
 
     Raises

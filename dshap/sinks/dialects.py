@@ -112,7 +112,7 @@ class LoadSession:
     def stage(self, table: str, batches: pa.RecordBatchReader) -> int:
         """Make a temporary table of these batches, with types of the driver; count its lines.
 
-        −1 where the driver does not say.
+        −1 where the driver does not count.
         """
         with self.connection.cursor() as cursor:
             return int(cursor.adbc_ingest(table, batches, mode="create", temporary=True))
@@ -120,7 +120,7 @@ class LoadSession:
     def append(self, place: Place, batches: pa.RecordBatchReader) -> int:
         """Append these batches to a table as they are, which `Dialect.appends` allows; count lines.
 
-        −1 where the driver does not say.
+        −1 where the driver does not count.
         """
         schema = place.schema or None
         with self.connection.cursor() as cursor:
@@ -191,7 +191,7 @@ class Dialect:
         return column
 
     def allows(self, kind: pa.DataType, sql_type: str) -> bool:
-        """Whether a column of this type holds values of an Arrow type unchanged."""
+        """Whether a column of this type stores values of an Arrow type unchanged."""
         family = family_of(sql_type)
         return not family or family in ALLOWED[kind]
 
@@ -240,14 +240,14 @@ class Dialect:
         return None
 
     def location(self, session: LoadSession) -> str:
-        """The database of a session, equal for all addresses of it; empty where it cannot tell."""
+        """The database of a session, equal for all addresses of it; empty where it is unknown."""
         return ""
 
     def reads(self, session: LoadSession, statement: str, table: str, relation: Relation) -> bool:
         """Whether a SELECT statement reads a table, directly or through views.
 
-        `table` is the table that the statement reads all of; empty for another statement, about
-        which plain SQL tells nothing.
+        `table` is the table that the statement reads all of; empty for another statement, for
+        which plain SQL gives no answer.
         """
         if not table:
             return False

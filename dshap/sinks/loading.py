@@ -45,8 +45,8 @@ from dshap.warehouse.databases import Database, masking
 STAGING = f"{OWN_NAMES}staging"
 GONE_KEYS = f"{OWN_NAMES}gone_keys"
 GONE = f"{OWN_NAMES}gone"
-"""The temporary tables of a load: tonight's lines or their keys alone, keys that are in the cube no
-more as the history tells them, and those of them that the target has."""
+"""The temporary tables of a load: tonight's lines or their keys alone, keys that are in the cube
+no more by the history, and those of them that the target has."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ def rows_to_load(
 ) -> LoadChoice:
     """Choose the rows that changed since the sink's last load, where that is known; else all.
 
-    `alteration` says how the table differs from what the last load left; empty where it does not.
+    `alteration` describes how the table differs from the result of the last load; empty where it
+    does not.
     """
     if sink.rows == "all":
         return LoadChoice(reason=alteration)
@@ -158,9 +159,9 @@ class TableLoad:
         return self.dialect.converted(name, types[self.dialect.as_name(name)])
 
     def among(self, names: Sequence[str], staging: str, *, is_typed: bool) -> str:
-        """The condition that columns of the target stand among those of a temporary table `s`.
+        """The condition that columns of the target are among those of a temporary table `s`.
 
-        `is_typed` says that the temporary table was made from the target.
+        `is_typed`: the temporary table was made from the target.
         """
         columns = self.dialect.listed(names)
         if len(names) > 1:
@@ -304,7 +305,7 @@ def refuse_shape(load: TableLoad, *, is_known: bool) -> None:
 
 
 def upgrade(load: TableLoad) -> str:
-    """Bring a table of an earlier version up to date; say how, or "" where nothing is to be done."""
+    """Bring a table of an earlier version up to date; return the changes in words, or ""."""
     types = sql_types(load.schema, load.dialect)
     found = TableUpgrade.of(load.found, load.schema, load.dialect)
     found.carry_out(load.session, load.table, types)
@@ -325,7 +326,7 @@ def count_lines(load: TableLoad) -> int:
 
 
 def alteration_of(load: TableLoad, last: LoadLine | None) -> str:
-    """Compare the number of lines with that of the last load; say the difference in words, or "".
+    """Compare the number of lines with that of the last load; return a difference in words, or "".
 
     Loads of earlier versions did not count the lines.
     """
@@ -378,12 +379,12 @@ class CountedStream:
         return cls(load.sink, schema, map(named, gone))
 
     def into(self, take: Callable[[pa.RecordBatchReader], int]) -> int:
-        """Hand the stream to a database, which says how many lines it took; count them.
+        """Hand the stream to a database, which returns how many lines it accepted; count them.
 
         Raises
         ------
         DatabaseError
-            The database took fewer lines than it was given.
+            The database accepted fewer lines than it was given.
         BaseException
             An error of the cube, as itself: a driver may put it into words of its own, and DuckDB's
             takes it for the end of the stream.

@@ -25,14 +25,14 @@ def without_nul(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArra
 
 
 class NulTexts:
-    """The lines of a load whose texts hold a NUL character, and what becomes of them.
+    """The lines of a load whose texts contain a NUL character, and their treatment.
 
     Every kind of database and Parquet gets the same lines, though DuckDB, SQLite and Parquet could
     store a NUL character.
 
     Parameters
     ----------
-    sink : its `nul` says whether such texts are escaped or refused
+    sink : its `nul` decides whether such texts are escaped or refused
     keys : the names of the key columns, by which messages name rows
     """
 

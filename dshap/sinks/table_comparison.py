@@ -33,8 +33,8 @@ def differences_in_table(
 ) -> Iterator[str]:
     """Describe how a table of a database differs from the lines of a cube.
 
-    Lines of keys that are gone, and of earlier runs in a history, are of no row of the cube: they are
-    let alone, where the sink keeps such lines.
+    Lines of keys that are gone, and of earlier runs in a history, are of no row of the cube: they
+    are ignored, where the sink leaves such lines.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The session of a command: its store is held, and its executor is made."""
+"""The session of a command: its store is locked, and its executor is made."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class OpenedJob:
 
 
 class FitModel(Step):
-    """The fit of a job's model to its rows; a fitted model is kept in the store."""
+    """The fit of a job's model to its rows; a fitted model is stored."""
 
     phase = Phase.LEARN
 

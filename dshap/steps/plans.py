@@ -166,7 +166,7 @@ def plan_job(job: Job, n_probe: int = 0) -> JobPlan:
     InputError
         Columns or options that do not fit the table; a store that cannot be made.
     StoreMismatchError
-        Something else lies at the path of the store.
+        Something else is at the path of the store.
     """
     with in_words_of(job):
         return plan_rows(job, n_probe)

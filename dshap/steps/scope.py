@@ -104,7 +104,7 @@ class Scope(ABC):
         return explanation.is_complete
 
     def begin_rows(self, store: Place, say: Callable[[str], None]) -> None:
-        """Raise where another process keeps rows from being explained now."""
+        """Raise where another process prevents the explanation of rows now."""
         return None
 
     @property

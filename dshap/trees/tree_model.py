@@ -33,7 +33,7 @@ PROBE_ROWS = 64
 MISSING = 0.25
 """The share of their values that are missing in another trial."""
 CHECKED = 256
-"""The most background rows of a block whose margins are held against the library's."""
+"""The most background rows of a block whose margins are compared with the library's."""
 HOW = "patterns of decisions"
 """How values are computed, in records and messages."""
 

@@ -31,7 +31,7 @@ class Background:
     """Maximum mean discrepancy between the weighted rows and all rows, 0 to √2.
 
     This is the largest difference of the means of a function of unit norm, for an RBF kernel with
-    median length-scales. It is computed in 512 random Fourier features that took no part in the
+    median length-scales. It is computed in 512 random Fourier features that were not used in the
     choice, within 6 % of the kernel's own.
     """
     discrepancy_of_random: float

@@ -34,7 +34,7 @@ PROBE_ROWS = 64
 
 
 class TableValue:
-    """Base of the value functions, which holds a model, its players and the data.
+    """Base of the value functions: a model, its players and the data.
 
     Subclasses define what a coalition is worth.
 
@@ -80,7 +80,7 @@ class TableValue:
     def join(self, states: Sequence[State]) -> State:
         """Join the states of several coalition tiles into one, in their order.
 
-        Arrays with a coalition axis are concatenated, shared ones are kept once.
+        Arrays with a coalition axis are concatenated, shared ones are stored once.
         """
         if len(states) == 1:
             return states[0]

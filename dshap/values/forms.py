@@ -33,7 +33,7 @@ are checked, or without a largest error, rows far from all others err by up to 0
 FOLD_SHARE = 0.5
 """The part of these errors that landmarks left out may cause, before squares are."""
 COLUMNS = 4
-"""Squares are a multiple of so many: loops take four at a time."""
+"""Squares are a multiple of so many: loops process four at a time."""
 NO_SCALES = np.empty(0)
 MOST_SQUARES = 32
 ALL = slice(None)
@@ -183,7 +183,7 @@ class FoldTrial:
         return self._of(some.first, matrix, rows) - self.values[rows]
 
     def is_enough(self, residual: float) -> bool:
-        """Whether the landmarks of this residual begin with those kept, and err little."""
+        """Whether the landmarks of this residual begin with `kept`, and err little."""
         some = self.expressed.by(residual)
         if not np.array_equal(some.first[: len(self.kept)], self.kept):
             return False
@@ -249,7 +249,7 @@ def in_squares(
 
 
 def _unfolded(kept: NDArray[np.intp], whole: FloatArray, error: float) -> Form:
-    """The form of all landmarks, those kept first, from A (r, q) by the position of the landmarks."""
+    """The form of all landmarks, `kept` first, from A (r, q) by the position of the landmarks."""
     order = np.concatenate([kept, np.setdiff1d(np.arange(len(whole)), kept)])
     return Form(order, _with_triangle(whole[order]), NO_SCALES, error)
 
@@ -257,7 +257,7 @@ def _unfolded(kept: NDArray[np.intp], whole: FloatArray, error: float) -> Form:
 def _with_triangle(matrix: FloatArray) -> FloatArray:
     """The matrix (p, q) of the same form, whose first q rows are a lower triangle.
 
-    Only one of two symmetric entries is not zero and holds their sum: a product with a triangle
+    Only one of two symmetric entries is not zero and contains their sum: a product with a triangle
     costs half of that with a square.
     """
     q = matrix.shape[1]

@@ -32,7 +32,7 @@ class KernelInterventional(KernelValue):
         Every row counts; it is read once, by spans.
     n_background, tolerance : int, float
         Options of `design="quadrature"`, for many players: the number of background rows that
-        herding keeps, and the largest error due to the number of nodes, in standard deviations of
+        herding selects, and the largest error due to the number of nodes, in standard deviations of
         the predictions.  The number of nodes is chosen and checked on the explained rows, and the
         cube states the error.
     players, output_names : see `Marginal`

@@ -68,7 +68,7 @@ class ProbabilityLink(ABC):
     clip : float
         Expectations are moved into [clip, 1 − clip] first.  0: they are taken as they are, and 0
         and 1, whose logarithm is infinite, are refused, as are estimates beyond.  f(x) itself must
-        lie in [0, 1] always.
+        always be in [0, 1].
     """
 
     clip: float = field(default=0.0, kw_only=True)
@@ -242,7 +242,7 @@ class LogOdds(OfClass):
     clip : float
         Expectations are moved into [clip, 1 − clip] first.  0: they are taken as they are, and 0
         and 1, whose logarithm is infinite, are refused, as are estimates beyond.  f(x) itself must
-        lie in [0, 1] always.
+        always be in [0, 1].
     of : str or int, optional
         Name of the class, as among the outputs.  None: the class of the largest f(x), row by row;
         v(empty) then differs from row to row.

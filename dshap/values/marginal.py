@@ -1,4 +1,4 @@
-"""Interventional values of any model: absent columns take the values of background rows."""
+"""Interventional values of any model: absent columns have the values of background rows."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Marginal(PredictedValue):
         columns and dtypes.  Where it is a data frame of numbers, a user's function is tried with a
         data frame of its first rows, then with an array, and gets the first form that works.
     background : Background, array (b, columns), data frame; or path, Dask collection or source
-        Rows in memory are kept whole on every worker; one row is a plug-in reference point.  A
-        path, a collection or a source is read by spans, every row of it counts, and no worker holds
-        more than one span.  A `Background` holds weighted rows that `dshap.choose_background` chose
-        from a table.
+        Rows in memory are copied whole to every worker; one row is a plug-in reference point.  A
+        path, a collection or a source is read by spans, every row of it counts, and no worker has
+        more than one span in memory.  A `Background` contains weighted rows that
+        `dshap.choose_background` chose from a table.
     players : mapping, optional
         ``{"location": ["lat", "lon"]}`` makes one player of several columns, which takes the place
         of its first column: read cubes by the names of players, not by the order given here.
@@ -270,7 +270,7 @@ class Marginal(PredictedValue):
 
 
 def _is_streamed(background: Any) -> bool:
-    """Whether the background is a table to be read by spans, and not held by workers."""
+    """Whether the background is a table to be read by spans, and not copied to workers."""
     is_named = isinstance(background, str | Path | RowReader)
     return is_named or is_lazy(background) or is_scanned(background)
 

@@ -46,8 +46,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
 
     x_S and x_S̄ come from one row, so E[f(x_S, X_S̄) | X_S = x_S] = E[f(X) | X_S = x_S]: no kernel
     model and no product kernel is needed, and the model is called once per row of data.  Every
-    coalition has the features Φ_S of its own columns: Nyström landmarks that pivoted Cholesky keeps
-    for the kernel on S, or random Fourier features.
+    coalition has the features Φ_S of its own columns: Nyström landmarks that pivoted Cholesky
+    selects for the kernel on S, or random Fourier features.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ class Tokens(Marginal):
 
     An absent token becomes a reference token r. With a background of other texts z_b the value is
     the mean of f(x_S, z_b,S̄) over them: an absent token becomes the one of z_b at its position,
-    padding where z_b has ended. A text keeps its length, whichever tokens are absent.
+    padding where z_b has ended. The length of a text stays the same, whichever tokens are absent.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Tokens(Marginal):
     tokenizer : callable, optional
         Function of a string that gives its tokens, as ids or words: rows may then be strings.
     column : str, optional
-        The column of a table that holds the texts; by default the only one that can.
+        The column of a table that contains the texts; by default the only one that can.
     output_names : sequence of str, optional
     link : str or Link, optional
         See `Marginal`; "log_probability" explains the probability of each text's predicted class.

@@ -117,12 +117,12 @@ class Trees(TableValue):
     every run margins are compared with the model's own `predict_proba` or `predict`.  A LightGBM
     random forest is the mean of its trees, as it predicts, though its `raw_score` is their sum.
     After early stopping the rounds are those of the model's own `predict`: all of an XGBoost
-    booster, else those up to the best one; the plan says how many.  The number that `missing` of
+    booster, else those up to the best one; the plan shows how many.  The number that `missing` of
     XGBoost's scikit-learn classes names is missing, as NaN is.
 
-    Models fitted on data frames with categories take any table whose columns hold these categories
-    by value, as categories in any order, text or numbers.  An unseen category counts as missing
-    with LightGBM and is an error with XGBoost, as in their own predictions.
+    Models fitted on data frames with categories accept any table whose columns contain these
+    categories by value, as categories in any order, text or numbers.  An unseen category counts as
+    missing with LightGBM and is an error with XGBoost, as in their own predictions.
 
     With ``interactions=True`` the cube has half the Shapley interaction index of each pair, main
     effects on the diagonal, with a background and without.

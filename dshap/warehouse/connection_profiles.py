@@ -93,7 +93,7 @@ def _folders() -> list[Path]:
 
 
 def _flat(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the options under their whole names: a table [Options.adbc] holds "adbc.…"."""
+    """Yield the options under their whole names: a table [Options.adbc] contains "adbc.…"."""
     for key, given in options.items():
         match given:
             case dict():

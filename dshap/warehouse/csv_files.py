@@ -26,7 +26,8 @@ _FAULT = re.compile(
     re.DOTALL,
 )
 _LADDERS = (("int64", "double"), ("date32[day]", "timestamp[s]", "timestamp[ns]"))
-"""Types, as Arrow writes them, of which a later one holds all values of an earlier one."""
+"""Types, as Arrow writes them, in an order in which each represents all values of the ones
+before."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ def _known(kind: pa.DataType) -> pa.DataType:
 
 
 def _joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """The narrowest type that holds the values of both; text where there is no other."""
+    """The narrowest type that represents the values of both; text where there is no other."""
     if pa.types.is_null(one):
         return other
     if one == other:  # and yet it does not hold the value

@@ -132,7 +132,9 @@ def test_other_rows_keep_their_bits_and_sums_are_those_of_the_rows_left(shop):
         for block in finished_blocks(path):
             phi = block.attribution[~is_gone[block.start : block.stop]]
             assert block.summary["count"] == len(phi)
-            np.testing.assert_allclose(block.summary["attribution"][0, 0], phi.sum(axis=0), rtol=1e-13)
+            np.testing.assert_allclose(
+                block.summary["attribution"][0, 0], phi.sum(axis=0), rtol=1e-13
+            )
             sums = np.abs(phi).sum(axis=0)
             np.testing.assert_allclose(block.summary["attribution"][0, 1], sums, rtol=1e-13)
         importance = stored_importance(path)

@@ -85,7 +85,7 @@ def diff(
     ------
     InputError
         The cubes have other features, outputs, units, links or scales; there is no such store, run,
-        explanation or output; no row is explained; or a key stands in one cube twice.
+        explanation or output; no row is explained; or a key is in one cube twice.
     """
     n_shown = Whole(1)("n_rows", n_rows)
     for name, given in (("explain", explain), ("old_run", old_run), ("new_run", new_run)):
@@ -130,7 +130,7 @@ def largest_shift(old: Place, new: Place, metric: str) -> Shift:
 
 
 def feature_histograms(rows: CubeRows, output: str) -> dict[str, Moments]:
-    """The histogram of the attributions of each feature for one output; kept ones are read.
+    """The histogram of the attributions of each feature for one output; stored ones are read.
 
     Raises
     ------

@@ -58,7 +58,7 @@ class KrigingDesign(BaseDesign):
     sparse: bool | None = None
     """Whether games have sparse interactions of three players; None: a pilot chooses."""
     findings: Findings = NOTHING_FOUND
-    """The findings of a pilot; they take the place of what is open, and of `variation`."""
+    """The findings of a pilot; they replace the open options, and `variation`."""
     checks_games: bool = False
     """Whether games that the pilot does not serve are estimated by themselves: `checking`."""
 
@@ -125,7 +125,7 @@ class KrigingDesign(BaseDesign):
     def with_players(self, n_players: int) -> KrigingDesign:
         """The design of another number of players, in one round, with no more coalitions.
 
-        It keeps the decay, the variation and the choice of sparse terms.
+        It has the same decay, variation and choice of sparse terms.
         """
         kept = self._posterior
         return replace(
@@ -152,7 +152,7 @@ class KrigingDesign(BaseDesign):
 
     @classmethod
     def restored(cls, parameters: Mapping[str, Any]) -> Self:
-        """The design of a fingerprint, whose findings stand by themselves or beside its fields."""
+        """The design of a fingerprint, with findings in a separate mapping or in its fields."""
         names = cls.__dataclass_fields__
         own = {name: value for name, value in parameters.items() if name in names}
         flat = {name: value for name, value in parameters.items() if name not in names}

@@ -119,9 +119,9 @@ class PairList:
 
     @property
     def least_shells(self) -> int:
-        """Number of outer sizes taken whole where no pilot asks for more.
+        """Number of outer sizes listed whole where no pilot asks for more.
 
-        1, or 0 for more than 64 players where size 1 would take a third of the list or more.
+        1, or 0 for more than 64 players where size 1 would be a third of the list or more.
         """
         if self._is_thin and not self.has_few_players:
             return 0
@@ -145,7 +145,7 @@ class PairList:
 
     @property
     def _is_thin(self) -> bool:
-        """Whether size 1 would take a third of the first round, and can be left out."""
+        """Whether size 1 would be a third of the first round, and can be left out."""
         first = self.budgets[0] // 2
         return (
             DETERMINING_PAIRS * self.n_players <= first - 2 and first < THIN_PAIRS * self.n_players

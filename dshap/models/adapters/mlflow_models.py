@@ -1,7 +1,7 @@
 """Models of a registry of MLflow: fetched by their address, then read like files of their own kind.
 
-A version that holds a file of XGBoost, LightGBM, ONNX or skops is read as that file, which runs no
-code.  Any other is a program (a pickle, or a model of MLflow's own), which must be asked for.
+A version that contains a file of XGBoost, LightGBM, ONNX or skops is read as that file, which runs
+no code.  Any other is a program (a pickle, or a model of MLflow's own), which must be asked for.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FILES: Mapping[str, str] = {
 VARIABLES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 """The variables that MLflow reads, and sets for processes that it starts."""
 NOT_CONTENT = ("registered_model_meta",)
-"""Files of a version that say where it is registered."""
+"""Files of a version with its place in the registry."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Registry:
         return run_id
 
     def version_of(self, address: str) -> str:
-        """The address of the version that an address with an alias stands for now.
+        """The address of the version that an address with an alias refers to now.
 
         Raises
         ------

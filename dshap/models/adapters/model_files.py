@@ -1,8 +1,8 @@
 """Fitted models in files: read, and wrapped so that every value function can call them.
 
-A file of XGBoost, LightGBM or ONNX holds numbers; one of skops holds types that its reader checks;
-a pickle is a program, which runs when it is read, so that it must be asked for and named by its
-SHA-256.
+A file of XGBoost, LightGBM or ONNX contains numbers; one of skops contains types that its reader
+checks; a pickle is a program, which runs when it is read, so that it must be asked for and named by
+its SHA-256.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class NamedPredictor:
     rounds_note = ""
     """The note on the boosting rounds of its predictions, for plan and record."""
     output_scale: str | None = None
-    """The scale of its predictions; None where the method tells it."""
+    """The scale of its predictions; None where it follows from the method."""
     output_names: tuple[str, ...] | None = None
     """Always None: outputs are named by the classes."""
 
@@ -122,7 +122,7 @@ class NamedPredictor:
 
 @dataclass(frozen=True)
 class OwnCategories:
-    """The categories that a library of trees kept from the fit."""
+    """The categories that a library of trees stored in the fit."""
 
     lists: Mapping[str, tuple[Any, ...]]
     """Column -> its categories, in the order of their codes."""
@@ -294,8 +294,8 @@ def load_skops(
     Raises
     ------
     InputError
-        The file is missing, has another SHA-256, holds types that are not trusted, or is none that
-        the installed skops reads.
+        The file is missing, has another SHA-256, contains types that are not trusted, or is none
+        that the installed skops reads.
     """
     library = _library("skops", "skops.io", "pip install 'dshap[models]'")
     content = _content(path, sha256)
@@ -444,7 +444,7 @@ def _file(kind: str, library: ModuleType, path: str | Path, content: bytes) -> M
 
 
 def _name(file: ModelFile) -> str:
-    """The name by which a run knows the model again, wherever its file lies."""
+    """The name by which a run recognizes the model, independent of the path of its file."""
     return f"{file.kind}:{file.sha256}"
 
 

@@ -87,7 +87,7 @@ class FirstScreen:
     sure: tuple[str, ...]
     """For each output: how sure the shares are."""
     limits: str
-    """The sentence about what these numbers cannot tell."""
+    """The sentence about the limits of these numbers."""
 
 
 def first_screen(
@@ -200,7 +200,7 @@ def _after(before: str, text: str | None, behind: str = "") -> str:
 
 
 def prediction_words(arrays: CubeArrays, place: int, sample: FloatArray, units: str) -> str:
-    """The mean of the predictions (s, k) of one output, and where half of them lie, in words."""
+    """The mean of the predictions (s, k) of one output, and the range of half of them, in words."""
     if not len(sample):
         return ""
     name = transform_of(arrays)

@@ -34,7 +34,7 @@ class ExplanationWords:
 
     name: str
     facts: Mapping[str, str]
-    """Heading -> what the page says below it."""
+    """Heading -> the text of the page below it."""
     missing: tuple[str, ...]
     """Sentences about the rows that have no attributions."""
     sureness: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The rows that a page holds: those that a feature moved most, extreme predictions, and others."""
+"""The rows of a page: those that a feature moved most, extreme predictions, and others."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dshap.report.pages.codes import WIDTH, place_width
 from dshap.report.pages.row_tables import RowTable, has_numbers, row_texts
 
 MAX_ROWS = 5_000
-"""The most rows that a page holds."""
+"""The most rows of a page."""
 MAX_ROW_BYTES = 1_200_000
-"""About the most bytes of rows that a page holds."""
+"""About the most bytes of rows of a page."""
 N_EXTREME = 10
 """The rows with the highest predictions of each output, and as many with the lowest."""
 N_LARGEST = 20
 """The rows that are listed for each feature: those that it moved most."""
 MOST_LARGEST = 3_000
-"""About the most rows that a page holds for these lists."""
+"""About the most rows of a page for these lists."""
 MAX_LISTED = 40
 """The most features of which rows are listed."""
 SAMPLED_PREDICTIONS = 200_000
@@ -130,7 +130,7 @@ def _places(
 
 
 def _row_limit(table: RowTable) -> int:
-    """The number of rows that take about `MAX_ROW_BYTES`."""
+    """The number of rows with about `MAX_ROW_BYTES`."""
     n_parts = len(table.parts)
     number = place_width(len(table.first.features)) + WIDTH
     row_bytes = 32 + n_parts * (20 + (table.top + 1) * number) + table.values_shown * number

@@ -88,7 +88,7 @@ def heatmap(
     Raises
     ------
     InputError
-        As `beeswarm`; a column that was not kept, or with more than 200 values.
+        As `beeswarm`; a column that was not stored, or with more than 200 values.
     """
     looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     selection = Selection(max_display, order, features)
