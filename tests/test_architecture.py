@@ -31,6 +31,7 @@ FLOORS = (
     {"jobfile"},
     {"history", "jobinput"},
     {"steps"},
+    {"erasure"},
     # the faces among them: public names of tables and core
     {"api", "jobs", "sources", "blocks", "records", "errors"},
     {"shap_compat"},

@@ -133,7 +133,11 @@ def _erase_in_block(path: Place, block: int, positions: NDArray[np.int64]) -> No
     status = {"status": values.pop("status")}
     contents = {
         f"{name}/{_shards(path, name).name(block)}": _shards(path, name).encoded(stored)
-        for name, stored in {**{n: v[None] for n, v in summaries.items()}, **values, **status}.items()
+        for name, stored in {
+            **{n: v[None] for n, v in summaries.items()},
+            **values,
+            **status,
+        }.items()
     }
     sizes = keep_files(Folder(path), contents)
     files: Mapping[str, int] = receipt.get("files", {})
@@ -143,7 +147,9 @@ def _erase_in_block(path: Place, block: int, positions: NDArray[np.int64]) -> No
         "ok": int(summaries["blocks/count"]),
     }
     if "failed" in receipt:
-        changed["failed"] = _without_rows(receipt["failed"], positions, status["status"], rows.start)
+        changed["failed"] = _without_rows(
+            receipt["failed"], positions, status["status"], rows.start
+        )
     kept = {name: value for name, value in {**receipt, **changed}.items() if value != []}
     receipts.put_over(block_name(block), kept)
 
@@ -261,11 +267,16 @@ def _erase_states(path: Place, positions: NDArray[np.int64], *, has_learned: boo
         histograms.remove(name)
     states = states_of(path)
     for name in list(states.names()):
-        first = name.partition("-")[0]
-        if first == "probe" and _is_probed(states.get(name, Record), positions):
+        if _has_erased(path, name, positions, has_learned=has_learned):
             states.remove(name)
-        elif has_learned and (first in (*WITH_ROWS, *OF_SUMS) or _holds_rows(name, path)):
-            states.remove(name)
+
+
+def _has_erased(path: Place, name: str, positions: NDArray[np.int64], *, has_learned: bool) -> bool:
+    """Whether a state may hold a number of an erased row, or follows from such rows."""
+    first = name.partition("-")[0]
+    if first == "probe":
+        return _is_probed(states_of(path).get(name, Record), positions)
+    return has_learned and (first in (*WITH_ROWS, *OF_SUMS) or _holds_rows(name, path))
 
 
 def _is_probed(probe: Record, positions: NDArray[np.int64]) -> bool:
@@ -351,5 +362,3 @@ def listed_texts(path: Place) -> frozenset[str]:
 
     look(read_run(path) or {}, False)
     return frozenset(found)
-
-

@@ -23,9 +23,7 @@ KINDS: Mapping[str, str] = {
 """Type of a key column -> its values in words, with an example."""
 
 
-def keys_of(
-    given: Sequence[str], file: str | None, kinds: Mapping[str, str]
-) -> WantedKeys:
+def read_keys(given: Sequence[str], file: str | None, kinds: Mapping[str, str]) -> WantedKeys:
     """The keys of a command, each once, in the types of the key columns.
 
     Parameters
@@ -96,7 +94,9 @@ def _rows_in(file: Path, kinds: Mapping[str, str]) -> list[tuple[str, ...]]:
     return [_row_of(line.strip(), kinds) for line in lines if line.strip()]
 
 
-def _rows_of_csv(file: Path, lines: Sequence[str], kinds: Mapping[str, str]) -> list[tuple[str, ...]]:
+def _rows_of_csv(
+    file: Path, lines: Sequence[str], kinds: Mapping[str, str]
+) -> list[tuple[str, ...]]:
     reader = csv.DictReader(lines)
     if missing := [name for name in kinds if name not in (reader.fieldnames or ())]:
         raise InputError(

@@ -82,7 +82,9 @@ class Journal:
     def _read(self, name: str) -> Erasure:
         try:
             content = whole_record(name, self._folder.get(name) or b"")
-            lists = {key: tuple(content[key]) for key in ("keys", "key_columns", "withdrawn", "left")}
+            lists = {
+                key: tuple(content[key]) for key in ("keys", "key_columns", "withdrawn", "left")
+            }
             return Erasure(**content | lists)
         except (ValueError, TypeError, KeyError):
             raise DamagedError(

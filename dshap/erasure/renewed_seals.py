@@ -16,7 +16,9 @@ STATEMENT = "attestation.json"
 def sealed_among(store: Place, runs: Iterable[str]) -> list[str]:
     """The runs among these that have a statement."""
     folder = Folder(store)
-    return [run_id for run_id in sorted(set(runs)) if folder.has_file(f"{RUNS}/{run_id}/{STATEMENT}")]
+    return [
+        run_id for run_id in sorted(set(runs)) if folder.has_file(f"{RUNS}/{run_id}/{STATEMENT}")
+    ]
 
 
 def renew_seals(store: Place, runs: Iterable[str], key: Any, reason: str) -> list[str]:

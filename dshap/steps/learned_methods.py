@@ -253,7 +253,9 @@ class LearnedMethods:
                 return self._fixed(explain, n_rows, left), left
             # other columns by now: tonight's rows have them
             except (StoreMismatchError, InputError) as error:
-                self.progress.say(f"explanation {explain.name}: learned from tonight's rows: {error}")
+                self.progress.say(
+                    f"explanation {explain.name}: learned from tonight's rows: {error}"
+                )
         run_id = self._keep_rows()
         return self._fixed(explain, n_rows, run_id), run_id
 

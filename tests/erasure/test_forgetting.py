@@ -17,7 +17,7 @@ from dshap.core.places import place_of
 from dshap.cube import current_of, read_notes, stored_importance
 from dshap.cube.blocks import CubeArrays, finished_blocks
 from dshap.cube.erased_rows import erased_rows
-from dshap.erasure.forgetting import forget
+from dshap.erasure.forgetting import forget_keys
 from dshap.erasure.journal import Journal, erased_of_cube
 from dshap.erasure.stored_cubes import all_cubes_in
 from dshap.jobfile.reading import read_job_file
@@ -94,7 +94,7 @@ def test_a_search_of_every_file_finds_canaries_before_and_none_after(tmp_path):
     assert set().union(*before.values()) >= everything
     for name in ("sink.duckdb", "sink.sqlite", "page.html"):
         assert before[name] & wanted.keys, name
-    done = forget(shop.store, sorted(wanted.keys), job_file=str(shop.job))
+    done = forget_keys(shop.store, sorted(wanted.keys), job_file=str(shop.job))
     assert done.failure is None
     assert done.n_keys == len(wanted.keys) == 20
     assert found_in(tmp_path, wanted) == {}
@@ -106,7 +106,8 @@ def test_a_search_of_every_file_finds_canaries_before_and_none_after(tmp_path):
     left = frame[~has_canary(frame)]
     run_id = shop.night(left)
     record = (shop.store / "runs" / run_id / "run_results.json").read_text()
-    assert '"deleted": 0' in record and '"new": 0' in record
+    assert '"deleted": 0' in record
+    assert '"new": 0' in record
     assert found_in(tmp_path, wanted) == {}
     assert is_clean(shop)
 
@@ -114,7 +115,7 @@ def test_a_search_of_every_file_finds_canaries_before_and_none_after(tmp_path):
 def test_other_rows_keep_their_bits_and_sums_are_those_of_the_rows_left(shop):
     before = arrays_of(shop.store)
     keys = keys_of_canaries(shop)
-    forget(shop.store, keys)
+    forget_keys(shop.store, keys)
     after = arrays_of(shop.store)
     assert len(before) == 3
     for name, old in before.items():
@@ -132,7 +133,9 @@ def test_other_rows_keep_their_bits_and_sums_are_those_of_the_rows_left(shop):
         for block in finished_blocks(path):
             phi = block.attribution[~is_gone[block.start : block.stop]]
             assert block.summary["count"] == len(phi)
-            np.testing.assert_allclose(block.summary["attribution"][0, 0], phi.sum(axis=0), rtol=1e-13)
+            np.testing.assert_allclose(
+                block.summary["attribution"][0, 0], phi.sum(axis=0), rtol=1e-13
+            )
             sums = np.abs(phi).sum(axis=0)
             np.testing.assert_allclose(block.summary["attribution"][0, 1], sums, rtol=1e-13)
         importance = stored_importance(path)
@@ -144,7 +147,7 @@ def test_other_rows_keep_their_bits_and_sums_are_those_of_the_rows_left(shop):
 def test_the_method_is_withdrawn_and_learned_anew_from_the_rows_left(shop, tmp_path):
     room = place_of(shop.store) / "prepared"
     before = read_learned(room, "reasons")
-    done = forget(shop.store, keys_of_canaries(shop))
+    done = forget_keys(shop.store, keys_of_canaries(shop))
     assert done.erasure.withdrawn == ("reasons",)
     assert read_learned(room, "reasons") is None
     assert not (shop.store / "prepared" / before.method).exists()
@@ -157,7 +160,8 @@ def test_the_method_is_withdrawn_and_learned_anew_from_the_rows_left(shop, tmp_p
     record = (shop.store / "runs" / run_id / "run_results.json").read_text()
     assert "withdrawn" in record
     now = read_learned(room, "reasons")
-    assert now.run_id == before.run_id and now.method != before.method
+    assert now.run_id == before.run_id
+    assert now.method != before.method
     # the method of a store that never had these rows is the same one
     (tmp_path / "other").mkdir()
     other = Shop(tmp_path / "other")
@@ -174,7 +178,7 @@ def test_a_method_without_such_a_row_stays_and_rows_are_carried(tmp_path):
     shop.night(second)
     room = place_of(shop.store) / "prepared"
     before = read_learned(room, "reasons")
-    done = forget(shop.store, keys_of_canaries(shop))
+    done = forget_keys(shop.store, keys_of_canaries(shop))
     assert done.erasure.withdrawn == ()
     assert read_learned(room, "reasons") == before
     assert is_clean(shop)
@@ -185,27 +189,28 @@ def test_a_method_without_such_a_row_stays_and_rows_are_carried(tmp_path):
     cube = all_cubes_in(place_of(shop.store))[f"reasons/{run_id}"]
     assert read_notes(cube)["carried"]["rows"] == len(third) - 1
     record = (shop.store / "runs" / run_id / "run_results.json").read_text()
-    assert '"deleted": 0' in record and '"changed": 1' in record
+    assert '"deleted": 0' in record
+    assert '"changed": 1' in record
 
 
 def test_unknown_keys_are_counted_and_nothing_is_erased(shop):
     before = {file: file.read_bytes() for file in shop.store.rglob("*") if file.is_file()}
     keys = keys_of_canaries(shop)[:3]
     with pytest.raises(InputError, match=r"does not have 2 of the keys \(3 of 5 keys were found\)"):
-        forget(shop.store, [*keys, "nobody", "no one"])
+        forget_keys(shop.store, [*keys, "nobody", "no one"])
     assert {
         file: content
         for file, content in before.items()
         if not file.exists() or file.read_bytes() != content
     } == {}
-    done = forget(shop.store, [*keys, "nobody"], known_only=True)
+    done = forget_keys(shop.store, [*keys, "nobody"], known_only=True)
     assert done.n_keys == 3
-    again = forget(shop.store, keys)  # known by their digests
+    again = forget_keys(shop.store, keys)  # known by their digests
     assert again.erasure.erasure_id == done.erasure.erasure_id
     assert again.erasure.rows == done.erasure.rows
     assert len(list(Journal(place_of(shop.store)))) == 1
     with pytest.raises(InputError, match="0 of 1 keys were found"):
-        forget(shop.store, ["nobody"])
+        forget_keys(shop.store, ["nobody"])
 
 
 def test_a_store_without_keys_and_a_place_without_a_store(tmp_path):
@@ -215,14 +220,14 @@ def test_a_store_without_keys_and_a_place_without_a_store(tmp_path):
     x = np.random.default_rng(0).normal(size=(20, 3))
     dshap.explain(Marginal(lambda a: a.sum(axis=1), x[:5]), x, store=tmp_path / "cube.zarr")
     with pytest.raises(InputError, match="has no keys"):
-        forget(tmp_path / "cube.zarr", ["1"])
+        forget_keys(tmp_path / "cube.zarr", ["1"])
     with pytest.raises(InputError, match="is no store of dshap"):
-        forget(tmp_path / "nothing", ["1"])
+        forget_keys(tmp_path / "nothing", ["1"])
 
 
 def test_a_running_job_locks_the_store(shop):
     with alone(place_of(shop.store), "a run"), pytest.raises(LockedError, match="locked by"):
-        forget(shop.store, keys_of_canaries(shop)[:1])
+        forget_keys(shop.store, keys_of_canaries(shop)[:1])
 
 
 def test_a_sink_that_cannot_be_reached_is_named_and_done_later(tmp_path):
@@ -234,7 +239,7 @@ def test_a_sink_that_cannot_be_reached_is_named_and_done_later(tmp_path):
     wanted = canaries(frame)
     (tmp_path / "sinks").rename(tmp_path / "away")
     (tmp_path / "sinks").write_text("no folder")
-    done = forget(shop.store, sorted(wanted.keys), job_file=str(shop.job))
+    done = forget_keys(shop.store, sorted(wanted.keys), job_file=str(shop.job))
     assert isinstance(done.failure, SinkError)
     assert done.failure.exit_status == 10
     assert "[[sink]] reasons" in str(done.failure)
@@ -242,7 +247,7 @@ def test_a_sink_that_cannot_be_reached_is_named_and_done_later(tmp_path):
     (tmp_path / "sinks").unlink()
     (tmp_path / "away").rename(tmp_path / "sinks")
     assert found_in(tmp_path / "sinks", wanted)
-    done = forget(shop.store, sorted(wanted.keys), job_file=str(shop.job))
+    done = forget_keys(shop.store, sorted(wanted.keys), job_file=str(shop.job))
     assert done.failure is None
     assert done.counts["lines of sinks"] == len(wanted.keys)
     assert found_in(tmp_path / "sinks", wanted) == {}
@@ -253,7 +258,7 @@ def test_loads_that_no_job_names_are_named(tmp_path):
     shop = Shop(tmp_path, NIGHTLY + sink)
     shop.night(table(shop.n_rows))
     shop.job.unlink()
-    done = forget(shop.store, keys_of_canaries(shop))
+    done = forget_keys(shop.store, keys_of_canaries(shop))
     assert "sink.duckdb" in str(done.failure)
     assert "earlier runs have loaded" in str(done.failure)
 
@@ -271,8 +276,8 @@ def test_a_killed_erasure_loses_nothing_and_is_finished_by_the_same_command(shop
         if unfinished is not None:
             assert not is_clean(shop)
             with pytest.raises(InputError, match="was not finished"):
-                forget(shop.store, ["k00001"])
-    forget(shop.store, keys)
+                forget_keys(shop.store, ["k00001"])
+    forget_keys(shop.store, keys)
     frame = table(shop.n_rows, 2)
     assert found_in(shop.store, canaries(frame)) == {}
     assert is_clean(shop)
@@ -282,7 +287,7 @@ def test_a_killed_erasure_loses_nothing_and_is_finished_by_the_same_command(shop
         left = after[name]["attribution"][~is_gone]
         assert left.tobytes() == old["attribution"][~is_gone].tobytes()
         assert after[name]["id"][~is_gone].tolist() == old["id"][~is_gone].tolist()
-    listed = [path for path in all_cubes_in(place_of(shop.store)).values()]
+    listed = list(all_cubes_in(place_of(shop.store)).values())
     assert [len(erased_rows(path)) for path in listed] == [20, 20, 20]
 
 
@@ -301,7 +306,7 @@ def _killed_at(shop: Shop, keys: list[str], number: int) -> bool:
 
         sys.addaudithook(count)
         try:
-            forget(shop.store, keys)
+            forget_keys(shop.store, keys)
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)

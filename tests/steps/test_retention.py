@@ -74,4 +74,3 @@ def test_a_job_with_one_cube_has_no_retention(tmp_path):
     shop = Shop(tmp_path, RETENTION)
     with pytest.raises(Exception, match=r"\[retention\] days removes the cubes of earlier runs"):
         read_job_file(shop.job)
-

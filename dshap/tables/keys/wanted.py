@@ -104,6 +104,4 @@ def columns_as_text(file: Path, names: Sequence[str]) -> list[list[str]]:
         raise unreadable(file, error) from error
     if missing := [name for name in names if name not in table.column_names]:
         raise InputError(f"{file} has no column {missing[0]!r}, which is part of the key")
-    return [
-        [str(text) for text in table[name].cast(pa.string()).to_pylist()] for name in names
-    ]
+    return [[str(text) for text in table[name].cast(pa.string()).to_pylist()] for name in names]

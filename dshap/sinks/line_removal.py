@@ -65,9 +65,7 @@ def forget_in_table(
         raise SinkError(f"{sink}: {error}") from error
 
 
-def _forget(
-    sink: Sink, session: LoadSession, keys: Mapping[str, NDArray[Any]], job: str
-) -> int:
+def _forget(sink: Sink, session: LoadSession, keys: Mapping[str, NDArray[Any]], job: str) -> int:
     dialect = session.dialect
     target = Place(sink.schema, sink.table)
     found = session.columns(target)
@@ -83,9 +81,7 @@ def _forget(
     batch = pa.record_batch(columns)
     session.stage(FORGOTTEN, pa.RecordBatchReader.from_batches(batch.schema, [batch]))
     listed = dialect.listed(list(columns))
-    staged = ", ".join(
-        dialect.converted(name, types[dialect.as_name(name)]) for name in columns
-    )
+    staged = ", ".join(dialect.converted(name, types[dialect.as_name(name)]) for name in columns)
     if len(columns) > 1:
         listed = f"({listed})"
     table = dialect.place(target)
