@@ -19,8 +19,7 @@ SCRATCH := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 4000000 {
 
 AT_ONCE := -n 2 --dist worksteal
 
-DAILY := daily-slow daily-benchmarks daily-chaos daily-documented daily-experiments daily-azure daily-platforms \
-	daily-dbt daily-airflow daily-python3.12
+DAILY := daily-slow daily-benchmarks daily-chaos daily-documented daily-experiments daily-azure daily-platforms daily-dbt daily-airflow daily-attestations daily-python3.12
 
 .PHONY: demo nightly test test-systems daily $(DAILY) documented coverage chaos lint types benchmarks experiments docs \
 	release release-check constraints clean
@@ -54,14 +53,17 @@ daily-experiments: experiments
 daily-azure: $(VENV)/installed-dev build/azure/installed  # stores on az://, which no test of `make test` has a server for
 	PATH="$(CURDIR)/build/azure/node_modules/.bin:$$PATH" $(BIN)/python -m pytest tests/storage -k azure
 
+daily-attestations: build/attestations/installed  # statements and events, read by the programs of others
+	OMP_NUM_THREADS=1 build/attestations/bin/python -m pytest tests/attestations
+
 daily-platforms: $(VENV)/installed-dev build/platforms/installed  # models and rows of platforms that no other test installs
 	OMP_NUM_THREADS=1 build/platforms/bin/python -m pytest $(PLATFORM_TESTS)
 
 daily-dbt: $(VENV)/installed-dev build/dbt/installed  # the package of workflows/dbt, on tables that a job has loaded
-	DBT=build/dbt/bin/dbt $(BIN)/python -m pytest tests/test_dbt_package.py
+	DBT=$(CURDIR)/build/dbt/bin/dbt $(BIN)/python -m pytest tests/test_dbt_package.py
 
 daily-airflow: $(VENV)/installed-dev build/airflow/installed  # the DAG of workflows/schedules
-	AIRFLOW_PYTHON=build/airflow/bin/python $(BIN)/python -m pytest tests/test_schedules.py -k airflow
+	AIRFLOW_PYTHON=$(CURDIR)/build/airflow/bin/python $(BIN)/python -m pytest tests/test_schedules.py -k airflow
 
 daily-python3.12:
 	$(MAKE) test VENV=build/python3.12 PYTHON=python3.12
@@ -109,6 +111,12 @@ experiments: build/experiments/installed
 build/experiments/installed: pyproject.toml $(EXPERIMENTS).txt
 	test -x build/experiments/bin/python || $(PYTHON) -m venv build/experiments
 	build/experiments/bin/python -m pip install --quiet --disable-pip-version-check -r $(EXPERIMENTS).txt -e .
+	touch $@
+
+build/attestations/installed: pyproject.toml constraints.txt tests/attestations.txt
+	test -x build/attestations/bin/python || $(PYTHON) -m venv build/attestations
+	build/attestations/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		-r tests/attestations.txt -e .
 	touch $@
 
 PLATFORM_TESTS := tests/run/test_mlflow_models.py tests/models/adapters/test_mlflow_models.py \

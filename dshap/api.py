@@ -64,8 +64,8 @@ PICTURES = (
     "interactions",
     "waterfall",
 )
-"""The functions of `dshap.report` that draw a cube: their first parameter is `cube`, and they take
-the axes `ax` to draw in."""
+"""The functions of `dshap.report` that draw a cube: their first parameter is `cube`, and they draw
+in the axes `ax`."""
 offer("dshap.report", *PICTURES, "diff")
 offer("dshap.report.shap_values", "to_shap")
 offer("dshap.analysis.reason_sentences", "sentences")
@@ -94,7 +94,7 @@ def explain(
     """Compute the Shapley values of every row, as an attribution cube.
 
     Computes phi (n, d, k) = finish(Σ_S v_S(x) score_S): the design chooses coalitions and scores,
-    the value function says what a coalition is worth.
+    the value function gives the value of a coalition.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def explain(
         - any other fitted model (a scikit-learn pipeline, an MLflow pyfunc), or a function such as
           `model.predict_proba`: `dshap.values.Marginal` of its `predict_proba`, else of its `predict`,
           with 100 of the rows as the background: chosen by `choose_background` if all columns are
-          numbers, else spread over the table.  A line of progress says so.
+          numbers, else spread over the table.  A line of progress names this choice.
     rows : the instances: a path of Parquet files (file, folder, glob or a list of them), numpy
         array, pandas DataFrame, pyarrow table or record batch, polars frame, DuckDB relation
         (Arrow's C stream protocol), Dask array or dataframe, xarray Dataset or DataArray,
@@ -122,10 +122,10 @@ def explain(
         1,024 players or 4,096 coalitions).
     store : path, optional
         Folder of the cube, readable while it grows: the same call again resumes after a crash.
-        None keeps the cube in the memory of this process, with the same values as in a store, and
+        None returns a cube in the memory of this process, with the same values as in a store, and
         the explained columns beside them, for pictures; ``keep_rows=False`` leaves these out.
         More than 2 GiB of attributions and columns are refused before anything is computed: give
-        a path.  Nothing is kept of a call that fails or is interrupted.  States that are learned
+        a path.  A call that fails or is interrupted leaves no result.  States that are learned
         are in memory up to 256 MiB, the others in temporary files (`TMPDIR`); on a cluster the
         workers write the whole cube there, and it is read into memory at the end.
     client : distributed.Client or the address of a scheduler (`tls://…`), optional
@@ -138,11 +138,11 @@ def explain(
     tol : float, optional
         Tolerance: coalitions are drawn in rounds for a row, in each output, until the attributions
         of all players at once are known to 2.09 tol of their range with 95 %: the row's largest
-        std_error is then tol/1.5 (8 players) to tol/1.9 (60 players) of the range.  The cube holds
-        `n_coalitions (instance)`, and `relative_error (instance, output)`, that largest std_error
-        over the range.  The error of draws (`Gaussian`, `Copula`) and of few background rows is in
-        both, but no row waits for it, as coalitions do not lower it: `n_samples` and more
-        background rows do.
+        std_error is then tol/1.5 (8 players) to tol/1.9 (60 players) of the range.  The cube
+        contains `n_coalitions (instance)`, and `relative_error (instance, output)`, that largest
+        std_error over the range.  The error of draws (`Gaussian`, `Copula`) and of few background
+        rows is in both, but no row waits for it, as coalitions do not lower it: `n_samples` and
+        more background rows do.
     max_coalitions : int, default 2,048
         The number at which rounds end and above which "auto" samples; a design with more
         coalitions is refused.
@@ -196,7 +196,7 @@ def explain(
     DoesNotFitError
         A worker's memory, or this process's, is too small; nothing is started.
     StoreMismatchError
-        The store holds another run; the message says what differs.
+        The store contains another run; the message shows the differences.
     LockedError
         Another process runs on this store.
     FailedBlocksError
@@ -279,7 +279,7 @@ def _finish(
 
 
 def _checked_what_if(given: Any, store: Any) -> bool:
-    """Whether the model is kept for a page, which takes a store."""
+    """Whether to store the model for a page, which needs a store."""
     (what_if,) = checked(what_if=given)
     if what_if and store is None:
         raise InputError("what_if keeps the model in a store: give store=")
@@ -385,7 +385,7 @@ def _kind_of(
 
 
 def _check_in_memory(explanation: Measurable, keeps_columns: bool) -> None:
-    """Raise a `DoesNotFitError` where attributions and kept columns are too large to be held."""
+    """Raise a `DoesNotFitError` where attributions and stored columns do not fit in memory."""
     layout = explanation.layout
     size = 8 * layout.n_rows * len(layout.players) * len(layout.outputs)
     of_columns = keeps_columns * column_bytes(explanation.work.rows)
@@ -420,7 +420,7 @@ def fit[AnyModel: KernelModel](
         Not changed; the fitted model is returned.
     rows, client, progress : as in `explain`
     target : column name(s) of the table; for an array or a data frame also the values, (n,) or (n,
-        k); None for a source that was opened with its target.  It holds numbers: for labels of
+        k); None for a source that was opened with its target.  It contains numbers: for labels of
         another type use `KernelLogistic.fit`
     features : columns to fit on; None: all number columns but the target
     missing : "refuse" or "skip" rows with NaN or infinity, in a feature or in the target
@@ -531,7 +531,7 @@ def choose_background(
         the seed.  `std_error` is that of random rows, and too large for the others
         (docs/errors.md).
     features : columns, in order, of numbers or of times; None: all number columns (give them where
-        the table holds a target)
+        the table has a target)
     missing : "refuse" or "skip" rows with NaN or infinity
     seed : int
 

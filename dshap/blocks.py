@@ -1,7 +1,7 @@
-"""Public name of the blocks of dshap: those that are computed, and those that a cube holds.
+"""Public name of the blocks of dshap: those that are computed, and those of a finished cube.
 
-Designs and attributors of one's own are written with `dshap.core.blocks`; what reads a cube stands
-on `finished_blocks`.
+Write your own designs and attributors with `dshap.core.blocks`; readers of a cube use
+`finished_blocks`.
 """
 
 from dshap.core.blocks import *  # noqa: F403

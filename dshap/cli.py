@@ -1,9 +1,9 @@
 """The command line: results on standard output, progress and errors on standard error.
 
 Exit statuses: 0 done or nothing to do, 1 a bug, 2 bad job or input, 3 does not fit, 4 the store
-holds another run, 5 finished with failed blocks, 6 locked by a running job, 7 the store is damaged,
-8 a check failed, 9 the source is stale, 10 the cubes are done and a sink is not, 11 the store holds
-nothing that it could be checked against, 130 interrupted (the same command resumes).  Of several at
+contains another run, 5 finished with failed blocks, 6 locked by a running job, 7 the store is
+damaged, 8 a check failed, 9 the source is stale, 10 the cubes are done and a sink is not, 11 the
+store has nothing to be checked against, 130 interrupted (the same command resumes).  Of several at
 once the first of 7, 10, 5, 8 counts.
 """
 
@@ -27,6 +27,7 @@ import click
 
 from dshap import __version__
 from dshap.core.errors import DshapError, InputError, WalltimeError, unknown_name
+from dshap.core.exit_statuses import INTERRUPTED
 from dshap.core.printing import dated, json_line, one_line, printable
 from dshap.core.user_code import raised_by_import
 
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
     from dshap.core.places import Place
     from dshap.engine import Progress
     from dshap.jobs import Job, JobSummary, RecordedRun
-    from dshap.sinks.records import Shape
+    from dshap.sinks.line_forms import PlainShape
 
-INTERRUPTED = 130
 BUG = 1
 BAD_INPUT = 2
 LAST_STATUS = 11
@@ -44,9 +44,11 @@ LAST_STATUS = 11
 PARTS = ("begin", "learn", "finish")
 """The parts of a run that --only names."""
 MOST_SHARDS = 100_000
-"""The most shards that a plan tells; queues take fewer tasks of an array job."""
+"""The most shards that a plan shows; queues accept fewer tasks of an array job."""
 THREADS = "OPENBLAS_NUM_THREADS"
 """The variable that numpy's BLAS reads as it is loaded."""
+LEVELS_OF_LOGS = {"CRITICAL": "error", "NOTSET": "info"}
+"""Level of Python's logs -> that of a line of JSON, where it is not the same word."""
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 
 
@@ -60,12 +62,21 @@ def main() -> None:
 class _Commands(click.Group):
     """A group of commands whose usage errors are one line, like all other errors."""
 
-    def make_context(self, *given: Any, **options: Any) -> click.Context:
-        with _usage_in_one_line():
-            return super().make_context(*given, **options)
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        log = _log_asked_for(args)
+        with _usage_in_one_line(log):
+            made = super().make_context(info_name, args, parent, **extra)
+        made.meta[LOG] = log
+        return made
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _usage_in_one_line():
+        with _usage_in_one_line(ctx.meta[LOG]):
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -75,20 +86,31 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
+LOG = "dshap.log"
+"""The name under which a context of click has the value of --log, before options are read."""
+
+
+def _log_asked_for(args: Sequence[str]) -> str:
+    """The value of --log in the arguments of a command, for errors in these arguments."""
+    pairs = zip(args, [*args[1:], ""], strict=True)
+    is_json = any(one == "--log=json" or (one, other) == ("--log", "json") for one, other in pairs)
+    return "json" if is_json else "text"
+
+
 @contextlib.contextmanager
-def _usage_in_one_line() -> Iterator[None]:
-    """Print usage errors of click, which take three lines, as one line."""
+def _usage_in_one_line(log: str) -> Iterator[None]:
+    """Print usage errors of click, which have three lines, as one line."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        LOGS["text"].tell(_usage(error))
+        LOGS[log].tell(_usage(error), exit_status=BAD_INPUT)
         raise click.exceptions.Exit(BAD_INPUT) from error
 
 
 def _usage(error: click.UsageError) -> str:
-    """The line that says what is wrong with a command, and what it takes."""
+    """The line that describes the error in a command, with the usage of the command."""
     context = error.ctx
     match error:
         case click.NoSuchOption(option_name=str(name)) if context is not None:
@@ -215,7 +237,8 @@ class _JsonLogs(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         message = super().format(record)
-        return json_line("log", level=record.levelname, name=record.name, message=message)
+        level = LEVELS_OF_LOGS.get(record.levelname, record.levelname.lower())
+        return json_line("log", level=level, name=record.name, message=message)
 
 
 class _Log:
@@ -325,8 +348,8 @@ def _after_interrupt() -> str:
 def _ending(error: BaseException, is_interrupted: bool) -> tuple[str, int]:
     """The message for an error, and the exit status.
 
-    `is_interrupted`: a signal has asked for the end.  Libraries turn what it raises into errors of
-    their own, which tell nothing of it.
+    `is_interrupted`: a signal has asked for the end.  Libraries turn the exception of the signal
+    into errors of their own, which do not mention it.
     """
     match error:
         case WalltimeError():  # raised where the queue interrupts at the deadline
@@ -471,7 +494,7 @@ def plan(
     planned.check(job.memory_limit, job.n_threads)
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
     """Whether somebody can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
@@ -570,7 +593,7 @@ def init(
 
     path = as_path("JOB.toml", job_file, "file")
     refuse_file(path, replaces=force)
-    questions = _Questions(not yes and _is_terminal())
+    questions = _Questions(not yes and is_terminal())
     given = {
         "--source": source,
         "--table": table,
@@ -723,6 +746,17 @@ def schema(as_json: bool, quiet: bool) -> None:
     help="Write what every worker of the cluster did, and when, as one page of Dask.",
 )
 @click.option(
+    "--metrics",
+    metavar="FILE.prom",
+    help="Write how the run went as metrics of Prometheus, for the textfile collector of its node "
+    "exporter.",
+)
+@click.option(
+    "--lineage",
+    metavar="FILE.ndjson",
+    help="Append events of OpenLineage: what the run read and wrote, and how it ended.",
+)
+@click.option(
     "--log",
     type=click.Choice(list(LOGS)),
     default="text",
@@ -743,6 +777,8 @@ def run(
     n_sample: int | None,
     skip_code: int,
     performance: str | None,
+    metrics: str | None,
+    lineage: str | None,
     log: str,
     as_json: bool,
     quiet: bool,
@@ -760,6 +796,8 @@ def run(
         sample_of_job,
         scope_of,
     )
+    from dshap.jobs.listeners import listeners_of
+    from dshap.jobs.run_endings import telling_end
     from dshap.report import require_jinja, require_matplotlib
 
     _check_skip_code(skip_code)
@@ -798,10 +836,12 @@ def run(
         target=target,
         n_sample=n_sample,
     )
+    listeners = listeners_of(job, job_file, metrics, lineage, LOGS[log].tell)
     if not quiet:
         LOGS[log].open(about_start(job, scope))
-    ended = run_recorded(job, _progress(quiet, log), given)
-    _show_run(job, ended, LOGS[log], as_json, quiet, about)
+    with telling_end(job, listeners, partial(LOGS[log].tell, level="warning")) as over:
+        ended = over.run = run_recorded(job, _progress(quiet, log), given)
+        _show_run(job, ended, LOGS[log], as_json, quiet, about)
     if error := error_of(ended.facts):
         raise error
     if skip_code and not ended.facts.has_work:
@@ -828,8 +868,8 @@ def _show_run(
 ) -> None:
     """Show the results of a run, and its closing lines; warn of what went not well.
 
-    `more` are further facts for JSON.  The values of a row are shown to who looks on, or asks with -v;
-    a scheduler keeps its logs.
+    `more` are further facts for JSON.  The values of a row are shown on a terminal or with -v
+    only, because a scheduler stores its logs.
     """
     from dshap.jobs import JobSummary, closing_lines, job_summary, run_content
 
@@ -911,7 +951,7 @@ def _store(given: str) -> Place:
 @STORE
 @on_one_thread
 def runs(store: str, as_json: bool, quiet: bool) -> None:
-    """Show the runs of a job's store: when, how they ended, how many rows; --json says all."""
+    """Show the runs of a job's store: when, how they ended, how many rows; --json prints all."""
     from dshap.jobs import runs_summary
     from dshap.jobs.runs_in_words import WIDTH
 
@@ -1154,7 +1194,7 @@ def export(
     store: str,
     run_id: str,
     path: str,
-    shape: Shape,
+    shape: PlainShape,
     k: int,
     name: str,
     force: bool,
@@ -1163,7 +1203,7 @@ def export(
 ) -> None:
     """Write the attributions of a store to one file, block by block.
 
-    The file gets its name once it is whole, and holds every row, pending ones without numbers.
+    The file gets its name once it is whole, and contains every row, pending ones without numbers.
     """
     from dataclasses import asdict
 
@@ -1329,9 +1369,9 @@ def report(
     "--job", "job_file", metavar="JOB.toml", help="With --repair: carry out this job afterwards."
 )
 def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet: bool) -> None:
-    """Check all that a store holds: values, keys, names, metadata, plan, receipts, states, notes.
+    """Check all contents of a store: values, keys, names, metadata, plan, receipts, states, notes.
 
-    Of a job the records of its runs, and the rows and keys that they kept, are checked too.
+    For a job, the records of its runs and their stored rows and keys are checked too.
     Each damaged item is named, and the exit status is 7.  It is 11 where the store lacks what it
     would be checked against.
     """
@@ -1355,11 +1395,145 @@ def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet:
     refuse_damage(root, found, mended, has_job=job_file is not None)
 
 
+RUN_SEALED = click.option(
+    "--run", "run_id", metavar="ID", default="", help="One run; left out, all runs of the store."
+)
+
+
+@command
+@STORE
+@click.option(
+    "--verify",
+    "verifies",
+    is_flag=True,
+    help="Compare all that the statements name with what is there: cubes, records, sinks.",
+)
+@click.option(
+    "--key",
+    metavar="PUBLIC.pem",
+    help="With --verify: the key that the statements must be signed with, a path or PEM text.",
+)
+@RUN_SEALED
+@click.option(
+    "--job",
+    "job_file",
+    metavar="JOB.toml",
+    help="With --verify: the job whose [[sink]] are compared; left out, that which the store keeps.",
+)
+@SET
+@click.option("--no-sinks", is_flag=True, help="With --verify: compare no table of a sink.")
+@click.option(
+    "--sigstore",
+    is_flag=True,
+    help="Sign the newest statement, or that of --run, by Sigstore with the identity of this job of "
+    "CI; the bundle lies beside it.",
+)
+def attest(
+    store: str,
+    verifies: bool,
+    key: str | None,
+    run_id: str,
+    job_file: str | None,
+    settings: tuple[str, ...],
+    no_sinks: bool,
+    sigstore: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Show what the runs of a job have sealed, or check it: the statement of each run.
+
+    A statement names by digests what a run has made, and what from.  Where something is not as it
+    was sealed, each such thing is named, and the exit status is 7.
+    """
+    from dshap.jobs.attesting import (
+        AttestedSinks,
+        attest_store,
+        newest_sealed,
+        statements_of,
+    )
+
+    path = _store(store)
+    if sigstore:
+        from dshap.seals.sigstore_bundles import add_bundle, ambient_signer
+
+        bundle = add_bundle(path, run_id or newest_sealed(path), ambient_signer())
+        _print([f"bundle: {bundle}"], {"bundle": str(bundle)}, as_json)
+    if not verifies:
+        if key or job_file or settings or no_sinks:
+            raise InputError(
+                "--key, --job, --set and --no-sinks belong to a check: give --verify too"
+            )
+        _print(*statements_of(path, run_id), as_json)
+        return
+    sinks = AttestedSinks(job_file, settings, not no_sinks)
+    found = attest_store(path, key, run_id, sinks)
+    if as_json or not quiet:
+        _print([*found.seals.lines, *found.unchecked], found.seals.to_dict(), as_json)
+    found.refuse_faults()
+
+
+@command
+@STORE
+@click.option(
+    "--rows",
+    "n_rows",
+    metavar="N",
+    type=click.IntRange(1),
+    default=1000,
+    help="How many rows of each explanation are computed again, a seeded sample; 1000.",
+)
+@click.option(
+    "--key",
+    "keys",
+    metavar="KEY",
+    multiple=True,
+    help="The key of a row that is computed again, in place of a sample; values of several key "
+    "columns with commas between them; may be given several times.",
+)
+@click.option("--explain", metavar="NAME", default="", help="One explanation; all where left out.")
+@click.option("--seed", metavar="N", type=int, default=0, help="The seed of the sample.")
+@click.option(
+    "--run", "run_id", metavar="ID", default="", help="The run; left out, the newest one."
+)
+@click.option(
+    "--job",
+    "job_file",
+    metavar="JOB.toml",
+    help="The job, where the one that the store keeps does not find its files here.",
+)
+@SET
+def replay(
+    store: str,
+    n_rows: int,
+    keys: tuple[str, ...],
+    explain: str,
+    seed: int,
+    run_id: str,
+    job_file: str | None,
+    settings: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Compute rows of a sealed run again, from its job, model and rows, and compare the bits.
+
+    Nothing in the store is changed.  Where a bit differs, the first such block is named, and the
+    exit status is 8; differences of rounding on another processor are named as such.
+    """
+    from dshap.jobs.replay import replay_run
+    from dshap.jobs.replay_outcome import WantedRows
+
+    wanted = WantedRows(n_rows, keys, seed, explain)
+    found = replay_run(_store(store), wanted, run_id, job_file, settings, _say(quiet))
+    if as_json or not quiet:
+        _print(found.lines, found.to_dict(), as_json)
+    found.refuse_differences()
+
+
 @command
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 def copy(source: str, target: str, as_json: bool, quiet: bool) -> None:
-    """Copy a store to another place, a folder or a bucket, and check all that the copy holds.
+    """Copy a store to another place, a folder or a bucket, and check all contents of the copy.
 
     Each file is read back and compared.  A copy that was stopped is gone on with by the same
     command.

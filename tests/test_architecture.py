@@ -30,6 +30,7 @@ FLOORS = (
     {"sinks", "report"},
     {"jobfile"},
     {"history", "jobinput"},
+    {"seals"},
     {"steps"},
     {"erasure"},
     # the faces among them: public names of tables and core

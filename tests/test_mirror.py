@@ -11,10 +11,24 @@ import pytest
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS.parent / "dshap"
-BESIDE = {"benchmarks", "chaos", "documented", "golden", "oracles"}
+BESIDE = {"attestations", "benchmarks", "chaos", "documented", "golden", "oracles"}
 """Folders of tests that are of no room: speed and accuracy, commands of pages, stored numbers, and a
 second program."""
 ELSEWHERE = {
+    "cube/comparing_writer.py": "jobs/test_replay.py",
+    "jobfile/ending_tables.py": "jobs/test_attesting.py",
+    "jobs/listeners.py": "jobs/test_run_endings.py",
+    "jobs/notifying.py": "jobs/test_run_endings.py",
+    "jobs/replay_outcome.py": "jobs/test_replay.py",
+    "run/replaying.py": "jobs/test_replay.py",
+    "seals/attest_check.py": "jobs/test_attesting.py",
+    "seals/attestations.py": "jobs/test_attesting.py",
+    "seals/materials.py": "jobs/test_attesting.py",
+    "seals/statement.py": "jobs/test_attesting.py",
+    "seals/stored_job.py": "jobs/test_replay.py",
+    "seals/subjects.py": "jobs/test_attesting.py",
+    "sinks/table_comparison.py": "jobs/test_attesting.py",
+    "steps/sealing.py": "jobs/test_attesting.py",
     "analysis/axis_scales.py": "report/pictures/test_dependence.py",
     "analysis/bars.py": "report/pictures/test_bars.py",
     "analysis/column_extents.py": "report/pictures/test_dependence.py",
@@ -63,6 +77,7 @@ ELSEWHERE = {
     "tables/parts_without.py": "erasure/test_forgetting.py",
     "engine/clusters/arrivals.py": "engine/clusters/test_jobqueue.py",
     "engine/clusters/yaml_text.py": "engine/clusters/test_kubernetes.py",
+    "jobs/page_to_mlflow.py": "models/adapters/test_mlflow_models.py",
     "history/fits.py": "steps/test_shared_cubes.py",
     "loops/codes.py": "loops/test_subset_products.py",
     "loops/game_sizes.py": "loops/test_product_games.py",
@@ -211,6 +226,12 @@ ELSEWHERE = {
     "sinks/dialects.py": "sinks/test_loading.py",
     "sinks/ledger.py": "sinks/test_loading.py",
     "sinks/records.py": "sinks/test_loading.py",
+    "sinks/earlier_tables.py": "sinks/test_making.py",
+    "sinks/cube_words.py": "sinks/test_making.py",
+    "sinks/table_columns.py": "sinks/test_shapes.py",
+    "sinks/line_forms.py": "sinks/test_reasons.py",
+    "steps/asked_codes.py": "jobs/test_reason_jobs.py",
+    "steps/load_facts.py": "jobs/test_reason_jobs.py",
     "sources.py": "test_tables.py",
     "tables/columns.py": "tables/test_parquet.py",
     "tables/reader.py": "tables/test_parquet.py",

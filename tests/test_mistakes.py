@@ -568,8 +568,8 @@ SINKS = [{"uri": "duckdb:///shop.duckdb", "table": "reasons", "explain": "observ
 ON_THE_COMMAND_LINE = {
     "no such command": Typed(
         "rnu job.toml",
-        "unknown command 'rnu'; did you mean 'run'? Allowed: check, cluster, copy, diff, drift, export, "
-        "job, plan, report, run, runs, schema, show, status, verify.",
+        "unknown command 'rnu'; did you mean 'run'? Allowed: attest, check, cluster, copy, diff, drift, "
+        "export, forget, init, job, plan, replay, report, run, runs, schema, show, status, verify.",
     ),
     "an option before the command": Typed(
         "-q run job.toml",

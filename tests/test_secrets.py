@@ -491,9 +491,11 @@ def fill_with_person(kind: str, address: str, folder: Path, constraint: str = ""
         numbers = "DOUBLE" if kind == "duckdb" else "DOUBLE PRECISION"
         whole = "INTEGER" if kind == "sqlite" else "BIGINT"
         names = [f"{word}_{name}" for word in ("phi", "std_error") for name in "abc"]
-        columns = [f"id {whole}"]
+        moment = "TEXT" if kind == "sqlite" else "TIMESTAMP WITH TIME ZONE"
+        columns = [f"id {whole}", "class TEXT"]
         columns += [f"{name} {numbers}" for name in (*names, "prediction", "base_value")]
-        columns += ["status TEXT", "_dshap_run_id TEXT"]
+        columns += ["scale TEXT", "status TEXT", "model_version TEXT", f"computed_at {moment}"]
+        columns += ["as_of DATE", "run_id TEXT"]
         statements.append(f"CREATE TABLE reasons ({', '.join([*columns, constraint])})")
     uri = address.replace("{{ env_var(SHOP_PASSWORD) }}", quote(PASSWORD, safe=""))
     for name in ("duckdb", "sqlite"):

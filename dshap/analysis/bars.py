@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dshap.analysis.rankings import INTERVAL, Ranking
+from dshap.analysis.rankings import Ranking
 from dshap.analysis.shown_features import ShownFeatures
 from dshap.core.records import FloatArray
 
@@ -46,5 +46,5 @@ def bar_lengths(values: Mapping[str, float], chosen: ShownFeatures) -> FloatArra
 
 def bar_errors(ranking: Ranking, chosen: ShownFeatures) -> FloatArray:
     """(lines,): half the width of the 95 % interval of each bar; 0 of a sum, whose is not known."""
-    errors = [ranking.magnitude_error.get(name, 0.0) for name in chosen.shown]
-    return INTERVAL * np.nan_to_num([*errors, *[0.0] * bool(chosen.others)])
+    errors = [ranking.half_width(name) for name in chosen.shown]
+    return np.nan_to_num([*errors, *[0.0] * bool(chosen.others)])

@@ -58,7 +58,7 @@ def factor_of_pairs(n_codes: int, n_replicates: int) -> float:
     return float(scipy.special.stdtrit(max(n_replicates - 1, 1), 1 - ALPHA / n_pairs))
 
 
-def places_of(
+def reason_places(
     values: FloatArray,
     errors: FloatArray | None,
     n_replicates: int,

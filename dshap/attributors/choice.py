@@ -368,8 +368,8 @@ def check_options(value: Explained, options: RunOptions) -> None:
         return
     asked = {
         "interactions": options.interactions,
-        "codes": options.codes is not None,
         "undo_codes": bool(options.undo_codes),
+        "codes": options.codes is not None,
         "tol": options.tol,
         "stochastic": options.stochastic,
         "keep_rows": options.keep_rows,

@@ -147,7 +147,7 @@ def forms_without(form: ClosedForm, undone: UndoneCodes) -> list[ClosedForm]:
     forms = []
     for stay in undone.proper_masks:
         both = np.stack([members[~stay].any(axis=0), members[stay].any(axis=0)])
-        forms.append(replace(form, value=replaced(form.value, players=Players(NAMES, both))))  # type: ignore[type-var]
+        forms.append(replace(form, value=replaced(form.value, players=Players(NAMES, both))))
     return forms
 
 
@@ -204,7 +204,7 @@ class UndoingAttributor:
 
 @dataclass
 class UndoingDivided(UndoingAttributor):
-    """The same of an attributor whose coalitions several tasks share."""
+    """An `UndoingAttributor` of an attributor whose coalitions several tasks share."""
 
     @property
     def n_parts(self) -> int:

@@ -11,7 +11,7 @@ from dshap.core.environment import is_shown
 from dshap.core.places import BUCKETS, is_in_bucket
 
 MASK = "***"
-"""The sign that stands in place of a secret."""
+"""The sign that replaces a secret."""
 _BUCKET = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "r2", "hdfs")
 _SHOWS_USER = ("abfs", "abfss")
 """Schemes of buckets whose addresses have the name of a container in the place of a user."""
@@ -49,8 +49,8 @@ _PASSWORD = re.compile(r"([a-z][a-z0-9+.-]+:/{1,2}[^\s/?#:@'\"]*):[^\s'\"]*@", r
 """Pattern of the scheme and user, then the password up to the last @: passwords with @, / and # in
 them are covered too."""
 _KEYS = re.compile(rf"((?:{'|'.join(_BUCKET)}):/{{1,2}})[^\s/?#:@'\"]*:[^\s'\"]*@", re.IGNORECASE)
-"""Pattern of the address of a bucket, then a key and its secret: the name of a key says whose it is,
-and is masked with it."""
+"""Pattern of the address of a bucket, then a key and its secret: the name of a key identifies its
+owner, and is masked with the secret."""
 _WHOLE_KEYS = re.compile(
     rf"((?:{'|'.join(_BUCKET)}):/{{1,2}})[^/?#:@]*:.*@", re.IGNORECASE | re.DOTALL
 )
@@ -68,7 +68,7 @@ _SECRET = re.compile(rf"(?<![a-z])(?:{_NAMES})(?![a-z])", re.IGNORECASE)
 
 
 def is_secret(name: str) -> bool:
-    """Whether an option of this name holds a secret, like "adbc.snowflake.sql.auth_token"."""
+    """Whether an option of this name is a secret, like "adbc.snowflake.sql.auth_token"."""
     return _SECRET.search(name.replace("_", " ")) is not None or _SECRET.search(name) is not None
 
 
@@ -148,7 +148,8 @@ SHOWN_OPTIONS = frozenset(
         *("host", "hostaddr", "mode", "port", "region", "sslmode", "target_session_attrs", "user"),
     )
 )
-"""The options of addresses whose values are shown: they say where a server is and how it is reached."""
+"""The options of addresses whose values are shown: they describe where a server is and how to reach
+it."""
 
 
 def scheme_of(text: str) -> str:
@@ -159,8 +160,16 @@ def scheme_of(text: str) -> str:
     return ""
 
 
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----END).)*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
+    re.DOTALL,
+)
+"""Pattern of a private key in PEM text, also where its end is cut off."""
+
+
 def without_secrets(text: str) -> str:
     """Mask the passwords, tokens and keys of addresses in a text: postgresql://user:***@host."""
+    text = _PRIVATE_KEY.sub(MASK, text)
     text = _KEYS.sub(rf"\1{MASK}@", text)
     text = _PASSWORD.sub(rf"\1:{MASK}@", text)
     text = _TOKEN.sub(rf"\1{MASK}@", text)
@@ -170,7 +179,7 @@ def without_secrets(text: str) -> str:
 
 
 def is_understood(given: str) -> bool:
-    """Whether a text is a path, or an address whose parts can be told apart.
+    """Whether a text is a path, or an address whose parts can be identified.
 
     Not understood are an address without slashes (postgresql:user:password@host) or without a scheme
     (//user:password@host, user:password@host), options with an @, which may end a password, and
@@ -295,7 +304,7 @@ def bucket_shown(text: str) -> str:
 def bucket_fault(text: str, noun: str) -> str:
     """The reason why an address names no place in a bucket, and the advice; empty where it does.
 
-    An address holds no credentials: they would stand in every message, record and log.
+    An address has no credentials: they would appear in every message, record and log.
     """
     scheme = scheme_of(text)
     if scheme not in BUCKETS:

@@ -39,7 +39,7 @@ model in float64, so a value function is never asked for them."""
 
 
 class GroupParts(NamedTuple):
-    """Consecutive groups whose sums take the same coalitions of a block."""
+    """Consecutive groups whose sums are over the same coalitions of a block."""
 
     groups: slice
     coalitions: NDArray[np.intp]
@@ -78,7 +78,7 @@ class Groups(NamedTuple):
         return [(g, self.coalition[chosen], self.score[chosen]) for g, chosen in entries]
 
     def together(self) -> list[GroupParts]:
-        """The groups that have entries here; neighbours that take the same coalitions are one."""
+        """The groups that have entries here; neighbours with the same coalitions are one."""
         found: list[GroupParts] = []
         for g, coalitions, score in self.parts():
             one = GroupParts(slice(g, g + 1), coalitions, score[None])
@@ -91,7 +91,7 @@ class Groups(NamedTuple):
 
 
 def _is_alike(before: GroupParts, after: GroupParts) -> bool:
-    """Whether groups follow one another and take the same coalitions."""
+    """Whether groups follow one another and have the same coalitions."""
     is_next = before.groups.stop == after.groups.start
     return is_next and np.array_equal(before.coalitions, after.coalitions)
 
@@ -120,7 +120,7 @@ class DesignInfo:
     group_columns: int
     """The number of columns of a group's sum, c: d, or fewer where players share an error."""
     is_efficient: bool = True
-    """Whether phi.sum(1) + base == prediction holds by construction."""
+    """Whether phi.sum(1) + base == prediction by construction."""
     has_errors: bool = True
     """Whether standard errors are asked for; False for a sampled design with n_replicates=0."""
     why_no_errors: str = ""
@@ -184,8 +184,8 @@ class Status:
 
 
 REASONS = "reasons"
-"""The entry, in sums over a part of the coalitions, that says why rows failed: (n,) text, empty for
-rows that did not."""
+"""The entry, in sums over a part of the coalitions, that gives the reasons why rows failed: (n,)
+text, empty for rows that did not."""
 NOT_SERVED = "not_served"
 """Name, in `Attribution.counted`, of the number of rows that the pilot of a design does not serve."""
 FILL: Mapping[str, int] = {"status": Status.FAILED, "n_coalitions": 0, "classes": -1}
@@ -254,7 +254,7 @@ class Attribution:
     def placed(self, n: int, at: NDArray[np.intp], reasons: Mapping[int, str]) -> Attribution:
         """Put these rows at the positions `at` of n rows; the other rows failed.
 
-        `reasons` says why, by position.
+        `reasons` maps the positions of failed rows to the reasons.
         """
         if len(at) == n:
             return self
@@ -386,7 +386,7 @@ class RowBlock:
     x: FloatArray
     """(n, columns) float64: the feature columns in the order of `RowReader.feature_names`."""
     is_ok: BoolArray
-    """(n,): False where a feature holds NaN or infinity and `missing` is not "pass"."""
+    """(n,): False where a feature is NaN or infinite and `missing` is not "pass"."""
     keys: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """Key column -> (n,): int64, datetime64[ns] or StringDType."""
     target: FloatArray | None = None

@@ -33,7 +33,7 @@ MOSTLY_THERE = 4
 
 @runtime_checkable
 class Accumulates(Pass, Protocol):
-    """A pass of several steps that keeps their results; workers get the next step alone."""
+    """A pass of several steps that stores their results; workers get the next step alone."""
 
     @property
     def step(self) -> Pass:
@@ -174,7 +174,7 @@ class LearnsEnough(LearnsFromData, Protocol):
         ...
 
     def judged(self) -> LearnsFromData:
-        """The value function, or one with the same values whose states take less time.
+        """The value function, or one with the same values whose states are faster to compute.
 
         Its attributions are computed a few times, to judge how many rows are enough.
         """
@@ -307,7 +307,7 @@ class OfTexts(ValueFunction, Protocol):
 
     @property
     def column(self) -> str | None:
-        """The column of a table that holds the texts; None: the only column that can hold them."""
+        """The column of a table with the texts; None: the only column that can contain texts."""
         ...
 
     def of_length(self, n_tokens: int) -> Self:
@@ -324,12 +324,12 @@ class OfFiles(RowReader, Protocol):
     """A reader of files, which other programs may change during a run."""
 
     def check_unchanged(self, start: int, stop: int) -> None:
-        """Raise where a file that holds rows start..stop has changed since it was opened."""
+        """Raise where a file with rows start..stop has changed since it was opened."""
         ...
 
 
 def check_unchanged(reader: RowReader, start: int, stop: int) -> None:
-    """Raise where rows start..stop lie in a file that changed since the reader was opened."""
+    """Raise where rows start..stop are in a file that changed since the reader was opened."""
     if isinstance(reader, OfFiles):
         reader.check_unchanged(start, stop)
 

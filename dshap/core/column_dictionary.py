@@ -57,7 +57,7 @@ class ColumnEntry:
         Raises
         ------
         InputError
-            An unknown field, or a value that the field does not take.
+            An unknown field, or a value that the field does not accept.
         """
         match given:
             case ColumnEntry():
@@ -104,7 +104,7 @@ class ColumnDictionary(Mapping[str, ColumnEntry]):
         Raises
         ------
         InputError
-            No such mapping, an unknown field, or a value that a field does not take.
+            No such mapping, an unknown field, or a value that a field does not accept.
         """
         match given:
             case None:
@@ -190,7 +190,7 @@ class ColumnDictionary(Mapping[str, ColumnEntry]):
                         raise InputError(f"{_place_of(place, column)} {key}: {said}")
 
     def to_note(self) -> dict[str, Any]:
-        """The note that a cube keeps; an empty one of an empty dictionary."""
+        """The note to store in a cube; empty for an empty dictionary."""
         if not self.entries:
             return {}
         return {ENTRIES: self.to_dict()}
@@ -208,7 +208,7 @@ def dictionary_of_frame(rows: Any) -> ColumnDictionary:
     Raises
     ------
     InputError
-        An unknown field, or a value that a field does not take.
+        An unknown field, or a value that a field does not accept.
     """
     if not (has_columns(rows) and has_member(rows, "attrs")):
         return ColumnDictionary()
@@ -296,12 +296,12 @@ def is_time_format(text: str) -> bool:
 
 
 def formatted(value: float, text: str) -> str:
-    """A number in a format of Python; whole numbers in formats that take nothing else, such as "d".
+    """A number in a format of Python; whole numbers where a format needs them, such as "d".
 
     Raises
     ------
     ValueError
-        Python does not take the format for this number.
+        Python cannot format this number so.
     """
     try:
         return format(value, text)

@@ -13,7 +13,7 @@ ROOT = Path("/")
 GROUPS = Path("sys/fs/cgroup")
 """The folder of control groups of version 2, whose parts have a folder each in version 1."""
 OF_V1 = ("cpu", "cpu,cpuacct")
-"""The folders of the part that holds quotas of cores, in version 1."""
+"""The folders of the controller with the quotas of cores, in version 1."""
 
 
 def n_cores() -> int:
@@ -40,7 +40,8 @@ def _affine_cores() -> int:
 def quota_cores(root: Path) -> float | None:
     """The smallest quota of the control groups of this process, in cores; None where none is set.
 
-    `root` is the folder that holds `proc` and `sys`.  A group has the quotas of all groups above it.
+    `root` is the folder that contains `proc` and `sys`.  A group has the quotas of all groups above
+    it.
     """
     found = [_of_v2(group) for group in _groups(root, "", GROUPS)]
     for name in OF_V1:

@@ -16,14 +16,14 @@ DEALING_SEED = 0x647261777E
 Neighbouring rows of a background may be alike, so that groups are no runs or strides of them.
 """
 MIN_DRAWS = 2
-"""The fewest draws whose spread says how far their mean is off."""
+"""The fewest draws whose spread estimates the error of their mean."""
 UPPER = 0.975
 SKEWNESS_CORRECTION = 2.0
-"""Moves are widened by 1 + SKEWNESS_CORRECTION/u for u draws, as few draws of skewed predictions say
-little of their tail.
+"""Moves are widened by 1 + SKEWNESS_CORRECTION/u for u draws, as few draws of skewed predictions
+show little of their tail.
 
-With 20 of 900 rows, φ ± 2.09 std_error held 90.5 % of the true values of an exponential model, 92.8
-% of a quadratic one and 94.9 % of rules without it; 92.9, 94.5 and 96.0 % with it.
+With 20 of 900 rows, φ ± 2.09 std_error covered 90.5 % of the true values of an exponential model,
+92.8 % of a quadratic one and 94.9 % of rules without it; 92.9, 94.5 and 96.0 % with it.
 """
 
 
@@ -70,8 +70,8 @@ class GroupedDraws:
 
     It is multiplied with √(1 − u/N) for u draws from a population of N, and with
     1 + `SKEWNESS_CORRECTION`/u.  Fewer groups than `wanted` have fewer degrees of freedom: their
-    scale is larger by t_{g−1}/t_{wanted−1}, so that the interval φ ± t_{wanted−1}·std_error holds.
-    NaN for a single draw.
+    scale is larger by t_{g−1}/t_{wanted−1}, so that the interval φ ± t_{wanted−1}·std_error has the
+    right coverage. NaN for a single draw.
     """
 
     @classmethod

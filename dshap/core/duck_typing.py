@@ -12,7 +12,7 @@ SCANNED: Mapping[str, tuple[str, ...]] = {
     "polars query": ("collect_schema", "sink_parquet"),
     "hugging face dataset": ("with_format", "select_columns"),
 }
-"""Kind of tables that lie elsewhere and are read where they are asked for -> members of all of it:
+"""Kind of tables that are stored elsewhere and read on demand -> members that identify the kind:
 `deltalake.DeltaTable`, `pyarrow.dataset.Dataset`, `polars.LazyFrame`, `datasets.Dataset`."""
 
 
@@ -39,7 +39,7 @@ def is_frame(given: Any) -> bool:
 def has_columns(given: Any) -> bool:
     """Whether this has a `columns` attribute: a table in memory whose columns have names.
 
-    A query of polars has one too, which it warns of: it may take a pass over its files.
+    A query of polars has one too, which it warns of: it may need a pass over its files.
     """
     return not is_scanned(given) and hasattr(given, "columns")
 

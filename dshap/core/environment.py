@@ -19,8 +19,8 @@ SHOWN_VARIABLES = re.compile(
 """Pattern of the variables whose values are shown: they choose language, time zone, threads,
 processors, memory and the folder of temporary files, and no program reads a credential from them.
 
-The name of any other variable does not tell whether its value is a secret (`DATABASE_URL` and
-`SENTRY_DSN` hold one), so that the value is masked.  Names are always shown.
+The name of any other variable does not show whether its value is a secret (`DATABASE_URL` and
+`SENTRY_DSN` contain one), so that the value is masked.  Names are always shown.
 """
 _BRACES = re.compile(r"\{\{(.*?)\}\}")
 _EXCERPT = re.compile(r"\s*LINE \d+:.*", re.DOTALL)
@@ -42,7 +42,7 @@ def with_environment(text: str) -> str:
     """Replace ``{{ env_var(NAME) }}`` or ``{{ env_var(NAME, "…") }}`` by the variable's value.
 
     A user or password of an address, as in ``scheme://user:{{ env_var(NAME) }}@host``, is written
-    as addresses have it: the variable holds the bare password, and its spaces, %, @ and / do no
+    as addresses have it: the variable contains the bare password, and its spaces, %, @ and / do no
     harm.
 
     Raises
@@ -65,7 +65,7 @@ def with_environment(text: str) -> str:
 
 
 def has_braces(text: str) -> bool:
-    """Whether a text holds what `with_environment` would replace, or refuse."""
+    """Whether a text has braces that `with_environment` would replace, or refuse."""
     return _BRACES.search(text) is not None
 
 
@@ -97,12 +97,12 @@ def values_in(text: str) -> list[str]:
 
 
 def without_environment(text: str) -> str:
-    """Leave out what `with_environment` would replace: what remains stands in the text itself."""
+    """Leave out what `with_environment` would replace: the rest is written in the text itself."""
     return _BRACES.sub("", text)
 
 
 def _value_of(found: re.Match[str]) -> str:
-    """The value that one pair of braces stands for."""
+    """The value of one pair of braces."""
     call = _CALL.fullmatch(found.group(1))
     if call is None:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Errors that say what was given, what is allowed and what to do.
+"""Errors that name the given value, the allowed values and the remedy.
 
 Each carries the exit status of the command line.
 """
@@ -39,7 +39,8 @@ class InputError(DshapError, ValueError):
     """A bad job, option, table or model; nothing was written."""
 
     column: str = ""
-    """The column of a table that it is about: one that is not there, or holds times; else empty."""
+    """The column of a table that it is about: one that is missing, or contains times; else
+    empty."""
     times: str = ""
     """The type of the times in that column, where numbers are needed; else empty."""
 
@@ -52,7 +53,7 @@ class EmptyTableError(InputError):
 
 
 class NotSentError(InputError):
-    """Work that other processes cannot take: it is not pickled, or they cannot import it."""
+    """Work that other processes cannot receive: it is not pickled, or they cannot import it."""
 
 
 class NotLearnedError(InputError):
@@ -93,7 +94,7 @@ class WalltimeError(DshapError):
 
 
 class StoreMismatchError(DshapError):
-    """The store holds another run; nothing in it was touched."""
+    """The store contains another run; nothing in it was changed."""
 
     exit_status = 4
 
@@ -207,7 +208,7 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str], besides: Iterabl
 
 
 def unknown_column(given: str, held: Iterable[str]) -> InputError:
-    """The error about a column that a table lacks, which holds these."""
+    """The error about a column that a table lacks; `held` are the columns that it has."""
     error = InputError(unknown_name("column", given, held))
     error.column = given
     return error

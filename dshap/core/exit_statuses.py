@@ -1,6 +1,6 @@
 """The exit statuses of `dshap run`, and what a scheduler does about each: one table.
 
-Manifests take their final statuses from here; the files for other schedulers, and the table of
+Manifests get their final statuses from here; the files for other schedulers, and the table of
 docs/schedules.md, are tested against it.
 """
 
@@ -90,6 +90,10 @@ EXIT_STATUSES = (
     ExitStatus(137, "killed", "retry", ": it goes on from what is finished"),
 )
 """The statuses of `dshap run`.  `dshap verify` alone ends with 11 too."""
+
+
+INTERRUPTED = 130
+"""The status of a command that a signal has ended."""
 
 
 def statuses_of(action: Action) -> tuple[int, ...]:

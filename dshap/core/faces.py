@@ -20,7 +20,7 @@ IMPORT = re.compile(r"^from (\S+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
 
 
 class _Face(ModuleType):
-    """A package in which a module never stands in the place of a public name that it shares."""
+    """A package in which a module never hides the public name that is the same as its own."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not isinstance(value, ModuleType) or name not in self.__all__:

@@ -2,7 +2,7 @@
 
 An attribution's bin is its sign, its binary exponent and the eighth of it: the first 15 bits of
 its float64.  A bin is at most 12.5 % wide, whatever the units, so that histograms of any two blocks,
-nights or explanations add up.  Only bins that hold something are kept.
+nights or explanations add up.  Only bins that are not empty are stored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SIGN_BINS = 1 << 14
 MAX_VALUE_BINS = 64
 """The most bins of the values of a column, that of missing ones left aside."""
 CELLS = 8_192
-"""Number of even cells by which values are put into bins; 2^12 and 2^14 took longer."""
+"""Number of even cells by which values are put into bins; 2^12 and 2^14 were slower."""
 FINITE = "finite"
 """The name of the mark of bins that are of finite numbers only."""
 OTHERS = "others"
@@ -143,7 +143,7 @@ def _cells(values: FloatArray, first: np.float64, scale: np.float64) -> CodeArra
 
 
 def histogram_of(phi: FloatArray, bins: CodeArray, n_bins: int) -> Moments:
-    """The histogram of attributions (n,), NaN left out, whose column values lie in `bins` (n,).
+    """The histogram of attributions (n,), NaN left out, whose column values are in `bins` (n,).
 
     Gives `codes (c,)`, the bins of attributions, rising; `counts (c, v)`, the rows in each bin of
     attributions and each of the `n_bins` of column values, that of missing ones among them; and
@@ -170,7 +170,7 @@ def histogram_of(phi: FloatArray, bins: CodeArray, n_bins: int) -> Moments:
 
 
 def _of_one_bin(phi: FloatArray) -> Moments:
-    """The histogram of attributions, without NaN, whose column values lie in one bin."""
+    """The histogram of attributions, without NaN, whose column values are in one bin."""
     counts = np.bincount(_raw_bins(phi), minlength=2 * SIGN_BINS)
     # bins of negative numbers fall as their bits rise
     counts = np.concatenate([counts[: SIGN_BINS - 1 : -1], counts[:SIGN_BINS]])

@@ -12,7 +12,7 @@ CELL = (
     "padding:.15em .7em;border-bottom:1px solid color-mix(in srgb, currentColor 25%, transparent)"
 )
 NOTE = "margin:.2em 0;opacity:.75"
-"""Styles that take the colour of the text around, so that they are legible in light and dark."""
+"""Styles that inherit the colour of the text around, so that they are legible in light and dark."""
 
 
 def table_html(
@@ -24,8 +24,8 @@ def table_html(
 ) -> str:
     """A table with a title above it and notes below, all texts escaped.
 
-    The first `n_texts` columns are texts and the others numbers, which stand on the right.  Without
-    `heads` there is no line of them.
+    The first `n_texts` columns are texts and the others numbers, which are aligned to the right.
+    Without `heads` there is no line of them.
     """
     parts = [f"<div><div><strong>{_as_html(title)}</strong></div>"]
     parts.append(f'<table style="{TABLE}">')

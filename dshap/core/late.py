@@ -1,6 +1,6 @@
-"""Packages that take long to import: each is imported when something in it is first used.
+"""Packages that are slow to import: each is imported when something in it is first used.
 
-`from dshap.core.late import xr` stands for `import xarray as xr`, so that a command which draws no
+`from dshap.core.late import xr` replaces `import xarray as xr`, so that a command which draws no
 table and opens no array does not wait for those that do.
 """
 

@@ -94,7 +94,7 @@ ELSEWHERE: Mapping[str, str] = {
 class RunOptions:
     """Options of how a run is divided into tasks and stored.
 
-    None means that the plan chooses, from shapes alone, and says why.
+    None means that the plan chooses, from shapes alone, and shows why.
     """
 
     missing: str = "refuse"
@@ -123,7 +123,7 @@ class RunOptions:
     twice, and the standard errors include the noise."""
     keep_rows: bool = False
     """Whether to store the explained columns in the group `rows` of the cube; `explain` without a
-    store keeps them unless this is False."""
+    store includes them unless this is False."""
     units: str = "1"
     """The units of the output, for the attributes of the cube."""
     instance_tile: int | None = None
@@ -138,7 +138,7 @@ class RunOptions:
     row_span: int | None = None
     """The rows of one task of the sums over the data."""
     memory_limit: int | None = None
-    """The bytes that one worker process may take; a plan that needs more is refused."""
+    """The bytes that one worker process may use; a plan that needs more is refused."""
     wait: float = WAIT_S
     """The seconds that a cluster may be without a worker before the run gives up."""
     scratch: str | None = None

@@ -1,6 +1,6 @@
 """Places of stores and rows: a path of a file system, or a path in a bucket of an object store.
 
-A place in a bucket is a name and nothing more: it holds no connection and no credentials, travels to
+A place in a bucket is a name and nothing more: it has no connection and no credentials, travels to
 workers as text, and is opened where it is used (`dshap.storage.buckets`).
 """
 

@@ -16,7 +16,7 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Players:
-    """The names of the d players and the columns that each of them holds.
+    """The names of the d players and the columns of each.
 
     `of(n_columns, names, groups)` builds them from ``players={"location": ["lat", "lon"]}``: a
     group takes the position of its first column, and all other columns are players by themselves.

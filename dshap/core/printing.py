@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -39,18 +40,36 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
+LEVELS = {
+    "error": "error",
+    "traceback": "error",
+    "warning": "warning",
+    "failed_rows": "warning",
+    "worker_lost": "warning",
+    "no_workers": "warning",
+}
+"""Event of a line for machines -> its level; that of all others is "info"."""
+
+
 def dated(line: str) -> str:
-    """Put the time, to the second and with its zone, before a line that may be kept in a log."""
+    """Put the time, to the second and with its zone, before a line that may go to a log."""
     return f"{_now()} {line}"
 
 
 def json_line(event: str, **facts: Any) -> str:
-    """One line of a log for machines: a JSON object with the time, the event, and its facts.
+    """One line of a log for machines: a JSON object with time, level, event, and the event's facts.
 
     Secrets of addresses are masked.
     """
-    content = {"time": _now(), "event": event, **facts}
+    content = {"time": _now(), "level": _level_of(event, facts), "event": event, **facts}
     return without_secrets(json.dumps(content, ensure_ascii=False, default=str))
+
+
+def _level_of(event: str, facts: Mapping[str, Any]) -> str:
+    """The level of a line for machines: "info", "warning" or "error"."""
+    if str(facts.get("message", "")).startswith("warning: "):
+        return "warning"
+    return LEVELS.get(event, "info")
 
 
 def counted(n: int, noun: str) -> str:

@@ -121,7 +121,7 @@ class Cost:
     moment_operations: float = 0.0
     """Operations of `moments` on n rows."""
     row_bytes: int = 0
-    """Bytes that `scored` holds for a tile of n rows beside those of a micro-block."""
+    """Bytes of memory that `scored` needs for a tile of n rows beside those of a micro-block."""
     pair_bytes: int = 0
     """Peak bytes of the interactions of a closed form on n rows."""
 
@@ -217,7 +217,7 @@ class TreeSum[AnySummable: Summable]:
         stack.append((size, total))
 
     def total(self) -> AnySummable:
-        """The sum of all leaves, at least one; none is held afterwards."""
+        """The sum of all leaves, at least one; none stays in memory afterwards."""
         total = self._stack.pop()[1]
         while self._stack:
             total = self._stack.pop()[1] + total
@@ -242,7 +242,7 @@ def n_left_leaves(n_leaves: int) -> int:
 
 
 def n_partial_sums(n_leaves: int) -> int:
-    """The most sums of n leaves that a process holds at once.
+    """The most sums of n leaves that a process has in memory at once.
 
     They are those of one addition, its result, and the finished chains.
     """

@@ -76,7 +76,7 @@ def row_draws(positions: NDArray[np.integer], seed: int) -> FloatArray:
 def smallest_draws(n_rows: int, size: int, seed: int, below: float = 1.0) -> Positions:
     """The sorted positions of the `size` rows with the smallest draws below `below`.
 
-    There are fewer where fewer draws lie below it.
+    There are fewer where fewer draws are below it.
     """
     positions = np.empty(0, dtype=np.int64)
     draws = np.empty(0)
@@ -101,7 +101,7 @@ def sample_positions(n_rows: int, size: int, seed: int) -> Positions:
 def chosen_rows(block: RowBlock, positions: Positions) -> Stacked:
     """The good rows of a block that are among these sorted positions of its table.
 
-    The record holds `x` (n, columns), `position` (n,) and, where the block has one, `target`.
+    The record contains `x` (n, columns), `position` (n,) and, where the block has one, `target`.
     """
     inside = positions[slice(*np.searchsorted(positions, [block.start, block.stop]))]
     position = inside[block.is_ok[inside - block.start]]

@@ -2,8 +2,8 @@
 
 `checked(seed=seed, penalty=penalty)` looks up the rule of each name in `RULES` and gives the values
 in that order.  A rule takes the name of an option and the given value, and returns the value in
-plain form: floats, integers, tuples, never an array that holds one number.  Messages name the
-option, describe the given value, and say what to give.
+plain form: floats, integers, tuples, never an array with one number.  Messages name the
+option, describe the given value, and list the allowed values.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ MEANINGS: Mapping[str, str] = {
     UNSTATED: "Nothing states the scale: the model is a function of the user, and its value function "
     "was given no `scale`.",
 }
-"""Scale -> one sentence that says what a number on it means."""
+"""Scale -> one sentence on the meaning of a number on it."""
 STATED = tuple(scale for scale in MEANINGS if scale != UNSTATED)
 """The scales that a user may state for a function."""
 OF_CLASSES = frozenset((LOG_ODDS, SCORE, MARGIN))
@@ -88,7 +88,7 @@ def is_known(scale: str) -> bool:
 
 
 def unit_words(units: str, scale: str, output: str = "") -> str:
-    """The unit of attributions in words: "EUR", "log-odds", or "EUR, log"; empty where none is said.
+    """The unit of attributions in words: "EUR", "log-odds", or "EUR, log"; empty without a unit.
 
     `units` are the user's, "1" where none were given; `scale` is empty where it is not known.  A
     scale with which the name of the output beside these words begins is left out.

@@ -24,7 +24,7 @@ class SpreadOrder:
     without a common divisor: the rows of any section leave gaps of at most three lengths (the
     three-gap theorem), and no period of the table is met again and again.  Rows that are
     neighbours in a file are often alike (one meet, one hour, one customer): read in runs of 16,
-    lifts take four times as many rows for the same error.  Nothing is drawn: the order follows from
+    lifts need four times as many rows for the same error.  Nothing is drawn: the order follows from
     the number of rows alone.  A table of more than 2³¹ rows is cut into so many runs, and rows after
     the last whole run are left out.
 

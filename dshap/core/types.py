@@ -1,11 +1,11 @@
-"""The core protocols that every other module speaks.
+"""The core protocols that all other modules share.
 
 One sum runs through the whole program::
 
     attribution (n, d, k) = finish( sum over coalition tiles of  values (n, m, k) x score (m, d) )
 
-A `Design` chooses coalitions and scores, a `ValueFunction` says what a coalition is worth for an
-instance, and the engine tiles both axes.  Axis letters, everywhere: n instances, d players, m
+A `Design` chooses coalitions and scores, a `ValueFunction` computes the value of a coalition for
+an instance, and the engine tiles both axes.  Axis letters, everywhere: n instances, d players, m
 coalitions, k outputs, b background rows, r landmarks.  v(empty) is the base value, v(N) the
 prediction.
 """
@@ -117,9 +117,10 @@ class RowReader(Protocol):
 
     @property
     def stamp(self) -> Mapping[str, Any] | None:
-        """Plain values that say which rows these are, found without reading them; None: unknown.
+        """Plain values that identify these rows, found without reading them; None: unknown.
 
-        The same stamp means the same rows, so that what an earlier run found in them still holds.
+        The same stamp means the same rows, so that the results of an earlier run on them are still
+        valid.
         """
         ...
 

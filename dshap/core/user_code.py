@@ -21,8 +21,8 @@ _PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "pureli
 INSTALLED = tuple(str(Path(place).resolve()) for place in (*_PYTHON, os.path.dirname(__file__)))
 """Folders whose files are Python's, installed packages, or dshap itself."""
 JOB_FOLDERS: list[str] = []
-"""Folders of the job files in this process, in the order they were added; the last one stands first
-in `sys.path`."""
+"""Folders of the job files in this process, in the order they were added; the last one is first in
+`sys.path`."""
 
 
 def make_importable(folder: Path) -> None:
@@ -56,8 +56,8 @@ def import_module(name: str) -> ModuleType:
     Raises
     ------
     InputError
-        No such module, one that raises while it is imported, or one whose name stands for another
-        file in this process.
+        No such module, one that raises while it is imported, or one whose name is another file in
+        this process.
     """
     try:
         module = importlib.import_module(name)
@@ -86,7 +86,7 @@ def _looked() -> str:
 
 
 def told_by_workers(error: BaseException) -> str:
-    """Say why a worker could not unpickle its task; for a missing module, where it looked."""
+    """Explain why a worker could not unpickle its task; for a missing module, where it looked."""
     found = re.search(r"No module named '([\w.]+)'", str(error))
     if found is None:
         return _told(error)

@@ -30,7 +30,7 @@ class Vocabulary:
     words: tuple[str, ...] = ()
     """(size,): the word of each id; empty where they are not known."""
     padding: int = 0
-    """The id that fills rows beyond the end of a text; no text holds it."""
+    """The id that fills rows beyond the end of a text; no text contains it."""
     tokenizer: Tokenizer | None = None
 
     @classmethod

@@ -32,8 +32,8 @@ def arrays_of_block(
         stored["interaction"] = _in_place(block, attribution.interaction).astype(
             layout.dtype, copy=False
         )
-    for name, values in code_arrays(layout, attribution).items():
-        stored[name] = _in_place(block, values).astype(layout.dtype, copy=False)
+    for name, of_codes in code_arrays(layout, attribution).items():
+        stored[name] = _in_place(block, of_codes).astype(layout.dtype, copy=False)
     if attribution.n_coalitions is not None and attribution.relative_error is not None:
         stored["n_coalitions"] = _in_place(block, attribution.n_coalitions, fill=0)
         stored["relative_error"] = _in_place(block, attribution.relative_error)

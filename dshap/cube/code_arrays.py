@@ -1,4 +1,4 @@
-"""What a cube keeps of codes: the standard errors of their differences, and values without each.
+"""The arrays of codes in a cube: standard errors of their differences, and values without each.
 
 The value of a code is the sum of its players' attributions, c_A = Σ_{i ∈ A} φ_i, which any reader of
 a cube can add up.  Its error does not follow from theirs, since the errors of the players of one row

@@ -58,7 +58,7 @@ def pack_cube(path: Place) -> bool:
     if is_packed(path):
         keep_opening(path)
         mark_of(path).remove(PACKING)
-        _Forms(path, _plain_documents(path)).discard_blocks()
+        _Forms(path, plain_documents(path)).discard_blocks()
     return is_new
 
 
@@ -91,7 +91,7 @@ def unpack_cube(path: Place) -> bool:
     marks = mark_of(path)
     if not is_packed(path) and not marks.has(PACKING):
         return False
-    forms = _Forms(path, _plain_documents(path))
+    forms = _Forms(path, plain_documents(path))
     if is_packed(path):
         for span in forms.spans:
             forms.restore(span)
@@ -238,7 +238,7 @@ def _chunks(shards: Shards, content: bytes | None) -> Sequence[bytes | memoryvie
         raise _NotWholeError from error
 
 
-def _plain_documents(path: Place) -> dict[str, bytes]:
+def plain_documents(path: Place) -> dict[str, bytes]:
     """name -> content of the documents of a cube, as they were before it was packed."""
     found = dict(_documents(Folder(path), ""))
     return {**found, **unpacked_documents(found)}

@@ -31,6 +31,7 @@ from dshap.history.run_folders import ROWS, RunFolders, runs_in_store, unfinishe
 from dshap.history.run_record import read_records
 from dshap.jobfile.reading import read_job_file
 from dshap.jobfile.schema import Job
+from dshap.steps.sealing import key_of_job
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone
 from dshap.tables.keys.digests import RowDigests
@@ -335,5 +336,5 @@ class _Forgetting:
         sealed = sealed_among(self.store, runs)
         if not sealed:
             return ()
-        key = None if self.work.job is None else getattr(self.work.job, "seal", None)
+        key = None if self.work.job is None else key_of_job(self.work.job)
         return tuple(renew_seals(self.store, sealed, key, REASON))

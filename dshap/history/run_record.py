@@ -274,12 +274,16 @@ def write_record(store: Place, facts: RunFacts) -> Place:
         The run has its record already.
     """
     name = f"{RUNS}/{facts.run_id}/{RECORD}"
-    document = as_record(facts).content or {}
-    sealed = _with_args(document, {SEAL: seal_of(RECORD, document)})
-    content = json.dumps(sealed, indent=2, ensure_ascii=False, allow_nan=False)
-    if not Folder(store).put_new(name, content.encode()):
+    if not Folder(store).put_new(name, record_bytes(facts)):
         raise InputError(f"run {facts.run_id} of {store} is over: it has its {RECORD}")
     return store / name
+
+
+def record_bytes(facts: RunFacts) -> bytes:
+    """The content of the record of a run, with its seal."""
+    document = as_record(facts).content or {}
+    sealed = _with_args(document, {SEAL: seal_of(RECORD, document)})
+    return json.dumps(sealed, indent=2, ensure_ascii=False, allow_nan=False).encode()
 
 
 def _with_args(document: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,8 +29,8 @@ def path_of(text: str, noun: str, folder: Path | None = None) -> str:
     Parameters
     ----------
     text : a path, with "~", variables, or file:// before it
-    noun : the kind of thing at the path, "store", "table", "file", "folder", "picture", "page", "database" (an
-        address) or "profile" (a name, or a path that ends in .toml)
+    noun : the kind of thing at the path, "store", "table", "file", "folder", "picture", "page", "key" (a path,
+        or PEM text from the environment), "database" (an address) or "profile" (a name, or a path that ends in .toml)
     folder : the folder that it is relative to; the working directory where None
 
     Raises
@@ -43,6 +43,8 @@ def path_of(text: str, noun: str, folder: Path | None = None) -> str:
         raise ValueError("the path is empty: give one")
     if noun == "database":
         return _address_of(text, given, folder)
+    if noun == "key" and is_pem(given):
+        return _pem_of(text)
     if noun == "profile" and not given.endswith(".toml"):
         return given
     if noun in IN_BUCKETS and is_of_bucket(given):
@@ -71,6 +73,21 @@ def _address_of(text: str, given: str, folder: Path | None) -> str:
     return text
 
 
+def is_pem(text: str) -> bool:
+    """Whether a text is a key itself, in PEM text, and not the path of its file."""
+    return text.lstrip().startswith("-----BEGIN ")
+
+
+def _pem_of(text: str) -> str:
+    """A key as the job file has it: its text stands in the environment alone."""
+    if is_pem(text):
+        raise ValueError(
+            "the private key stands in the job: write {{ env_var(NAME) }} in its place, or the path "
+            "of its file"
+        )
+    return text
+
+
 @dataclass(frozen=True)
 class PathKey:
     """The validator of a key that holds a path, relative to the working directory.
@@ -94,6 +111,8 @@ _Text = Annotated[str, Field(min_length=1)]
 StorePath = Annotated[_Text, AfterValidator(PathKey("store"))]
 TablePath = Annotated[_Text, AfterValidator(PathKey("table"))]
 FilePath = Annotated[_Text, AfterValidator(PathKey("file"))]
+KeyPath = Annotated[_Text, AfterValidator(PathKey("key"))]
+"""The type of a key: the path of its file, or a value of the environment that is the key itself."""
 FolderPath = Annotated[_Text, AfterValidator(PathKey("folder"))]
 PicturePath = Annotated[_Text, AfterValidator(PathKey("picture"))]
 PagePath = Annotated[_Text, AfterValidator(PathKey("page"))]

@@ -61,7 +61,7 @@ def read_job_file(
         written = _of_target(written, target, f"job file {masked(str(path))}")
         if cluster is not None:
             written = _on_cluster(written, _from_here(cluster), file.parent)
-        return _job_of(written, settings, file.parent, _said(path, settings, target))
+        return job_of_tables(written, settings, file.parent, _said(path, settings, target))
 
 
 def target_settings(path: str | Path, target: str) -> list[str]:
@@ -126,7 +126,9 @@ def _on_cluster(written: Mapping[str, Any], profile: str, folder: Path) -> dict[
     return tables
 
 
-def _job_of(written: Mapping[str, Any], settings: Sequence[str], folder: Path, said: str) -> Job:
+def job_of_tables(
+    written: Mapping[str, Any], settings: Sequence[str], folder: Path, said: str
+) -> Job:
     """The job in the tables of a file in this folder; messages begin with `said`."""
     try:
         rooted, elsewhere = with_paths_from(written, folder)

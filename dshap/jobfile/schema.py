@@ -43,6 +43,7 @@ from dshap.jobfile.described_tables import (
     SentencesTable,
     described_by_tables,
 )
+from dshap.jobfile.ending_tables import NotifyTable, SealTable
 from dshap.jobfile.fields import (
     Count,
     FolderName,
@@ -335,6 +336,8 @@ class Job(Table):
     retention: RetentionTable = RetentionTable()
     check: list[Annotated[Any, BeforeValidator(CHECKS)]] = Field(default=[])
     sink: list[Annotated[Any, BeforeValidator(SINKS)]] = Field(default=[])
+    seal: SealTable = SealTable()
+    notify: NotifyTable = NotifyTable()
     columns: GivenColumns = ColumnsTable()
     card: Annotated[Any, BeforeValidator(CardTable.model_validate)] = CardTable()
     sentences: GivenSentences = SentencesTable()
@@ -582,6 +585,8 @@ TABLES: Mapping[str, Kinds] = {
     "retention": one_kind(RetentionTable),
     "check": CHECKS,
     "sink": SINKS,
+    "seal": one_kind(SealTable),
+    "notify": one_kind(NotifyTable),
     "columns": one_kind(ColumnsTable),
     "card": one_kind(CardTable),
     "sentences": one_kind(SentencesTable),

@@ -61,12 +61,12 @@ class SinkTable(Made):
     outputs: Names | None = None
     """The outputs that have lines, such as the class "lapses" of two; left out, all of them."""
     codes: FilePath | None = None
-    """Of shape "reasons": the path of a CSV file with the columns code, players and text."""
+    """The path of a CSV file with the columns code, players and text, for shape "reasons"."""
     against: Against | None = None
-    """Of shape "reasons": whether "higher" or "lower" predictions count against a row."""
+    """Whether "higher" or "lower" predictions count against a row, for shape "reasons"."""
     undo: bool = False
-    """Of shape "reasons": whether a reason is stated only where its code, taken away alone, changes the
-    prediction the same way; this takes one more coalition for each code."""
+    """Whether a reason is stated only where its code, taken away alone, changes the prediction the same
+    way, for shape "reasons"; this takes one more coalition for each code."""
     rows: Rows | None = None
     """The rows that are written: changed since the sink's last load, or all; left out, "changed",
     and with write = "replace" "all"."""

@@ -18,7 +18,7 @@ from dshap.jobs.runs_in_words import (
     run_content,
     runs_summary,
 )
-from dshap.jobs.sampling import Sample, sample_of_job
+from dshap.jobs.sampling import JobSample, sample_of_job
 from dshap.jobs.schedules import Schedule
 from dshap.jobs.store_runs import RecordedRun, run_job, run_recorded
 from dshap.jobs.summary import JobSummary, job_summary
@@ -37,10 +37,10 @@ __all__ = [
     "Job",
     "JobPlan",
     "JobResult",
+    "JobSample",
     "JobSummary",
     "RecordedRun",
     "RunFacts",
-    "Sample",
     "Schedule",
     "Scope",
     "about_run",

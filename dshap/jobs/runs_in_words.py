@@ -10,7 +10,7 @@ from typing import Any
 
 from dshap import __version__
 from dshap.core.blocks import NOT_SERVED
-from dshap.core.errors import InputError
+from dshap.core.errors import InputError, StaleSourceError
 from dshap.core.places import Place
 from dshap.core.printing import label, printable
 from dshap.cube import read_job
@@ -63,9 +63,44 @@ def runs_summary(store: Place, width: int | None = None) -> tuple[list[str], dic
         raise InputError(f"{store} is no store of a job: give the [job] store of a job file")
     if not records:
         return ["no run is recorded"], {"runs": []}
-    rows = [HEADS, *(_row(record, store) for record in records)]
+    pairs = list(zip(records, _runs_before(records), strict=True))
+    rows = [HEADS, *(_row(record, store, before) for record, before in pairs)]
     lines = _aligned(_without_empty(rows), width)
-    return lines, {"runs": [_content(record) for record in records]}
+    return lines, {"runs": [_content(record, before) for record, before in pairs]}
+
+
+def _runs_before(records: Sequence[RunRecord]) -> list[RunRecord | None]:
+    """For each run the newest one before it whose record names a model; None for none."""
+    found: list[RunRecord | None] = []
+    last = None
+    for record in records:
+        found.append(last)
+        if _models_of(record):
+            last = record
+    return found
+
+
+def _models_of(record: RunRecord) -> dict[str, Mapping[str, Any]]:
+    """Explanation -> its model: kind and digest of its file."""
+    models: dict[str, Mapping[str, Any]] = {}
+    for result in record.named("explanation"):
+        model = result["adapter_response"].get("model") or {}
+        if model:
+            models[result["unique_id"]] = {name: model.get(name) for name in ("kind", "sha256")}
+    return models
+
+
+def has_other_model(record: RunRecord, before: RunRecord | None) -> bool:
+    """Whether an explanation of a run has another model, by kind or file, than in the run before."""
+    if before is None:
+        return False
+    then = _models_of(before)
+    return any(then.get(name, model) != model for name, model in _models_of(record).items())
+
+
+def is_stale(record: RunRecord) -> bool:
+    """Whether a night explained nothing, as its table was older than [source] freshness allows."""
+    return bool(record.about.get("exit_status") == StaleSourceError.exit_status)
 
 
 def _without_empty(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
@@ -148,8 +183,8 @@ def _line(row: Sequence[str], widths: Sequence[int], room: int) -> str:
     return "  ".join([first.ljust(widths[0]), *aligned, done]).rstrip()
 
 
-def _row(record: RunRecord, store: Place) -> tuple[str, ...]:
-    """The cells of one run."""
+def _row(record: RunRecord, store: Place, before: RunRecord | None) -> tuple[str, ...]:
+    """The cells of one run; `before` is the one before it that explained anything."""
     if record.content is None:
         return (record.run_id, *[""] * (len(HEADS) - 2), "not over")
     explained = [each["adapter_response"] for each in record.named("explanation")]
@@ -158,6 +193,10 @@ def _row(record: RunRecord, store: Place) -> tuple[str, ...]:
     keys = _keys_of(record)
     bad_first = sorted(record.results, key=_is_good)
     marks = []
+    if is_stale(record):
+        marks.append("source stale")
+    if has_other_model(record, before):
+        marks.append("model changed")
     if record.is_backfill:
         marks.append("backfill")
     if has_failed_check(record) and is_accepted(store, record.run_id):
@@ -212,11 +251,20 @@ def _word(result: Mapping[str, Any]) -> str:
     return f"{name} {result['status']}"
 
 
-def _content(record: RunRecord) -> dict[str, Any]:
+def _content(record: RunRecord, before: RunRecord | None) -> dict[str, Any]:
     if record.content is None:
         return {"run_id": record.run_id, "is_over": False}
     keys = asdict(_keys_of(record))
-    return {"run_id": record.run_id, "is_over": True, "keys": keys, **record.content}
+    return {
+        "run_id": record.run_id,
+        "is_over": True,
+        "keys": keys,
+        "as_of": str(record.as_of or "") or None,
+        "seconds": record.content["elapsed_time"],
+        "is_stale": is_stale(record),
+        "model_changed": has_other_model(record, before),
+        **record.content,
+    }
 
 
 def about_start(job: Job, scope: Scope) -> dict[str, Any]:

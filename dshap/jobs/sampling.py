@@ -16,7 +16,8 @@ from typing import Any
 from dshap.core.errors import EmptyTableError, InputError, StoreMismatchError
 from dshap.core.places import Place, of_place, place_of
 from dshap.jobfile.check_tables import RowCountCheck
-from dshap.jobfile.night_tables import IncrementalTable, PrepareTable
+from dshap.jobfile.ending_tables import NotifyTable, SealTable
+from dshap.jobfile.night_tables import IncrementalTable, PrepareTable, RetentionTable
 from dshap.jobfile.schema import Job
 from dshap.jobfile.source_tables import SpooledTable
 from dshap.jobinput.job_columns import in_words_of
@@ -40,7 +41,7 @@ PAGE = "page.html"
 
 
 @dataclass(frozen=True)
-class Sample:
+class JobSample:
     """The sample of a job: a job on a few of its rows."""
 
     job: Job
@@ -87,7 +88,7 @@ def sample_of_job(
     n_rows: int,
     as_of: date | None = None,
     say: Callable[[str], None] = lambda _: None,
-) -> Sample:
+) -> JobSample:
     """Read the sample of a job into its folder; a sample that was there before is replaced.
 
     The folder is STORE.sample beside the store of the job.  All of the table is read in one pass, and
@@ -106,7 +107,7 @@ def sample_of_job(
 
     Returns
     -------
-    Sample
+    JobSample
         `job` of it is run like any other.
 
     Raises
@@ -133,7 +134,7 @@ def sample_of_job(
         with in_words_of(job):
             source, n_sample, n_table = _read(job, n_rows, day, made, folder / ROWS, say)
     job = _job_of_sample(job, folder, source, n_sample, say)
-    return Sample(job, folder, n_rows, n_sample, n_table, store)
+    return JobSample(job, folder, n_rows, n_sample, n_table, store)
 
 
 def _refuse_other(folder: Place) -> None:
@@ -212,6 +213,9 @@ def _job_of_sample(
         ),
         "incremental": IncrementalTable(),
         "prepare": PrepareTable(),
+        "retention": RetentionTable(),
+        "seal": SealTable(),
+        "notify": NotifyTable(),  # nobody is told of a sample
         "check": _checks_of_rows(job.check),
         "sink": [],
     }

@@ -67,6 +67,7 @@ from dshap.steps.learned_methods import LearnedMethods
 from dshap.steps.results import JobResult
 from dshap.steps.row_sources import RowSource, row_source
 from dshap.steps.scope import FinishScope, LearnScope, LearnShareScope, Phase, Scope, ShardScope
+from dshap.steps.sealing import key_of_job, seal_ended
 from dshap.steps.sink_targets import with_targets
 from dshap.steps.step import Act, Step, carry_out
 from dshap.steps.under_way import Command, RunUnderWay
@@ -96,6 +97,7 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
     store = place_of(job.job.store)
     refuse_unknown_runs(job.check, store)
     refuse_store(job, store)
+    key_of_job(job)  # one that is no key is refused before anything is computed
     scope = command.scope
     _refuse_acceptance(command)
     opened = held(
@@ -516,6 +518,7 @@ class StoreRuns:
         if over is not None:
             return self._still_over(over, facts, run.result)
         self.session.workspace.confirm()
+        seal_ended(run, facts)
         return RecordedRun(run.result, facts, write_record(self.store, facts))
 
     def _run_before(self, facts: RunFacts) -> RunRecord | None:

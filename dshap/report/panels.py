@@ -55,6 +55,8 @@ SMALL_SHARE = 0.8
 """The size of a small text, as a part of that of others."""
 LEAST_LINE = 16
 """The least characters of a line of words beside axes."""
+SHARE_OF_SEVERAL = 0.7
+"""The part of the room of one of several axes that names of the others surely leave it."""
 MOST_TICKS = 9
 """The most numbers beside an axis."""
 ROW_INCHES = 0.36
@@ -102,6 +104,12 @@ def inches_of(axes: Any) -> tuple[float, float]:
     return box.width / dpi, box.height / dpi
 
 
+def is_one_of_several(axes: Any) -> bool:
+    """Whether axes are one of several subplots."""
+    place = axes.get_subplotspec()
+    return place is not None and place.get_gridspec().get_geometry() != (1, 1)
+
+
 def settle_layout(axes: Any) -> None:
     """Give axes the size that their names leave them, which `inches_of` then knows."""
     whole = axes.get_figure(root=True)
@@ -127,6 +135,8 @@ def write_numbers(axis: Any, inches: float | None = None) -> None:
     if inches is None:
         inches = inches_of(axes)[0 if is_wide else 1]
     room = inches * POINTS_PER_INCH
+    if is_one_of_several(axes):
+        room = SHARE_OF_SEVERAL * room  # names of the other axes take some of it later
     low, high = sorted(axis.get_view_interval())
     for most in range(MOST_TICKS, 1, -1):
         locator = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10])

@@ -1,4 +1,4 @@
-"""What people wrote about a cube, for its tables: comments on columns, and the version of the model."""
+"""Words of people for the tables of a cube: comments on columns, and the version of the model."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from dshap.sinks.line_removal import forget_in_table
 from dshap.sinks.loading import load_table
 from dshap.sinks.records import (
     CubeFacts,
+    LastLoad,
     RowHistory,
     RunDay,
     Sink,
@@ -24,6 +25,7 @@ from dshap.sinks.records import (
     Target,
 )
 from dshap.sinks.table_columns import table_schema
+from dshap.sinks.table_comparison import differences_in_table
 from dshap.sinks.targets import is_read_by, look_at_table
 from dshap.warehouse.databases import Database
 
@@ -104,6 +106,11 @@ class DatabaseSink(Sink):
         day: RunDay,
     ) -> SinkResult:
         return load_table(self, self.database, cube, history, job, say, day)
+
+    def differences(
+        self, cube: CubeArrays, history: RowHistory, job: str, load: LastLoad
+    ) -> Iterator[str]:
+        return differences_in_table(self, self.database, cube, history, job, load)
 
     def forget(self, keys: Mapping[str, NDArray[Any]], job: str) -> int:
         return forget_in_table(self, self.database, keys, job)

@@ -1,4 +1,4 @@
-"""What a load makes beside the lines: the table with its keys and comments, and the view of texts."""
+"""Statements that make a table with its keys and comments, and the view of texts."""
 
 from __future__ import annotations
 

@@ -24,9 +24,11 @@ from dshap.cube.blocks import CubeArrays
 from dshap.cube.creation import is_free
 from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
 from dshap.sinks.line_removal import forget_in_files
+from dshap.sinks.line_digests import digest_of_lines, digest_of_load
 from dshap.sinks.nul import NulTexts
 from dshap.sinks.records import (
     CubeFacts,
+    LastLoad,
     RowHistory,
     RunDay,
     Sink,
@@ -40,7 +42,7 @@ from dshap.sinks.table_columns import key_columns, table_schema
 from dshap.storage.disk import free_bytes, make_folder, sync, sync_tree
 from dshap.storage.full_disk import is_full_disk
 from dshap.storage.private_folders import PRIVATE_FOLDER, clear_private_folders, private_folder
-from dshap.tables.checksums import parquet_writer
+from dshap.tables.checksums import open_parquet, parquet_writer
 from dshap.tables.stored_parts import count_rows_in
 
 CURRENT = "current"
@@ -139,6 +141,30 @@ class FolderSink(Sink):
                 say(f"warning: {self}: {nul.escaped}")
         return SinkResult(line.n_rows, line.n_lines, reason=alteration, escaped=nul.escaped)
 
+    def differences(
+        self, cube: CubeArrays, history: RowHistory, job: str, load: LastLoad
+    ) -> Iterator[str]:
+        with _refusals_of_files(self):
+            last = _last(self, job)
+            if last is None or last.run_id != history.run_id:
+                yield f"{CURRENT} does not name the load of run {history.run_id}"
+                return
+            digest, n_lines = digest_of_load(self, cube.path, history, as_of=load.as_of)
+            schema = table_schema(self.lines, CubeFacts.of_cube(cube))
+            for file in sorted((self.path / CURRENT).glob("*.parquet")):
+                with contextlib.suppress(OSError, ValueError), open_parquet(file) as opened:
+                    if opened.schema_arrow.equals(schema):
+                        continue
+                yield f"{file.name} cannot be read, or has other columns"
+                return
+            try:
+                found = digest_of_lines(schema, _batches_in(self.path / CURRENT))
+            except (OSError, ValueError) as error:
+                yield f"a file cannot be read ({error})"
+                return
+            if found != (digest, n_lines):
+                yield f"its {found[1]:,} lines are not the {n_lines:,} that were loaded"
+
     def forget(self, keys: Mapping[str, NDArray[Any]], job: str) -> int:
         """Write the files of each load that is there again without the lines of these keys.
 
@@ -156,6 +182,13 @@ class FolderSink(Sink):
             loads = [each for each in self.path.iterdir() if not each.is_symlink()]
             runs = [each for each in sorted(loads) if (each / LINE).is_file()]
             return sum(forget_in_files(run, run / LINE, keys) for run in runs)
+
+
+def _batches_in(folder: Path) -> Iterator[pa.RecordBatch]:
+    """The lines of the files of a load, in the order in which they were written."""
+    for file in sorted(folder.glob("*.parquet")):
+        with open_parquet(file) as opened:
+            yield from opened.iter_batches()
 
 
 def _alteration(folder: Path, last: LoadLine | None) -> str:
@@ -273,9 +306,8 @@ def _write_run(
         n_lines = _write_files(sink, private, cube, history, nul, day)
         about = (job, sink.explain, "", history.run_id, history.method, sink.form)
         now = datetime.now(UTC)
-        counts = (cube.n_rows, n_lines, 0, now, cube.scale, day.written)
-        of_run = day.about.columns(sink.model_version)
-        line = asdict(LoadLine(*about, *counts, **of_run))
+        made = LoadLine(*about, cube.n_rows, n_lines, 0, now, cube.scale, day.written)
+        line = asdict(made) | day.about.columns(sink.model_version)
         (private / LINE).write_text(json.dumps(line | {"loaded_at": now.isoformat()}))
         sync_tree(private)
         os.rename(private, run)

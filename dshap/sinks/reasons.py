@@ -2,86 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.analysis.reason_places import Places, places_of
-from dshap.core.code_groups import code_members
+from dshap.analysis.reason_places import Places, reason_places
 from dshap.core.late import pa
 from dshap.core.records import FloatArray
 from dshap.sinks.line_forms import MOST_REASONS, LineForm
 
-if TYPE_CHECKING:
-    from dshap.sinks.shapes import Lines
-
 CERTAIN = "certain"
 TIED = "cannot be told apart"
 CERTAINTY = (CERTAIN, TIED)
-"""What the column `certainty` says of the place of a reason."""
+"""The words of the column `certainty` for the place of a reason."""
 ROUNDING_STEPS = 4.0
 """Rounding of a sum of stored attributions, in units of the last digit of the largest, a player."""
 LEAST_ROUNDING = 1e-12
-"""Rounding of attributions, as a part of the row's largest number: see `shapes.NO_REASON`."""
+"""Rounding of attributions in float64, as a part of the row's largest number."""
 
 
 class CodeValues(NamedTuple):
-    """The codes of rows as a cube has them; arrays (n, C, outputs)."""
+    """The codes of rows, signed so that they count against a row where they are above 0."""
 
     values: FloatArray
-    """Sums of attributions, larger where they count more against the row."""
+    """(n, C, outputs): sums of attributions."""
     errors: FloatArray | None
-    """(n, C, C, outputs): see `places_of`."""
+    """(n, C, C, outputs): see `reason_places`."""
     undone: FloatArray | None
-    """v(N) − v(N without the code), with the same sign; None where nothing is undone."""
+    """(n, C, outputs): v(N) − v(N without the code); None where nothing is undone."""
     rounding: FloatArray
-    """(n, outputs)."""
+    """(n, outputs): differences up to this size are rounding."""
     n_replicates: int
+    """The number of jackknife groups of the errors."""
+
+    @property
+    def n_outputs(self) -> int:
+        return int(self.values.shape[2])
 
 
-def reason_batches(lines: Lines, form: LineForm) -> Iterator[pa.RecordBatch]:
-    """Lines of at most `MOST_REASONS` reasons a row and output, the strongest first.
+class ReasonLines(NamedTuple):
+    """The lines of some rows, the strongest reason of a row and output first."""
 
-    A row without any reason has one line, with rank 0 and without a code.
-    """
-    book = form.book
-    assert book is not None, "the form was checked"
-    n_outputs = lines.phi.shape[2]
-    for piece in lines.pieces(MOST_REASONS * n_outputs):
-        codes = _codes_of(lines, piece, form)
-        places = [_places(codes, output) for output in range(n_outputs)]
-        chosen = np.stack([_strongest(codes, each, k) for k, each in enumerate(places)], axis=1)
-        row, output, rank = np.indices(chosen.shape).reshape(3, -1)
-        has_reason = chosen.ravel() >= 0
-        is_line = has_reason | (rank == 0)
-        row, output, rank = row[is_line], output[is_line], rank[is_line]
-        code = chosen.ravel()[is_line]
-        has_reason = has_reason[is_line]
-        first = np.stack([each.first for each in places], axis=2)[row, code, output]
-        last = np.stack([each.last for each in places], axis=2)[row, code, output]
-        is_missing = ~has_reason
-        sign = sign_of(form)
-        arrays = lines.line_heads(piece.start + row, output)
-        arrays += [
-            pa.array(np.where(has_reason, rank + 1, 0)),
-            _named(book.codes, code),
-            *(_named(texts, code) for texts in book.texts.values()),
-            _numbers(np.where(has_reason, sign * codes.values[row, code, output], np.nan)),
-            _errors(codes, row, code, output, has_reason),
-        ]
-        if codes.undone is not None:
-            undone = sign * codes.undone[row, code, output]
-            arrays.append(_numbers(np.where(has_reason, undone, np.nan)))
-        certainty = np.where(is_missing, -1, np.where(first == last, 0, 1))
-        arrays += [
-            _named(CERTAINTY, certainty),
-            pa.array(first, mask=is_missing),
-            pa.array(last, mask=is_missing),
-        ]
-        arrays += lines.line_ends(piece.start + row, output)
-        yield pa.record_batch(arrays, schema=lines.schema)
+    row: NDArray[np.intp]
+    """(lines,): the position of the row."""
+    output: NDArray[np.intp]
+    """(lines,): the position of the output."""
+    columns: list[pa.Array]
+    """The columns of a table that only reasons have, in their order."""
 
 
 def sign_of(form: LineForm) -> float:
@@ -89,20 +57,51 @@ def sign_of(form: LineForm) -> float:
     return -1.0 if form.against == "lower" else 1.0
 
 
-def _codes_of(lines: Lines, piece: slice, form: LineForm) -> CodeValues:
-    """The codes of some rows, signed so that what counts against them is above 0."""
-    assert form.book is not None
-    sign = sign_of(form)
-    phi = lines.phi[piece]
-    members = code_members(form.book.players, lines.facts.features)
-    values = sign * np.matmul(members.T, phi)  # (n, C, outputs)
-    errors = None if lines.code_errors is None else lines.code_errors[piece]
-    undone = None if lines.undone is None else sign * lines.undone[piece]
-    ends = np.fmax(np.abs(lines.prediction[piece]), np.abs(lines.base_value[piece]))
+def code_rounding(phi: FloatArray, ends: FloatArray, epsilon: float) -> FloatArray:
+    """(n, outputs): what rounding makes of sums of stored attributions phi (n, d, outputs).
+
+    `ends` (n, outputs) is the larger of |prediction| and |base value|, `epsilon` the distance from 1
+    to the next number of the stored type.
+    """
     reach = np.fmax(ends, np.abs(phi).sum(axis=1))
-    step = max(LEAST_ROUNDING, ROUNDING_STEPS * phi.shape[1] * lines.stored_epsilon)
-    rounding = step * np.where(np.isfinite(reach), reach, 0.0)
-    return CodeValues(values, errors, undone, rounding, lines.facts.n_replicates)
+    step = max(LEAST_ROUNDING, ROUNDING_STEPS * phi.shape[1] * epsilon)
+    return np.asarray(step * np.where(np.isfinite(reach), reach, 0.0))
+
+
+def reason_lines(codes: CodeValues, form: LineForm) -> ReasonLines:
+    """At most `MOST_REASONS` lines a row and output.
+
+    A row without any reason has one line, with rank 0 and without a code.
+    """
+    book = form.book
+    assert book is not None, "the form was checked"
+    places = [_places(codes, output) for output in range(codes.n_outputs)]
+    chosen = np.stack([_strongest(codes, each, k) for k, each in enumerate(places)], axis=1)
+    at = np.indices(chosen.shape).reshape(3, -1)
+    is_line = (chosen.ravel() >= 0) | (at[2] == 0)
+    row, output, rank = at[:, is_line]
+    code = chosen.ravel()[is_line]
+    has_reason = code >= 0
+    first = np.stack([each.first for each in places], axis=2)[row, code, output]
+    last = np.stack([each.last for each in places], axis=2)[row, code, output]
+    sign = sign_of(form)
+    columns = [
+        pa.array(np.where(has_reason, rank + 1, 0)),
+        _named(book.codes, code),
+        *(_named(texts, code) for texts in book.texts.values()),
+        _numbers(np.where(has_reason, sign * codes.values[row, code, output], np.nan)),
+        _errors(codes, row, code, output, has_reason),
+    ]
+    if codes.undone is not None:
+        undone = sign * codes.undone[row, code, output]
+        columns.append(_numbers(np.where(has_reason, undone, np.nan)))
+    is_tied = (first != last).astype(int)
+    columns += [
+        _named(CERTAINTY, np.where(has_reason, is_tied, -1)),
+        pa.array(first, mask=~has_reason),
+        pa.array(last, mask=~has_reason),
+    ]
+    return ReasonLines(row, output, columns)
 
 
 def _places(codes: CodeValues, output: int) -> Places:
@@ -113,7 +112,7 @@ def _places(codes: CodeValues, output: int) -> Places:
         takes_part &= codes.undone[..., output] > codes.rounding[:, output, None]
     errors = None if codes.errors is None else codes.errors[..., output]
     rounding = codes.rounding[:, output]
-    return places_of(np.nan_to_num(values), errors, codes.n_replicates, rounding, takes_part)
+    return reason_places(np.nan_to_num(values), errors, codes.n_replicates, rounding, takes_part)
 
 
 def _strongest(codes: CodeValues, places: Places, output: int) -> NDArray[np.intp]:

@@ -62,9 +62,9 @@ class Sink(ABC):
     codes: CodeBook | None = None
     """The code book of shape "reasons"."""
     against: Against | None = None
-    """Of shape "reasons": whether "higher" or "lower" predictions count against a row."""
+    """Whether "higher" or "lower" predictions count against a row, for shape "reasons"."""
     undo: bool = False
-    """Of shape "reasons": whether a reason must hold when its code alone is taken away."""
+    """Whether a reason must hold when its code alone is taken away, for shape "reasons"."""
     model_version: str = ""
     """The version of the model, for a column of the table; empty: the digest of the method."""
     primary_key: bool = True
@@ -139,6 +139,25 @@ class Sink(ABC):
         day: RunDay,
     ) -> SinkResult:
         """Load a finished cube, whole or not at all; the same call again finishes a killed load."""
+
+    def differences(
+        self, cube: CubeArrays, history: RowHistory, job: str, load: LastLoad
+    ) -> Iterator[str]:
+        """Describe how the place differs from what the load of a cube has left; nothing is changed.
+
+        Parameters
+        ----------
+        cube : the cube that was loaded last
+        history : the runs that computed its rows
+        job : the name of the job
+        load : the load itself
+
+        Raises
+        ------
+        SinkError
+            This kind of sink cannot compare, or the place cannot be reached.
+        """
+        raise SinkError(f"{self}: {self.noun} has no way to compare its lines with those of a load")
 
     def forget(self, keys: Mapping[str, NDArray[Any]], job: str) -> int:
         """Remove the lines of these keys, of all runs, in one transaction; gives their number.
@@ -228,6 +247,16 @@ class Sink(ABC):
 
 
 @dataclass(frozen=True)
+class LastLoad:
+    """The load of a sink that came last, as it was sealed."""
+
+    as_of: date | None = None
+    """The date of its run, which its lines have."""
+    since: str = ""
+    """The run since which changed rows were written; empty: all rows."""
+
+
+@dataclass(frozen=True)
 class SourceQuery:
     """The rows that a job reads from a database."""
 
@@ -265,7 +294,7 @@ BACKFILL = ", backfill"
 
 @dataclass(frozen=True)
 class LoadAbout:
-    """What a load states about its run, beside the cube."""
+    """The facts about a run that its load states, beside the cube."""
 
     model: str = ""
     """The model in words, such as its kind and file."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dshap.analysis.column_texts import ColumnTexts
 from dshap.analysis.reason_sentences import SentenceWriter, writer_of_store
 from dshap.core.blocks import Status
+from dshap.core.code_groups import code_members
 from dshap.core.column_dictionary import ColumnDictionary
 from dshap.core.errors import InputError
 from dshap.core.late import pa, pc
@@ -22,9 +23,9 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.blocks import CubeArrays, FinishedBlock, finished_blocks
 from dshap.cube.erased_rows import erased_rows
 from dshap.sinks.cube_words import dictionary_of
-from dshap.sinks.line_forms import LineForm
+from dshap.sinks.line_forms import MOST_REASONS, LineForm
 from dshap.sinks.reason_texts import RowsInWords
-from dshap.sinks.reasons import reason_batches
+from dshap.sinks.reasons import CodeValues, code_rounding, reason_lines, sign_of
 from dshap.sinks.records import CubeFacts, RowHistory, Sink
 from dshap.sinks.table_columns import (
     MOMENT,
@@ -317,7 +318,7 @@ class Lines:
 def _of_codes(
     block: FinishedBlock, wanted: Wanted, form: LineForm, at: list[int]
 ) -> dict[str, FloatArray]:
-    """What a cube keeps of codes, of the wanted rows and outputs; nothing for other shapes."""
+    """The arrays of codes in a cube, of the wanted rows and outputs; none for other shapes."""
     found = {}
     if form.shape == "reasons" and block.cube.has(CODE_ERRORS):
         found["code_errors"] = block.read(CODE_ERRORS)[wanted][..., at].astype(np.float64)
@@ -328,7 +329,7 @@ def _of_codes(
 
 @dataclass(frozen=True)
 class Stamp:
-    """What all lines of a load have in common."""
+    """The values that all lines of a load have in common."""
 
     model_version: str = ""
     as_of: date | None = None
@@ -488,6 +489,33 @@ def _top_k(lines: Lines, form: LineForm) -> Iterator[pa.RecordBatch]:
         yield _feature_batch(lines, piece, places, ranks)
 
 
+def _reasons(lines: Lines, form: LineForm) -> Iterator[pa.RecordBatch]:
+    """Lines of at most four codes a row and output: those that count against the row, in order."""
+    for piece in lines.pieces(MOST_REASONS * lines.phi.shape[2]):
+        found = reason_lines(_code_values(lines, piece, form), form)
+        rows = piece.start + found.row
+        arrays = lines.line_heads(rows, found.output)
+        arrays += found.columns
+        arrays += lines.line_ends(rows, found.output)
+        yield pa.record_batch(arrays, schema=lines.schema)
+
+
+def _code_values(lines: Lines, piece: slice, form: LineForm) -> CodeValues:
+    """The codes of some rows."""
+    assert form.book is not None, "the form was checked"
+    sign = sign_of(form)
+    phi = lines.phi[piece]
+    members = code_members(form.book.players, lines.facts.features)
+    ends = np.fmax(np.abs(lines.prediction[piece]), np.abs(lines.base_value[piece]))
+    return CodeValues(
+        values=sign * np.matmul(members.T, phi),
+        errors=None if lines.code_errors is None else lines.code_errors[piece],
+        undone=None if lines.undone is None else sign * lines.undone[piece],
+        rounding=code_rounding(phi, ends, lines.stored_epsilon),
+        n_replicates=lines.facts.n_replicates,
+    )
+
+
 def _largest(phi: FloatArray, k: int) -> NDArray[np.intp]:
     """The features (n, outputs, k) with the largest |φ|, from phi (n, d, outputs).
 
@@ -551,5 +579,5 @@ def _at_features(
     return _numbers(np.where(feature < 0, np.nan, values[rows, feature, output]))
 
 
-_SHAPES = {"wide": _wide, "long": _long, "top_k": _top_k, "reasons": reason_batches}
+_SHAPES = {"wide": _wide, "long": _long, "top_k": _top_k, "reasons": _reasons}
 """Shape -> the generator of its batches."""

@@ -24,6 +24,7 @@ from dshap.steps.judging import judge
 from dshap.steps.load_facts import about_load
 from dshap.steps.row_sources import RowSource
 from dshap.steps.scope import Phase
+from dshap.steps.sealing import SealLoads
 from dshap.steps.sink_targets import sink_in
 from dshap.steps.step import Act, Step
 from dshap.steps.under_way import RunUnderWay
@@ -41,6 +42,7 @@ def ending_steps(run: RunUnderWay, source: RowSource, cubes: JobCubes) -> Iterat
     yield Judge(run, blocking)
     for table in run.job.sink:
         yield LoadSink(run, table, cubes)
+    yield SealLoads(run, cubes)
     yield Judge(run, others)
     yield Act(Phase.EXPLAIN, lambda: source.tidy(run, cubes.tidy))
 

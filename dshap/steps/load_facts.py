@@ -1,4 +1,4 @@
-"""What the record of a load states about its run: model, libraries and checks."""
+"""Facts of a run for the record of its loads: model, libraries and checks."""
 
 from __future__ import annotations
 

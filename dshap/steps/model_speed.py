@@ -152,7 +152,7 @@ def rows_of_probe(reader: Any, n_rows: int) -> FloatArray:
     return np.asarray(found["x"])
 
 
-def seconds_of(
+def prediction_seconds(
     predict: Callable[[FloatArray], Any],
     rows: FloatArray,
     most_rows: int,
@@ -196,7 +196,7 @@ def measured_speed(
 ) -> ModelSpeed:
     """Measure the model of an explanation on so many rows of its table."""
     rows = rows_of_probe(reader, n_rows)
-    first_s, call_rows, seconds = seconds_of(value.model, rows, value.model.buffer_rows)
+    first_s, call_rows, seconds = prediction_seconds(value.model, rows, value.model.buffer_rows)
     return ModelSpeed(
         explain.name,
         n_rows,

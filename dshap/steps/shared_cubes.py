@@ -91,7 +91,9 @@ class SharedCubes(JobCubes):
         opened.plan  # noqa: B018 (the first access refuses what does not fit)
         yield FindStore(self.store)
         census = opened.census()
-        fingerprint = self._as_stored(opened, fingerprint_of_job(run.rows, opened.reader, census))
+        fingerprint = self.as_stored_here(
+            opened, fingerprint_of_job(run.rows, opened.reader, census)
+        )
         yield Act(Phase.BEGIN, lambda: self._clear_orphans(run))
         model = opened.model(lambda: fingerprint)
         explanations = [
@@ -104,7 +106,7 @@ class SharedCubes(JobCubes):
         if isinstance(model, KernelModel):
             run.report = model.report_
 
-    def _as_stored(self, opened: OpenedJob, fingerprint: dict[str, Any]) -> dict[str, Any]:
+    def as_stored_here(self, opened: OpenedJob, fingerprint: dict[str, Any]) -> dict[str, Any]:
         """The fingerprint of the job as its store has it: what is finished keeps its numerics.
 
         Raises

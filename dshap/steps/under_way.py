@@ -17,6 +17,7 @@ from dshap.jobfile.listing import shown_setting
 from dshap.jobfile.schema import Job
 from dshap.models import FitReport
 from dshap.run.session import Session
+from dshap.seals.statement import Resource
 from dshap.steps.results import ExplanationResult, JobResult
 from dshap.steps.scope import WHOLE, Scope
 from dshap.warehouse.snapshot import Snapshot
@@ -108,6 +109,8 @@ class RunUnderWay:
     """Whether no row has changed since the night before."""
     has_explained: bool = False
     """Whether this process has explained blocks of an earlier explanation."""
+    sealed_loads: tuple[Resource, ...] = ()
+    """The subjects of the loads of sinks in the statement of the run."""
     made: Path | None = None
     """The folder of this machine in which parts were made that lie in a bucket, until it is removed."""
 

@@ -36,7 +36,7 @@ class ArraySource(LaidOut):
     Parameters
     ----------
     x : (n, columns) array of numbers
-        Kept as it is; a float64 block that lies in C order is read without a copy.
+        Not converted; a float64 block in C order is read without a copy.
     feature_names : names, optional
         By default x0, x1, …
     keys : mapping, optional
@@ -46,15 +46,15 @@ class ArraySource(LaidOut):
     missing : "refuse", "skip" or "pass"
         What to do with rows that hold NaN or infinity; "pass" takes every row as ok.
     columns : mapping, optional
-        feature -> (n,) in the dtype that the cube keeps; by default the columns of x in its dtype.
+        feature -> (n,) in the dtype of the cube; by default the columns of x in its dtype.
     categories : mapping, optional
-        feature -> its categories, if x holds their positions.
+        feature -> its categories, if x contains their positions.
 
     Raises
     ------
     InputError
-        The table holds text, has a wrong shape or no rows, its parts differ in length, or a row has
-        no key.
+        The table contains text, has a wrong shape or no rows, its parts differ in length, or a row
+        has no key.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class ArraySource(LaidOut):
         return self._described("in memory", target="a target")
 
     def _column(self, name: str) -> NDArray[Any]:
-        """One explained column (n,) in the dtype that the cube keeps."""
+        """One explained column (n,) in the dtype of the cube."""
         if name in self._columns:
             return self._columns[name]
         return self._x[:, self.feature_names.index(name)]

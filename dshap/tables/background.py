@@ -1,7 +1,8 @@
-"""Backgrounds: few rows with weights that stand for a whole table, chosen by one of four methods.
+"""Backgrounds: few rows with weights that represent a whole table, chosen by one of four methods.
 
-The candidates are a sample of the rows; what they stand for is summed over all rows, or over many
-that are spread over the table, in passes over its spans.  The result states how far it is from them.
+The candidates are a sample of the rows; the means that they should match are summed over all rows,
+or over many that are spread over the table, in passes over its spans.  The result states how far it
+is from them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from dshap.values.background import Background, herd
 CANDIDATES = 10_000
 """Number of sampled rows among which a background is chosen."""
 SUMMED_ROWS = 131_072
-"""The most rows that stand for the table in sums; longer tables are read in the `SpreadOrder`.
+"""The most rows that represent the table in sums; longer tables are read in the `SpreadOrder`.
 
 Their discrepancy from the table is at most that of random rows, 0.003; a hundred chosen rows have
 0.02 or more.
@@ -85,7 +86,7 @@ class _Sums:
 
 
 def background_of(reader: RowReader, learn: Learn, size: int, method: str, seed: int) -> Background:
-    """Choose `size` rows of an open table that stand for all its rows, with weights.
+    """Choose `size` rows of an open table that represent all its rows, with weights.
 
     Sums over the rows of a table of more than `SUMMED_ROWS` rows are over so many in the
     `SpreadOrder`; the number of its rows is then estimated where bad rows are left out.  There are
@@ -149,7 +150,7 @@ class _Task:
 
     sample: FloatArray
     total: Callable[[Callable[[FloatArray], Moments]], Moments]
-    """The sum of a function of rows (n, columns) over the rows that stand for the table."""
+    """The sum of a function of rows (n, columns) over the rows that represent the table."""
     features: Features
     mean: NDArray[np.complex128]
     """(q,): the mean of the features over all rows."""
@@ -167,7 +168,7 @@ class _Task:
 
 
 class _Scaling(NamedTuple):
-    """Centres columns and scales them to one unit; centring keeps the digits of distances."""
+    """Centres columns and scales them to one unit; centring preserves the digits of distances."""
 
     mean: FloatArray
     deviation: FloatArray

@@ -1,8 +1,8 @@
 """Parquet files in a bucket: found, stamped by their ETags, and opened by ranges.
 
 They go through the connection of stores in buckets (`dshap.storage.buckets`), not through pyarrow's own
-file systems: one set of variables of the environment, one bound on retries, one way to say what is
-wrong, and Azure without another package.
+file systems: one set of variables of the environment, one bound on retries, one form of error
+messages, and Azure without another package.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ def open_object(path: str, size: int | None = None) -> pa.NativeFile:
 
 
 def common_folder(folders: list[str]) -> str:
-    """The address of the folder that all these folders lie in.
+    """The address of the folder that contains all these folders.
 
     Raises
     ------
     InputError
-        They lie in several buckets, or on disks too.
+        They are in several buckets, or on disks too.
     """
     parts = [folder.split("/") for folder in folders]
     shared = [

@@ -33,13 +33,13 @@ def with_all_categories(
     """Add the categories of the rows to those of the value function, in one pass over the rows.
 
     They follow the known ones, in order; both the value function and the reader get them.  A
-    category that the model does not take is a fault of its rows: with missing = "skip" they are
+    category that the model does not accept is a fault of its rows: with missing = "skip" they are
     left out, like rows with a missing value.
 
     Raises
     ------
     InputError
-        There are too many categories, or some that the model does not take, unless their rows are
+        There are too many categories, or some that the model does not accept, unless their rows are
         skipped.
     """
     known = value.model.categories
@@ -74,7 +74,7 @@ def found_categories(
     Raises
     ------
     InputError
-        A column holds too many different values.
+        A column has too many different values.
     """
     found = learn(_NewCategories.of(reader), reader)
     listed = {name: sorted(found.get(name, ())) for name in reader.categories}
@@ -84,7 +84,7 @@ def found_categories(
 
 
 def _refuse_many(name: str, n_values: int) -> None:
-    """Raise if a column holds more different values than may be categories."""
+    """Raise if a column has more different values than may be categories."""
     if n_values > MAX_CATEGORIES:
         raise InputError(
             f"column {name!r} holds {n_values:,} different values, at most "
@@ -176,7 +176,7 @@ def _objection(model: Predictor, rows: FloatArray) -> str:
 
 
 def _refusal(refused: Mapping[str, Mapping[Any, str]], found: Found) -> str:
-    """The message about rows whose categories the model does not take."""
+    """The message about rows whose categories the model does not accept."""
     held = []
     for name, reasons in refused.items():
         shown = [f"{value!r} in {_rows(found[name][value])}" for value in list(reasons)[:SHOWN]]

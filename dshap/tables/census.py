@@ -31,7 +31,7 @@ from dshap.tables.site import Site
 SHOWN_COLUMNS = 8
 """Largest number of columns that a message names."""
 LOOKS = 4
-"""Number of batches that are looked at before a plan, evenly spread; they take some 10 ms."""
+"""Number of batches that are read before a plan, evenly spread: about 10 ms of work."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Census:
 
     n_rows: int
     n_bad: int
-    """Rows with NaN or infinity in a feature, whatever `missing` says."""
+    """Rows with NaN or infinity in a feature, for any value of `missing`."""
     n_bad_targets: int
     """Rows whose target is NaN or infinite; they are explained, but not fitted on."""
     bad: Mapping[str, int]
@@ -68,7 +68,7 @@ class Census:
         Raises
         ------
         InputError
-            A row has no key; with "refuse", a row holds NaN or infinity; with "skip", every row
+            A row has no key; with "refuse", a row has NaN or infinity; with "skip", every row
             does.
         """
         if self.null_keys:
@@ -281,7 +281,7 @@ def check_targets(census: Census, missing: str) -> None:
 
 @dataclass(frozen=True)
 class MissingValues:
-    """The missing values of a table, as far as files and a few rows tell."""
+    """The missing values of a table, as far as files and a few rows show."""
 
     n_rows: int
     nulls: Mapping[str, int]

@@ -2,7 +2,7 @@
 
 Each page that dshap writes carries a CRC-32 of its stored bytes (of its values, levels and
 dictionary), and every page that has one is checked when it is read, in tables of the user too.
-Headers of pages, footers and statistics have no checksum in Parquet: a store keeps the digest of
+Headers of pages, footers and statistics have no checksum in Parquet: a store records the digest of
 the whole file for those (`dshap.warehouse.snapshot`).
 """
 

@@ -20,7 +20,7 @@ from dshap.tables.row_values import words_of_arrow
 TEXT = np.dtypes.StringDType(na_object=None)
 """The dtype of text columns that are features."""
 TIME = np.dtype("datetime64[us]")
-"""The dtype that keeps columns of times; in UTC if they have a zone."""
+"""The dtype of columns of times; in UTC if they have a zone."""
 UNKNOWN = -1.0
 """The code of a category that is not in the list."""
 
@@ -30,7 +30,7 @@ KEY_DTYPES: Mapping[str, np.dtype[Any]] = {
     "string": np.dtypes.StringDType(),
 }
 KEY_FILL = {"int64": -1, "string": ""}
-"""Values that stand for a missing key until the census refuses it; a missing time is NaT."""
+"""Placeholders for a missing key until the census refuses it; a missing time is NaT."""
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
@@ -81,7 +81,7 @@ def is_number(kind: pa.DataType) -> bool:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a column holds strings, plain or as a dictionary."""
+    """Whether a column contains strings, plain or as a dictionary."""
     kind = _plain(kind)
     return any(
         test(kind)
@@ -107,7 +107,7 @@ def key_dtype(kind: pa.DataType) -> str | None:
 
 
 def kept_dtype(kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
-    """The numpy dtype that keeps a column as it is.
+    """The numpy dtype that stores a column without conversion.
 
     It is float64 for decimals, and for integers with nulls.
     """
@@ -125,7 +125,7 @@ def kept_dtype(kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
 def arrow_array(values: Any, name: str, *, from_pandas: bool = False) -> pa.Array:
     """One Arrow array of numpy or pandas values.
 
-    Bits are kept; with `from_pandas` NaN becomes null.
+    Bits are preserved; with `from_pandas` NaN becomes null.
     """
     if isinstance(values, np.ndarray):
         values = _arrow_ready(values)
@@ -167,7 +167,7 @@ def number_array(column: pa.Array, name: str) -> FloatArray:
 def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNKNOWN) -> FloatArray:
     """Positions (n,) of the values in the list of categories, as float64.
 
-    `unknown` stands for a value that is not in the list, NaN for null.
+    `unknown` replaces a value that is not in the list, NaN for null.
     """
     plain = _values(column)
     is_missing = plain.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
@@ -262,7 +262,7 @@ class Layout:
     others_are_missing: bool = False
     """Whether values outside of the lists of categories are read as NaN, not as -1."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """column without a role, as it holds no numbers -> its type.
+    """column without a role, as it has no numbers -> its type.
 
     Empty if features were named.
     """
@@ -284,7 +284,7 @@ class Layout:
         return list(dict.fromkeys(wanted))
 
     def kept_dtype(self, name: str, kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
-        """The numpy dtype that keeps a feature of this type as it is."""
+        """The numpy dtype that stores a feature of this type without conversion."""
         if name in self.times:
             return TIME
         return kept_dtype(kind, has_nulls)
@@ -347,7 +347,7 @@ def layout_of(
     ------
     InputError
         A column is unknown or repeated, a target is also a feature or a key, a feature or target
-        holds no numbers, or a key is neither integer, text nor time.
+        has no numbers, or a key is neither integer, text nor time.
     """
     check_missing(missing)
     keys = as_names(key)
@@ -449,7 +449,7 @@ def _require(schema: pa.Schema, name: str) -> pa.DataType:
 def _require_number(
     schema: pa.Schema, name: str, option: str, categories: tuple[Any, ...] | None
 ) -> None:
-    """Raise unless a column holds numbers, or values of the same kind as its categories."""
+    """Raise unless a column contains numbers, or values of the same kind as its categories."""
     kind = _require(schema, name)
     if categories is not None:
         is_empty = pa.types.is_null(kind)  # only missing values
@@ -488,7 +488,7 @@ def _require_number(
 
 
 def _required_time(schema: pa.Schema, name: str, wanted: str) -> str:
-    """The kind of times that a column is read as, "" if it holds none.
+    """The kind of times that a column is read as, "" if it has none.
 
     Raises an `InputError` if the column does not fit the kind that is wanted.
     """

@@ -45,7 +45,7 @@ class Asked:
 
     @property
     def roles(self) -> dict[str, Any]:
-        """The options that readers of named columns take."""
+        """The options of readers of named columns."""
         if isinstance(self.key, Mapping):
             raise InputError(
                 f"key is a mapping with values for {', '.join(map(repr, self.key))}, which goes "
@@ -68,7 +68,7 @@ def unknown_rows(rows: Any) -> InputError:
 
 
 def _remedy(rows: Any) -> str:
-    """A phrase that says how to make a table of these rows."""
+    """A phrase that explains how to make a table of these rows."""
     match rows:
         case pd.Series():
             return "a data frame, such as series.to_frame().T where it is one row, series.to_frame() where one column"
@@ -168,7 +168,7 @@ def _spooled(
 ) -> RowReader:
     """Write every partition of a Dask collection as one Parquet part, and open the parts in order.
 
-    Each partition is written by the worker that holds it.
+    Each partition is written by the worker that has it in memory.
     """
     folder = site.folder("rows")
     if not sum(site.each_partition(parts, partial(write_partition, folder, names))):

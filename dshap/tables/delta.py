@@ -154,14 +154,14 @@ class DeltaSource(DeltaFiles, LakeSource):
     """A version of a Delta Lake table.
 
     Opening reads the log of the table and the footers of the files that belong to the version; the
-    rows are read where they lie, and only those that the version has.  Rows are in the order in
+    rows are read in place, and only those of the version.  Rows are in the order in
     which their files were written.
 
     Parameters
     ----------
     path : str, Path or deltalake.DeltaTable
-        The folder that holds ``_delta_log``, or its address in a bucket.  An opened table is read
-        at its version.
+        The folder that contains ``_delta_log``, or its address in a bucket.  An opened table is
+        read at its version.
     version : int, optional
         The version to read, such as 7; by default the newest one when the source is opened.
         Writes that follow do not change what is read.

@@ -1,6 +1,6 @@
 """The files of a Parquet table: finding them, noticing changes, and columns in folder names.
 
-A path like table/year=2012/month=5/part.parquet holds the columns year and month (Hive partitions).
+A path like table/year=2012/month=5/part.parquet has the columns year and month (Hive partitions).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _PUT_BACK = (
 def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
     """(absolute folder, file names below it) of a file, a folder, a glob or a list of these.
 
-    Names are sorted, except that a list keeps its order.
+    Names are sorted, except that the order of a list does not change.
     """
     if not isinstance(path, str | Path):
         return below_common_folder(
@@ -86,7 +86,7 @@ def _find_on_disk(place: Path, path: str | Path) -> tuple[str, tuple[str, ...]]:
 
 
 def below_common_folder(paths: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """(the folder that all files lie in, their names below it), in the order of the paths."""
+    """(the folder that contains all files, their names below it), in the order of the paths."""
     folders = [os.path.dirname(path) for path in paths]
     if any(map(is_in_bucket, folders)):
         root = common_folder(folders)
@@ -254,7 +254,7 @@ def find_partitions(root: str, files: Sequence[str], inside: pa.Schema) -> Parti
     Raises
     ------
     InputError
-        Files lie below other keys than the first one, or a value is not valid text.
+        Files are below other keys than the first one, or a value is not valid text.
     """
     base = _base(root)
     paths = [os.path.join(root, name) for name in files]
@@ -283,7 +283,7 @@ def _typed(values: Sequence[str | None]) -> pa.Array:
 
 
 def _base(root: str) -> str:
-    """The folder of the table, above the partitions that `root` lies in."""
+    """The folder of the table, above the partitions that contain `root`."""
     while "=" in os.path.basename(root):
         root = os.path.dirname(root)
     return root

@@ -18,13 +18,14 @@ def with_index(rows: Any, key: Any, say: Callable[[str], None]) -> tuple[Any, An
     """The rows and their key, with the index of a data frame as columns where it is the key.
 
     It is the key where `key` is an index of pandas, or None while the index has a name, names each
-    row once, and holds integers, texts or times.  A named index that repeats is told in a line.
+    row once, and contains integers, texts or times.  A line reports a named index with repeated
+    values.
 
     Parameters
     ----------
     rows : any table
     key : what the user gave
-    say : told why a named index is no key
+    say : receives a line on why a named index is no key
 
     Raises
     ------

@@ -253,7 +253,7 @@ class IcebergSource(IcebergFiles, LakeSource):
     """A snapshot of an Apache Iceberg table, by its metadata file, without a catalog.
 
     Opening reads the metadata and the manifests of the snapshot, its positional deletes, and the
-    footers of its data files; the rows are read where they lie.  Columns are found by their field
+    footers of its data files; the rows are read in place.  Columns are found by their field
     ids, so that renamed columns have their new names and added ones are missing in older rows.
     Rows are in the order of the paths of their files.
 

@@ -112,7 +112,7 @@ class Inputs:
         return [self.rows, self.data]
 
     def check_rows(self, site: Site) -> None:
-        """Refuse rows, of the data too, that the model does not take."""
+        """Refuse rows, of the data too, that the model does not accept."""
         if self.value.model.check is not None:
             for reader in [self.rows] if self.data is self.rows else self.readers:
                 site.learn(_Checked(self.value.model), reader)
@@ -120,7 +120,7 @@ class Inputs:
     def active_players(self) -> BoolArray:
         """(d,): the players with a column that varies over rows and data; the others are worth 0.
 
-        If nothing varies, the first player is kept, because a game needs one.
+        If nothing varies, the first player counts as active, because a game needs one.
         """
         counted = [census for census in (self.census, self.data_census) if census is not None]
         low = np.min([census.low for census in counted], axis=0)

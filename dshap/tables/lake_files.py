@@ -275,7 +275,7 @@ def version_to_read(
         The `version_of` the table in the store; empty where it has none.
     store : place of the store
     say : function
-        Takes the line about a table that is at another version by now.
+        Receives the line about a table that has another version by now.
     """
     noun = table.table.noun
     if begun.get("id") != table.table.table_id or begun[noun] == table.number:

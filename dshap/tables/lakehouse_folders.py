@@ -24,7 +24,7 @@ ICEBERG_DATA = "data"
 
 
 def refuse_tables_on_disk(given: str, files: Iterable[str]) -> None:
-    """Raise if a path, or one of the files that it leads to, lies in a folder of a table format.
+    """Raise if a path, or one of the files that it leads to, is in a folder of a table format.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def _refuse_folder(folder: str) -> None:
 
 
 def refuse_tables_in_bucket(root: BucketPath, held: Mapping[str, int] | Sequence[str]) -> None:
-    """Raise if a place in a bucket is a table of such a format, holds one, or is a part of one.
+    """Raise if a place in a bucket is a table of such a format, contains one, or is a part of one.
 
     Parameters
     ----------

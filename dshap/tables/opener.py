@@ -38,7 +38,7 @@ def open_rows(
     site : site of the run; rows in the memory of this process are spooled to Parquet for other
         processes; Dask collections are always spooled, by the workers, and so are a Dataset and a
         LazyFrame, by this process
-    features : names of the columns to take; None takes all number columns but key and target
+    features : names of the columns to read; None reads all number columns but key and target
     n_columns : number of columns that there must be
     target : column names; for an array or a data frame also the values, (n,) or (n, k)
     key : column names; for an array a mapping of key column -> values (n,)

@@ -34,7 +34,7 @@ from dshap.tables.files import (
 from dshap.tables.reader import BATCH_ROWS, PAGE_BYTES, STREAM_BYTES, BatchReader
 
 OPEN_FILES = 4
-"""Number of files that each thread keeps open."""
+"""Number of open files of each thread."""
 _CSV = "read it first, rows=pandas.read_csv(path), or write it once with pandas.read_csv(path).to_parquet(...)"
 AS_PARQUET: Mapping[str, str] = {
     ".csv": _CSV,
@@ -136,7 +136,7 @@ class ParquetFiles:
         return int(self._starts[-1])
 
     def row(self, position: int, names: Sequence[str]) -> tuple[Any, ...]:
-        """The values of these columns in one row, read from the row group that holds it."""
+        """The values of these columns in one row, read from its row group."""
         (batch,) = self._batches(position, position + 1, list(names))
         return tuple(column[0].as_py() for column in batch.columns)
 
@@ -208,7 +208,7 @@ class ParquetFiles:
         check_same_file(self._stamps[index], self._host)
 
     def _open(self, index: int) -> pq.ParquetFile:
-        """A file, kept open per thread (threads cannot share Arrow's handles)."""
+        """A file, which stays open per thread (threads cannot share Arrow's handles)."""
         files = self._local.__dict__.setdefault("files", OrderedDict())
         if index not in files:
             opened = open_file(self._root, self._names[index], self._stamps[index].size)
@@ -411,7 +411,7 @@ class Footer:
 
     n_rows: int
     dtypes: Mapping[str, np.dtype[Any]]
-    """feature -> the numpy dtype that keeps it.
+    """feature -> the numpy dtype that stores it.
 
     A column whose nulls are not counted is taken to have some.
     """
@@ -445,7 +445,7 @@ def read_footer(
 
 
 def _check_same_layout(layout: Layout, schema: pa.Schema, name: str) -> None:
-    """Raise unless a further file holds the same columns, fit for the same roles."""
+    """Raise unless a further file has the same columns, fit for the same roles."""
     keys = tuple(layout.key_dtypes)
     try:
         here = layout_of(

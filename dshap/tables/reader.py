@@ -49,8 +49,8 @@ TEXT_BYTES = 64
 TEXT_PAGES = 5
 """A text counts as 64 bytes, because the schema does not give its length.
 
-Its dictionary and the buffers that grow while it is decoded took 5 pages at 64 characters (pyarrow
-26, 300,000 different texts).
+Its dictionary and the buffers that grow while it is decoded needed 5 pages at 64 characters
+(pyarrow 26, 300,000 different texts).
 """
 COLUMN_BYTES = 8_192
 """Bytes of the footer of a column and its description, as Python objects in several places.
@@ -65,7 +65,7 @@ Measured were 294 for both: nearly four times its characters, and a Python strin
 
 
 def check_span(start: int, stop: int, n_rows: int) -> None:
-    """Raise unless start..stop lies in the table."""
+    """Raise unless start..stop is within the table."""
     if not 0 <= start <= stop <= n_rows:
         raise InputError(
             f"rows {start}..{stop} asked of a table of {n_rows} rows: give 0 <= start <= stop <= "
@@ -127,7 +127,7 @@ class BlockBuilder:
         self.at = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take the next rows of the columns that the batch holds."""
+        """Add the next rows of the columns in the batch."""
         rows = slice(self.at, self.at + batch.num_rows)
         held = batch.schema.names
         for name in held:
@@ -145,7 +145,7 @@ class BlockBuilder:
         self.at = rows.stop
 
     def _add_feature(self, name: str, rows: slice, column: pa.Array) -> None:
-        """Take a column if it is a feature; values that are not finite make their rows bad."""
+        """Store a column if it is a feature; values that are not finite make their rows bad."""
         j = self._positions.get(name)
         categories = self.layout.categories.get(name)
         if j is None:
@@ -230,7 +230,7 @@ class LaidOut:
 
     @property
     def stamp(self) -> Mapping[str, Any] | None:
-        """The stamp of the table, None: readers that can tell the same rows without reading say it."""
+        """The stamp of the table; None where readers must read rows to recognize them."""
         return None
 
     @cached_property
@@ -240,7 +240,7 @@ class LaidOut:
 
     @property
     def left_out(self) -> Mapping[str, str]:
-        """column that is not read, as it holds no numbers -> its type.
+        """column that is not read, as it has no numbers -> its type.
 
         Empty if features were named.
         """

@@ -57,13 +57,13 @@ _UNQUOTED = (
     (re.compile(r"(: )0x[0-9a-f]{2}.*", re.DOTALL), rf"\1{MASK}"),
     (re.compile(r" \([^()]*\d[^()]*\)(?=!|$)"), f" ({MASK})"),
 )
-"""Patterns of values without quotes, and what stands in their place."""
+"""Patterns of values without quotes, and their replacements."""
 _OF_ARROW = (
     (re.compile(r"(columns, got \d+: ).*", re.DOTALL), rf"\1{MASK}"),
     (re.compile(r"((?:Float|Integer) value )\S+"), rf"\1{MASK}"),
     (re.compile(r"(out of bounds timestamp: )\S+"), rf"\1{MASK}"),
 )
-"""Patterns of values without quotes in messages of Arrow, and what stands in their place."""
+"""Patterns of values without quotes in messages of Arrow, and their replacements."""
 _DUPLICATE = re.compile(r'([Dd]uplicate key ")([^":]*: )?.*(")', re.DOTALL)
 Details = Iterable[tuple[str | bytes, str | bytes]]
 
@@ -74,9 +74,9 @@ def without_row_values(words: str, kind: str, details: Details = ()) -> str:
     Parameters
     ----------
     words : the message of a driver
-    kind : the kind of the database, such as "postgresql"; of one that is not known all that stands in
-        quotes is masked, but for names
-    details : what the driver tells of the error beside its message: fields of PostgreSQL by name
+    kind : the kind of the database, such as "postgresql"; for an unknown kind all quoted text is
+        masked, except names
+    details : the driver's details of the error beside its message: fields of PostgreSQL by name
     """
     if kind == "sqlite":  # its messages name columns and constraints, and quote no value
         return words
@@ -191,7 +191,7 @@ def _quoted_in(said: str, names: Collection[str]) -> list[str]:
 
 
 def _without_quotations(text: str, names: Collection[str] = ()) -> str:
-    """Mask what stands in quotes, but for names of things of the database and types.
+    """Mask quoted text, except names of objects of the database and of types.
 
     A value may hold quotes itself: it ends at the last one of its kind.
     """

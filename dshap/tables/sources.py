@@ -107,7 +107,7 @@ READERS: Mapping[str, str] = {name: kind.reader for name, kind in KINDS.items() 
 """Kind that a job file can name -> the place of its reader's class."""
 
 IN_FILES = tuple(name for name, kind in KINDS.items() if kind.files)
-"""Kinds of tables that are Parquet files, read where they lie or copied for a night."""
+"""Kinds of tables that are Parquet files, read in place or copied for a night."""
 
 
 def version_key(kind: str) -> str:

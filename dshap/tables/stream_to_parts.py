@@ -27,7 +27,7 @@ class PartWriter:
         Made if it does not exist.
     schema : pa.Schema
     first : int
-        The number of the first part; several writers of one folder take numbers far apart.
+        The number of the first part; several writers of one folder use numbers far apart.
     """
 
     def __init__(self, folder: Path, schema: pa.Schema, first: int = 0) -> None:
@@ -64,7 +64,7 @@ class PartWriter:
                 self._open.__exit__(kind, error, trace)  # gives the part no name
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take the rows of a batch; whole row groups go to the file."""
+        """Add the rows of a batch; whole row groups are written to the file."""
         start = 0
         while start < batch.num_rows:
             n_taken = min(batch.num_rows - start, ROW_GROUP_ROWS - self._n_rows)
@@ -77,7 +77,7 @@ class PartWriter:
                 self._write_group()
 
     def _write_group(self) -> None:
-        """Write the rows that are held as one row group; a part that is full ends."""
+        """Write the rows in memory as one row group; a part that is full ends."""
         if not self._batches:
             return
         if self._part is None:
@@ -102,7 +102,7 @@ class PartWriter:
         return self._part
 
     def _end_file(self, private: Path, name: str) -> None:
-        """Write the footer of the part that is open, and take the digest of its bytes."""
+        """Write the footer of the part that is open, and compute the digest of its bytes."""
         assert self._part is not None
         self._part.close()
         with private.open("rb") as written:

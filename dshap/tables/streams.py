@@ -1,4 +1,4 @@
-"""Streams of Arrow batches from outside: which columns are kept, in types that dshap reads back.
+"""Streams of Arrow batches from outside: which columns are stored, in types that dshap reads back.
 
 Values stay what the source gave; what would be read as something else is refused.
 """
@@ -56,7 +56,7 @@ def in_one_piece(batches: Iterable[pa.RecordBatch]) -> tuple[Piece]:
 
 @dataclass(frozen=True)
 class StreamColumns:
-    """The columns of a stream that are kept, and their types in the parts.
+    """The stored columns of a stream, and their types in the parts.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class StreamColumns:
         return _plain_type(kind)
 
     def _names(self) -> list[str]:
-        """The columns that are kept, in the order of the source."""
+        """The stored columns, in the order of the source."""
         if self.used is None:
             return [each.name for each in self.given if not _refusal(each.type)]
         return [name for name in self.given.names if name in self.used]
@@ -130,13 +130,13 @@ class StreamColumns:
 
     @cached_property
     def _is_kept_as_is(self) -> bool:
-        """Whether the rows are kept as the source gives them, with no time among them to check."""
+        """Whether rows are stored as the source gives them, with no time among them to check."""
         return self.given == self.schema and not any(
             pa.types.is_temporal(each.type) for each in self.schema
         )
 
     def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The kept columns of a batch."""
+        """The stored columns of a batch."""
         schema = self.schema
         if self._is_kept_as_is and batch.schema == schema:
             return batch
@@ -203,7 +203,7 @@ def _is_uuid(kind: pa.DataType) -> bool:
 
 
 def _refusal(kind: pa.DataType) -> str:
-    """The reason why a column of this type cannot be kept; empty where it can."""
+    """The reason why a column of this type cannot be stored; empty where it can."""
     is_opaque = isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.opaque"
     if is_opaque and getattr(kind, "type_name", "") == "numeric":
         return "is NUMERIC, and its numbers arrive as text"
@@ -245,7 +245,7 @@ def _uuid_texts(stored: pa.Array) -> pa.Array:
 
 
 def refuse_infinite(column: pa.Array, name: str) -> None:
-    """Raise where a date or time lies outside of the years 1 to 9999."""
+    """Raise where a date or time is outside of the years 1 to 9999."""
     kind = column.type
     if pa.types.is_date32(kind):
         numbers = column.cast(pa.int32())

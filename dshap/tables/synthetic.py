@@ -18,7 +18,7 @@ from dshap.tables.reader import BatchReader
 Columns = Mapping[str, NDArray[Any]]
 
 SPAN_COLUMNS = 52
-"""Largest number of float64 columns in memory while a span is made, kept ones included.
+"""Largest number of float64 columns in memory while a span is made, the last span included.
 
 46 were measured.
 """
@@ -105,7 +105,7 @@ class SyntheticTable(BatchReader):
     def read_bytes(self, n_rows: int) -> int:
         """Peak bytes of reading n_rows rows beyond the block.
 
-        A span is made as a whole, and the last one is kept.
+        A span is made as a whole, and the last one stays in memory.
         """
         return super().read_bytes(n_rows) + 8 * SPAN_ROWS * SPAN_COLUMNS
 
@@ -114,7 +114,7 @@ class SyntheticTable(BatchReader):
         return self._described(f"synthetic {self.name} (seed {self.seed})")
 
     def _span(self, span: int) -> Columns:
-        """All columns of a whole span; the last one asked for is kept."""
+        """All columns of a whole span; the last one stays in memory."""
         kept = self._kept
         if kept is None or kept[0] != span:
             make, dtypes = SYNTHETIC_TABLES[self.name]
@@ -185,7 +185,7 @@ SUITED_SQUAT = np.array([0.0, 0.0, -0.05, -0.2, -0.05])
 
 
 def _powerlifting(rng: np.random.Generator, start: int) -> Columns:
-    """One span of results of powerlifting meets; a row holds the three lifts of a lifter.
+    """One span of results of powerlifting meets; a row has the three lifts of a lifter.
 
     Margins and dependence follow the public results of OpenPowerlifting: shares by year, equipment,
     sex and month, and log-linear regressions of each lift on what is known before it.

@@ -37,7 +37,7 @@ from dshap.tables.site import Site
 from dshap.tables.sources import kind_of
 
 EXACT_IN_FLOAT32 = 1 << 24
-"""Token ids below this are exact in float32 and kept in four bytes."""
+"""Token ids below this are exact in float32 and stored in four bytes."""
 BATCH_TEXTS = 1_024
 """Number of texts decoded at once."""
 ANY_IDS = Vocabulary(padding=-1)
@@ -85,7 +85,7 @@ class TextFiles(ParquetFiles, LaidOut):
     """Texts in a column of Parquet files, read block by block and then cut into tokens.
 
     Opening takes a pass over all texts, which finds the longest one and any invalid one.  A
-    checksum of 4 bytes is kept for each text: a tokenizer that cuts a text differently the next
+    checksum of 4 bytes is stored for each text: a tokenizer that cuts a text differently the next
     time, or on a worker, is refused.
 
     Parameters
@@ -236,7 +236,7 @@ def text_bytes(reader: RowReader) -> int:
     """Peak bytes of reading texts beyond the block, from shapes alone.
 
     They are the same for files and for texts in memory: two batches of the longest texts, as Arrow
-    holds them and as ids, and the open pages of each column.
+    stores them and as ids, and the open pages of each column.
     """
     n = min(BATCH_TEXTS, reader.n_rows)
     longest = len(reader.feature_names)

@@ -73,14 +73,14 @@ class SpreadRows(RowsReadOnce):
 
     def _sample(self, stream: RowStream) -> Iterator[pa.RecordBatch]:
         """The rows of the sample, in the order of the source."""
-        chosen = _Chosen(self.size)
+        chosen = ChosenRows(self.size)
         for batch in _batches(stream):
             chosen.add(batch)
         self.counted["rows"] = chosen.n_seen
         yield from chosen.in_order()
 
 
-class _Chosen:
+class ChosenRows:
     """The rows with the smallest golden places among those that were seen.
 
     Parameters
@@ -94,6 +94,11 @@ class _Chosen:
         self._places = np.empty(0, np.uint64)  # (n,), in the order of the rows
         self._batches: list[pa.RecordBatch] = []
         self._bound: np.uint64 | None = None
+
+    @property
+    def n_held(self) -> int:
+        """The number of rows that are held now."""
+        return len(self._places)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """See the rows of a batch, which follow on those before."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dshap
-from dshap.analysis.reason_places import factor_of_pairs, places_of
+from dshap.analysis.reason_places import factor_of_pairs, reason_places
 from dshap.core.code_groups import code_members
 from dshap.cube.code_arrays import code_errors
 from dshap.values import Marginal
@@ -20,7 +20,7 @@ def one(values, error=None, takes_part=ALL, n_replicates=20):
     values = np.array([values], float)
     n = values.shape[1]
     errors = None if error is None else np.full((1, n, n), error)
-    found = places_of(values, errors, n_replicates, NO_ROUNDING + 1e-12, takes_part[:, :n])
+    found = reason_places(values, errors, n_replicates, NO_ROUNDING + 1e-12, takes_part[:, :n])
     return found.first[0].tolist(), found.last[0].tolist(), found.is_reason[0].tolist()
 
 
@@ -53,7 +53,7 @@ def test_what_follows_from_two_certain_differences_is_certain():
     """a > b and b > c are certain, the error of a − c alone would not show it."""
     errors = np.full((1, 3, 3), 0.01)
     errors[:, 0, 2] = errors[:, 2, 0] = 10.0
-    found = places_of(np.array([[3.0, 2.0, 1.0]]), errors, 20, NO_ROUNDING, ALL[:, :3])
+    found = reason_places(np.array([[3.0, 2.0, 1.0]]), errors, 20, NO_ROUNDING, ALL[:, :3])
     assert found.first.tolist() == [[1, 2, 3]]
     assert found.is_certain.all()
 
@@ -73,7 +73,7 @@ def test_codes_that_take_no_part_have_no_place_and_leave_none_free():
 
 def test_one_code_and_no_row():
     assert one([0.5]) == ([1], [1], [True])
-    none = places_of(np.zeros((0, 3)), None, 0, np.zeros(0), np.zeros((0, 3), bool))
+    none = reason_places(np.zeros((0, 3)), None, 0, np.zeros(0), np.zeros((0, 3), bool))
     assert none.first.shape == (0, 3)
 
 
@@ -91,7 +91,7 @@ def share_of_wrong_rows(values, draw, n_rows=4_000, n_replicates=20):
     own = np.arange(n_codes)
     errors[:, own, own] = np.sqrt(np.square(moved).sum(axis=1))
     takes_part = np.ones(estimate.shape, dtype=bool)
-    found = places_of(estimate, errors, n_replicates, np.zeros(n_rows), takes_part)
+    found = reason_places(estimate, errors, n_replicates, np.zeros(n_rows), takes_part)
     true_place = 1 + (values[None, :] > values[:, None]).sum(axis=1)
     is_wrong = found.is_certain & (found.first != true_place)
     is_wrong |= found.is_reason & (values <= 0)
@@ -140,7 +140,7 @@ def test_places_of_sampled_coalitions_beside_exact_ones(in_this_process):
         cube = dshap.explain(value, rows, design=design, codes=codes, progress=False)
         errors = cube["reason_code_error"].values[..., 0]
         estimate = cube["attribution"].values[..., 0] @ members
-        found = places_of(estimate, errors, 20, np.zeros(len(rows)), np.ones(truth.shape, bool))
+        found = reason_places(estimate, errors, 20, np.zeros(len(rows)), np.ones(truth.shape, bool))
         n_stated += found.is_certain.sum()
         n_right += (found.is_certain & (found.first == place)).sum()
         n_certain_rows += found.is_certain.any(axis=1).sum()

@@ -63,6 +63,7 @@ def trees():
     return Trees(GradientBoostingRegressor(n_estimators=2, random_state=0).fit(X, first(X)))
 
 
+CODES = {"a": ["x0", "x3"], "b": [f"x{j}" for j in range(D) if j not in (0, 3)]}
 DESIGNS = {
     "exact": lambda: designs.exact(D),
     "kriging": lambda: designs.kriging(D, 128),
@@ -86,6 +87,8 @@ OPTIONS = {
     "kriging": {"design": "kriging", "max_coalitions": 64},
     "tol": {"tol": 0.5},
     "interactions": {"interactions": True},
+    "codes": {"codes": CODES},
+    "undo_codes": {"codes": CODES, "undo_codes": True},
     "stochastic": {"stochastic": True},
     "missing": {"missing": "pass"},
     "keep_rows": {"keep_rows": True},

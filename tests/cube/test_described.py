@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from dshap.core.column_dictionary import ColumnDictionary
-from dshap.cube import is_finished, open_cube, read_notes, verify_cube
+from dshap.cube import is_finished, mark_finished, open_cube, read_notes, verify_cube
 from dshap.cube.described import NOT_DESCRIBED, Description, describe_cube
 from tests.cube.cubes import make_cube
 
@@ -32,5 +32,7 @@ def test_a_changed_description_is_no_damage(tmp_path):
     """The list of a finished run has the digest of every note."""
     make_cube(tmp_path / "cube")
     describe_cube(tmp_path / "cube", FIRST)
+    mark_finished(tmp_path / "cube")
+    assert verify_cube(tmp_path / "cube") == []
     describe_cube(tmp_path / "cube", Description(ColumnDictionary(), {"purpose": "Other"}))
     assert verify_cube(tmp_path / "cube") == []

@@ -89,7 +89,7 @@ def test_a_backfill(days):
     assert len(loaded(days)) == 150
     cube = dshap.open_cube(store / "reasons" / record.run_id)
     assert sorted(cube["id"].values) == list(range(100))
-    lines = dict(asked(days, "select _dshap_run_id, count(*) from history group by all"))
+    lines = dict(asked(days, "select run_id, count(*) from history group by all"))
     assert lines == {first: 150, record.run_id: 100}
     assert set(asked(days, "select distinct status from history")) == {("ok",)}
     loads = asked(days, "select as_of, n_rows from _dshap_runs where table_name = 'history'")
@@ -185,11 +185,11 @@ def test_the_nights_go_on_after_a_backfill(days):
     night = read_records(store)[-1]
     keys = night.explanation("reasons")["adapter_response"]["keys"]
     assert (keys["changed"], keys["unchanged"], keys["deleted"]) == (1, 149, 0)
-    lines = dict(asked(days, "select _dshap_run_id, count(*) from history group by all"))
+    lines = dict(asked(days, "select run_id, count(*) from history group by all"))
     assert lines == {first: 150, backfilled: 100, night.run_id: 1}
     assert len(loaded(days)) == 150
     backfill(days)  # its rows have changed: explained anew, with what is known of the date
-    lines = dict(asked(days, "select _dshap_run_id, count(*) from history group by all"))
+    lines = dict(asked(days, "select run_id, count(*) from history group by all"))
     assert sum(lines.values()) == 251 + 1  # a row was explained; the others are lines already
 
 

@@ -88,6 +88,7 @@ def test_every_path_of_the_schema_is_known():
         ("sink", "uri"),
         ("sink", "connection"),
         ("run", "scratch"),
+        ("seal", "key"),
         ("sink", "path"),
     }
 

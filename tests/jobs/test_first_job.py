@@ -90,7 +90,7 @@ def test_files_and_a_function(folder, source):
 
 def test_questions_on_a_terminal(folder, monkeypatch):
     """Each question has a proposal that Enter takes; what an option gives is not asked."""
-    monkeypatch.setattr(commands, "_is_terminal", lambda: True)
+    monkeypatch.setattr(commands, "is_terminal", lambda: True)
     answers = "shop.duckdb\nseen\nmodel.txt\n\nmine\nnone\n"
     done = called("init", given=answers)
     assert "Table or view, one of lifts, seen:" in done.output

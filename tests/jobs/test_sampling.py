@@ -18,7 +18,9 @@ from dshap.core.errors import LockedError
 from dshap.core.spread import golden_places
 from dshap.history.run_record import read_records
 from dshap.jobs import load_job, sample_of_job
+from dshap.storage.folder import Folder
 from dshap.storage.running import alone
+from tests.buckets import BUCKET
 from tests.jobs.job_files import JOB, changed, small_table, write_job
 
 ONE = ("explain", JOB["explain"][:1])
@@ -75,6 +77,7 @@ def test_the_job_beside_a_sample_is_as_it_was(folder):
         ONE,
         ("sink", [{"path": "reasons"}]),
         ("incremental", {"strategy": "digest"}),
+        ("notify", {"command": "touch told"}),
         ("report", {"page": "own.html", "segments": ["hr:3"], "instance": 1001}),
         (
             "check",
@@ -92,6 +95,7 @@ def test_the_job_beside_a_sample_is_as_it_was(folder):
     assert not (folder / "out.zarr").exists()
     assert not (folder / "reasons").exists()
     assert not (folder / "own.html").exists()
+    assert not (folder / "told").exists()
     (record,) = read_records(folder / FOLDER / "cube")
     assert [each["unique_id"].split(".", 2)[2] for each in record.named("check")] == ["additivity"]
     called("run", path, "-q")
@@ -209,3 +213,20 @@ def test_no_rows(folder):
     done = called("run", write_job(folder, changed(ONE)), "--sample", 5, status=2)
     assert "empty table" in done.stderr
     assert "a sample needs at least one row" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_store_in_a_bucket(folder, s3):
+    """Rows, cube and records are beside the store; the page is where the command runs."""
+    path = write_job(folder, changed(ONE, ("job.store", f"s3://{BUCKET}/first/out")))
+    room = Folder(f"s3://{BUCKET}/first")
+    try:
+        for n_rows in (20, 30):
+            content = json.loads(called("run", path, "--sample", n_rows, "--json").stdout)["sample"]
+            assert content["folder"] == f"s3://{BUCKET}/first/out.sample"
+            cube = dshap.open_cube(f"{content['cube']}/interventional")
+            assert cube.sizes["instance"] == n_rows
+            assert (folder / "out.sample.html").exists()
+        assert room.list() == ["out.sample"]
+    finally:
+        Folder(f"s3://{BUCKET}").delete("first")

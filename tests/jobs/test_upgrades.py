@@ -243,7 +243,7 @@ def nights(folder):
 
 def in_sink(run_id: str = "") -> int:
     with duckdb.connect("shop.duckdb", read_only=True) as connection:
-        where = f" where _dshap_run_id = '{run_id}'" * bool(run_id)
+        where = f" where run_id = '{run_id}'" * bool(run_id)
         return connection.execute(f"select count(*) from reasons{where}").fetchone()[0]
 
 

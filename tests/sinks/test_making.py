@@ -189,7 +189,7 @@ def test_the_first_load_after_an_upgrade_brings_a_table_up_to_date(
 
 def test_a_history_of_an_earlier_version_keeps_its_lines(database, nights):  # noqa: F811
     first, second, *_ = nights[1]
-    sink = Sink("reasons", database, table="t", write="append", primary_key=False)
+    sink = Sink("reasons", database, table="t", write="append", deletes="keep", primary_key=False)
     load_sink(sink, first.path, first, JOB)
     as_of_an_earlier_version(database, several=False)
     before = run(database, 'SELECT id, shop, "_dshap_run_id" FROM t')

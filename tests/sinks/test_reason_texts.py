@@ -47,7 +47,7 @@ def test_a_wide_table_has_the_sentence_of_each_row_and_output(path, tmp_path):
     cube = dshap.open_cube(path)
     assert len(frame) == 12
     for line in frame.itertuples():
-        expected = cube.dshap.sentences(line.id, output=getattr(line, "_2", line[2]))
+        expected = cube.dshap.sentences(line.id, output=line[2])
         assert [line.reason_text] == expected
     assert frame.reason_text.str.contains("the alter is missing|the missing alter").sum() == 3
 

@@ -13,7 +13,7 @@ from dshap.cli import cli
 from dshap.core.errors import InputError
 from dshap.jobs import load_job, plan_from_source
 from dshap.steps import model_speed
-from dshap.steps.model_speed import in_time, seconds_of
+from dshap.steps.model_speed import in_time, prediction_seconds
 from tests.jobs.job_files import changed, small_table, write_job
 
 MODEL = """
@@ -144,12 +144,12 @@ def test_the_rate_is_that_of_a_call_that_takes_long_enough():
         clock["calls"].append(len(rows))
 
     rows = np.arange(14.0).reshape(7, 2)
-    found = seconds_of(predict, rows, 10_000, now=lambda: clock["now"])
+    found = prediction_seconds(predict, rows, 10_000, now=lambda: clock["now"])
     assert clock["calls"] == [7, 7, 28, 112, 448]
     assert found[:2] == (1.0, 448)
     assert found[2] == pytest.approx(0.450 / 448)
     clock["calls"] = []
-    assert seconds_of(predict, rows, 50, now=lambda: clock["now"])[1] == 50
+    assert prediction_seconds(predict, rows, 50, now=lambda: clock["now"])[1] == 50
     assert clock["calls"] == [7, 7, 28, 50]
 
 

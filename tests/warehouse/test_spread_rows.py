@@ -76,10 +76,10 @@ def test_no_rows():
 
 
 def test_a_long_source_is_held_in_bounded_memory():
-    chosen = spread_rows._Chosen(10)
+    chosen = spread_rows.ChosenRows(10)
     for _ in range(40):
         chosen.add(pa.record_batch([np.zeros(20_000)], names=["x"]))
-        assert len(chosen._places) < 10 + spread_rows.HELD_ROWS
+        assert chosen.n_held < 10 + spread_rows.HELD_ROWS
     assert sum(batch.num_rows for batch in chosen.in_order()) == 10
 
 

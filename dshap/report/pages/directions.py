@@ -85,8 +85,10 @@ def value_text(found: Dependence, place: int, texts: PageTexts) -> str:
     return axis_value_text(found, float(found.middles[place]), texts)
 
 
-def axis_value_text(found: Dependence, value: float, texts: PageTexts) -> str:
+def axis_value_text(
+    found: Dependence, value: float, texts: PageTexts, with_unit: bool = True
+) -> str:
     """A number on the axis of a column as people read it; a time by its day."""
     if found.is_time:
         return value_name(value, is_time=True)
-    return texts.value(found.feature, value)
+    return texts.value(found.feature, value, with_unit)

@@ -15,6 +15,10 @@ from dshap.report.pages.page_texts import NAME, PageTexts
 
 BAR_PERCENT = 98.0
 """The length of the longest bar with its interval."""
+LEAST = 1e-4
+"""The least share of a column whose direction is told."""
+SHARE_DECIMALS = 9
+"""The decimals of a share: smaller ones are rounding, and 0."""
 SHOWN = 8
 """The features that are shown at once; the others are folded."""
 
@@ -98,6 +102,7 @@ def bar_figure(
     directions : feature -> how its values move the prediction, in words
     units : the units of attributions, in brackets after a blank
     """
+    first = given[0]
     names = features_of(given)
     shown = names[:SHOWN]
     decimals = decimals_of(value for ranking in given for value in ranking.magnitude.values())
@@ -115,7 +120,8 @@ def bar_figure(
                 texts.name(name),
                 tuple(_bar(each, name, scale) for each in given),
                 texts.features.index(name),
-                directions.get(name, ""),
+                directions.get(name, "")
+                * (first.magnitude.get(name, 0.0) > LEAST * total_of(first)),
             )
             for name in shown
         ),
@@ -130,15 +136,15 @@ def total_of(ranking: Ranking) -> float:
 
 
 def _error(ranking: Ranking, feature: str) -> float:
-    """The standard error of mean |φ|, 0 where there is none."""
-    return float(np.nan_to_num(ranking.magnitude_error.get(feature, 0.0)))
+    """The half width of the 95 % interval of mean |φ| in standard errors; 0 where there is none."""
+    return float(np.nan_to_num(ranking.half_width(feature))) / INTERVAL
 
 
 def _bar(ranking: Ranking, feature: str, scale: float) -> Bar:
     mean = ranking.magnitude.get(feature, 0.0)
     half = INTERVAL * _error(ranking, feature)
     total = total_of(ranking)
-    text = percent(mean / total)
+    text = percent(round(mean / total, SHARE_DECIMALS))
     if half:
         text = f"{text} ± {percent(half / total, 1).removesuffix(' %')}"
     return Bar(

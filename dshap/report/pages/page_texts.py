@@ -52,9 +52,17 @@ class PageTexts:
         """The name of a feature in a sentence."""
         return f"“{self.name(feature)}”"
 
-    def value(self, feature: str, value: Any) -> str:
-        """A value of a column as people read it, with its unit."""
-        return SIGN.sub(MINUS, self.columns.value_text(feature, value, with_unit=True))
+    def value(self, feature: str, value: Any, with_unit: bool = True) -> str:
+        """A value of a column as people read it; what is rounded to 0 has no sign."""
+        text = self.columns.value_text(feature, value, with_unit=with_unit)
+        if SIGN.match(text) and not re.search("[1-9]", text):
+            return text[1:]
+        return SIGN.sub(MINUS, text)
+
+    def axis(self, feature: str) -> str:
+        """The name of a feature with the unit of its values."""
+        unit = self.columns.unit_of(feature)
+        return self.name(feature) + f" ({unit})" * bool(unit)
 
     def has_named_values(self, feature: str) -> bool:
         """Whether the values of a column have names, so that their order says nothing."""

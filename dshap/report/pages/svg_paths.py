@@ -36,6 +36,10 @@ THIN = 0.01
 """The height, as a part of the largest, below which an outline is a line."""
 TABLE_LINES = 8
 """The most lines of the table behind a dependence."""
+MOST_TICKS = 4
+"""The most numbers that are named below a dependence."""
+BEFORE_STRIP = 60.0
+"""The percentage of the axis up to which numbers are named beside a strip of missing values."""
 MAX_NAMES = 6
 """The most categories that are named below a dependence."""
 SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -138,10 +142,7 @@ def swarm_figure(heading: str, swarms: Swarms, texts: PageTexts) -> SwarmFigure:
     return SwarmFigure(
         heading,
         f"{name} spreads most: nine in ten rows lie between {low} and {high}.{beyond}",
-        tuple(
-            _swarm_line(swarm, texts.name(swarm.feature), swarms.rows, limits)
-            for swarm in swarms.features
-        ),
+        tuple(_swarm_line(swarm, texts, swarms.rows, limits) for swarm in swarms.features),
         _percent(0.0, limits),
         _ticks(limits),
         tuple(
@@ -162,7 +163,8 @@ def _cut(swarms: Swarms) -> tuple[float, float]:
     high = max(float(ends.max()), 0.0)
     margin = 0.03 * (high - low)
     whole = swarms.limits[1] - swarms.limits[0]
-    if margin == 0.0 or whole < LEAST_CUT * (high - low):
+    is_nothing = high - low < np.finfo(np.float64).tiny  # the quantiles of zeros are subnormal
+    if is_nothing or whole < LEAST_CUT * (high - low):
         return swarms.limits
     return low - margin, high + margin
 
@@ -176,14 +178,20 @@ def _quantiles(swarm: Swarm, shares: Sequence[float] = SHARES) -> FloatArray:
     return histogram_quantiles(whole, shares)[0]
 
 
-def _swarm_line(swarm: Swarm, name: str, rows: int, limits: tuple[float, float]) -> SwarmLine:
+def _swarm_line(
+    swarm: Swarm, texts: PageTexts, rows: int, limits: tuple[float, float]
+) -> SwarmLine:
+    name = texts.name(swarm.feature)
     grid = grid_of(limits, STEPS)
     shades = swarm.shades(grid)
     middles = (grid[1:] + grid[:-1]) / 2
     x = _scaled(middles, limits, WIDTH)
     there = np.flatnonzero(shades.depth > THIN)
     places = there[np.unique(np.linspace(0, len(there) - 1, STOPS).round().astype(int))]
-    colours = colour_at(shades.place, shades.unordered)
+    unordered = shades.unordered
+    if texts.has_named_values(swarm.feature):  # codes of categories have no order
+        unordered = np.ones_like(unordered)
+    colours = colour_at(shades.place, unordered)
     if swarm.bins is None:
         colours[:] = rgb_of(BLUE)
     stops = tuple((round(x[place] / WIDTH, 3), _hex(colours[place])) for place in places)
@@ -215,13 +223,16 @@ def dependence_card(given: Sequence[Dependence], texts: PageTexts) -> Card:
     quartiles = [each.quantiles((0.25, 0.75)) for each in given]
     span = _y_span([*quartiles, *(each.means[:, None] for each in given)])
     decimals = decimals_of(span)
-    curves = tuple(_curve(each, both, span) for each, both in zip(given, quartiles, strict=True))
+    is_line = first.is_line and not texts.has_named_values(first.feature)
+    curves = tuple(
+        _curve(each, both, span, is_line) for each, both in zip(given, quartiles, strict=True)
+    )
     names = [value_text(first, place, texts) for place in range(len(first.counts))]
     listed = _listed_bins(first)
     n_bins = int(np.count_nonzero(first.counts))
     note = f"{len(listed)} of {n_bins} groups of values are listed." * (len(listed) < n_bins)
     return Card(
-        texts.name(first.feature),
+        texts.axis(first.feature),
         texts.features.index(first.feature),
         _card_sentence(first, names, decimals),
         curves,
@@ -242,7 +253,9 @@ def _y_span(given: Sequence[FloatArray]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _curve(given: Dependence, quartiles: FloatArray, span: tuple[float, float]) -> Curve:
+def _curve(
+    given: Dependence, quartiles: FloatArray, span: tuple[float, float], is_line: bool
+) -> Curve:
     """The paths of one explanation: a line through bins of numbers, a step for each category."""
     n_bins = number_of_bins(given.bins)
     ends = _ends_of(given)
@@ -252,7 +265,7 @@ def _curve(given: Dependence, quartiles: FloatArray, span: tuple[float, float]) 
     band = ""
     mean = ""
     is_there = is_step[:n_bins].copy()
-    if given.is_line and is_there.sum() > 1:  # a line of one point would not be seen
+    if is_line and is_there.sum() > 1:  # a line of one point would not be seen
         x = _scaled(given.scale.place(given.middles[is_there]), ends, WIDTH)
         mean = f"M{_points(x, means[:n_bins][is_there])}"
         above = _points(x, upper[:n_bins][is_there])
@@ -284,7 +297,7 @@ def _ends_of(given: Dependence) -> tuple[float, float]:
 
 
 def _x_ticks(given: Dependence, names: Sequence[str], texts: PageTexts) -> tuple[Tick, ...]:
-    """The ends of the axis of numbers, or its categories where they are few."""
+    """Round values on the axis of numbers, or its categories where they are few."""
     ends = _ends_of(given)
     left, right = given.placed_sides
     ticks = []
@@ -296,25 +309,18 @@ def _x_ticks(given: Dependence, names: Sequence[str], texts: PageTexts) -> tuple
                 for place in there.tolist()
             ]
     else:
-        outer = _outer_values(given)
+        first, last = given.ends[[0, -1]].tolist()
         ticks = [
             Tick(
                 _percent(given.scale.place(np.array(value)), ends),
-                axis_value_text(given, value, texts),
+                axis_value_text(given, value, texts, with_unit=False),
             )
-            for value in outer
+            for value in given.scale.ticks(first, last, MOST_TICKS)
         ]
     if given.counts[-1]:
-        ticks = [*ticks[:1], Tick(100.0, "missing")]
+        before = [each for each in ticks if each.percent < BEFORE_STRIP]
+        ticks = [*before, Tick(100.0, ", ".join(given.strip_words))]
     return tuple(ticks)
-
-
-def _outer_values(given: Dependence) -> list[float]:
-    """The numbers that an axis names: its ends, or the lowest and the highest of whole numbers."""
-    middles = given.middles[given.counts[:-1] > 0]
-    if len(middles) and np.array_equal(middles, np.round(middles)):
-        return [float(middles[0]), float(middles[-1])]
-    return [float(given.ends[0]), float(given.ends[-1])]
 
 
 def _card_sentence(given: Dependence, names: Sequence[str], decimals: int) -> str:
@@ -327,7 +333,15 @@ def _card_sentence(given: Dependence, names: Sequence[str], decimals: int) -> st
     return (
         f"{shown_number(means[low], decimals, sign=True)} at {names[low]}, "
         f"{shown_number(means[high], decimals, sign=True)} at {names[high]}."
+        f"{_axis_note(given)}"
     )
+
+
+def _axis_note(given: Dependence) -> str:
+    """A sentence about an axis that is not linear; empty for one that is."""
+    if not given.scale.words:
+        return ""
+    return f"  {given.scale.words.capitalize()}."
 
 
 def _listed_bins(given: Dependence) -> list[int]:

@@ -14,6 +14,7 @@ from dshap.analysis.side_by_side import differing_attributions, warn_without_sca
 from dshap.analysis.view import MAX_SHOWN, View, view_of
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
+from dshap.core.printing import counted
 from dshap.report.charts.bar_charts import bars_chart
 from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
@@ -56,9 +57,10 @@ def bar(
     Features are sorted by the mean over all rows; those of several cubes by that of the first.  At
     most 20 are shown, or 10 where each has several bars.  The lowest bar is the sum of the bars of
     all features that are not shown.
-    Lines are the 95 % intervals of the means where the cube has standard errors; those of a Dataset in
-    memory are upper bounds, as it holds no summaries of jackknife groups.  With `by` they are the
-    intervals of segments, which take rows as a sample (`dshap.analysis.segments.segments_of`).
+    Lines are the 95 % intervals of the means, which take rows as a sample of more rows and add the
+    error of sampled coalitions; there are none of fewer than ten rows, and none reaches below 0.  The
+    errors of a Dataset in memory are upper bounds, as it holds no summaries of jackknife groups.  With
+    `by` they are the intervals of segments (`dshap.analysis.segments.segments_of`).
 
     Parameters
     ----------
@@ -112,7 +114,10 @@ def _of_segments(
 ) -> Bars:
     """The bars of the segments with most rows."""
     found = segments_of(cube, by, rows, output)
-    ranked, title = _largest(found)
+    largest, title = _largest(found)
+    ranked = [
+        replace(each, label=f"{each.label} ({counted(each.rows, 'row')})") for each in largest
+    ]
     chosen = shown_features(view_of(cube, output), selection, MAX_BESIDE)
     return Bars(tuple(ranked), chosen, title, f"mean |attribution|{found.words}")
 
@@ -162,6 +167,7 @@ def _drawn(bars: Bars, looks: Looks) -> Any:
     settle_layout(axes)
     draw_bars(axes, bars.ranked, bars.chosen, bars.title)
     axes.set_xlabel(bars.words, **AS_WRITTEN)
+    settle_layout(axes)  # beside the legend
     write_numbers(axes.xaxis)
     add_title(axes, looks.title)
     return axes

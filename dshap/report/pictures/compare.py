@@ -33,7 +33,7 @@ from dshap.report.panels import (
     zero_line,
 )
 from dshap.report.picture_files import AS_WRITTEN, LEGEND
-from dshap.report.pictures.densities import GRID, outline
+from dshap.report.pictures.densities import GRID, LINE_WIDTH, outline
 
 LEAST_OFFSET = 0.04
 """The distance of a point from the line of its feature."""
@@ -123,7 +123,9 @@ def _draw_pair(axes: Any, found: SideBySide, y: int) -> None:
         if points is None:
             x, half = outline(own, grid, HALF_HEIGHT * height)
             if x[-1] - x[0] < grid[1] - grid[0]:
-                axes.vlines(x.mean(), y, y + side * half.max(), color=colour, lw=1.2, zorder=2)
+                axes.vlines(
+                    x.mean(), y, y + side * half.max(), color=colour, lw=LINE_WIDTH, zorder=2
+                )
             else:
                 axes.fill_between(x, y, y + side * half, color=colour, linewidth=0, zorder=2)
         else:

@@ -34,6 +34,8 @@ from dshap.report.panels import (
 )
 from dshap.report.picture_files import AS_WRITTEN
 
+LINE_WIDTH = 2.4
+"""The width of a density that is a line, in points."""
 GRID = 480
 """Places along an axis where a density is drawn."""
 
@@ -126,7 +128,7 @@ def _draw_density(axes: Any, swarm: Swarm, y: int, grid: FloatArray, plain: str)
     if x[-1] - x[0] < grid[1] - grid[0]:
         middle = int(np.clip(np.searchsorted(grid, x[0], side="right") - 1, 0, len(colours) - 1))
         axes.vlines(
-            x.mean(), y - half.max(), y + half.max(), color=colours[middle], lw=1.2, zorder=2
+            x.mean(), y - half.max(), y + half.max(), color=colours[middle], lw=LINE_WIDTH, zorder=2
         )
         return
     shape = axes.fill_between(x, y - half, y + half, color="none", linewidth=0)

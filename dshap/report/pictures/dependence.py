@@ -38,7 +38,7 @@ from dshap.report.panels import (
 from dshap.report.partial_curves import PartialCurves, partial_curves
 from dshap.report.picture_files import AS_WRITTEN
 from dshap.report.pictures.densities import GRID
-from dshap.report.pictures.heatmaps import AXIS_WIDTH
+from dshap.report.pictures.heatmaps import AXIS_WIDTH, letters_below
 from dshap.run.prepared_states import Prepared
 
 QUARTILES = (0.25, 0.75)
@@ -136,7 +136,8 @@ def _drawn(shown: Dependence, looks: Looks, curves: PartialCurves | None = None)
     write_numbers(axes.yaxis)
     _name_values(axes, shown, looks)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlabel(looks.axis_of(shown.feature, AXIS_WIDTH, shown.scale.words), **AS_WRITTEN)
+    width = letters_below(axes)
+    axes.set_xlabel(looks.axis_of(shown.feature, width, shown.scale.words), **AS_WRITTEN)
     axes.set_ylabel(words_beside(axes, shown.words), **AS_WRITTEN)
     if shown.partner:
         partner = looks.axis_of(shown.partner, AXIS_WIDTH, "grey: missing" * shown.has_grey)
@@ -270,20 +271,24 @@ def _named_places(axes: Any, shown: Dependence, looks: Looks) -> tuple[FloatArra
         names = tick_texts(looks.texts, shown.feature, ticks, shown.is_time)
         if _have_room(axes, shown, ticks, names):
             break
+    if shown.counts[-1]:  # words of the strip stand beside the last numbers
+        strip = [shown.strip_middle]
+        words = [max(shown.strip_words, key=len)]
+        while len(ticks) > 1 and not _have_room(
+            axes, shown, ticks[-1:] + strip, names[-1:] + words
+        ):
+            ticks = ticks[:-1]
+            names = names[:-1]
     return np.array(ticks), names
 
 
-def _have_room(axes: Any, shown: Dependence, ticks: list[float], names: list[str]) -> bool:
-    """Whether names beside each other do not touch, nor the words of the strip."""
-    at = shown.scale.place(np.array(ticks)).tolist()
-    sizes = [len(name) for name in names]
-    last = float(shown.scale.place(np.array(shown.ends[-1])))
+def _have_room(axes: Any, shown: Dependence, values: list[float], names: list[str]) -> bool:
+    """Whether names at these values of the axis, beside each other, do not touch."""
+    right = float(shown.ends[-1])
     if shown.counts[-1]:
-        last = float(shown.scale.place(np.array(shown.strip)).mean())
-        at.append(last)
-        sizes.append(max(map(len, shown.strip_words)))
-    span = last - float(shown.scale.place(np.array(shown.ends[0])))
-    inches = [each / span * inches_of(axes)[0] for each in at]
-    halves = [(size + GAP_LETTERS) * LETTER_INCHES / 2 for size in sizes]
-    pairs = zip(pairwise(inches), pairwise(halves), strict=True)
+        right = shown.strip[1]
+    first, last = shown.scale.place(np.array([shown.ends[0], right])).tolist()
+    inches = shown.scale.place(np.array(values)) / (last - first) * inches_of(axes)[0]
+    halves = [(len(name) + GAP_LETTERS) * LETTER_INCHES / 2 for name in names]
+    pairs = zip(pairwise(inches.tolist()), pairwise(halves), strict=True)
     return all(right - left >= before + after for (left, right), (before, after) in pairs)

@@ -17,10 +17,12 @@ from dshap.report.labels import labels_of, one_label
 from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
     BLUE,
+    LEAST_LINE,
     LETTER_INCHES,
     POINTS_PER_INCH,
     RED,
     ROW_INCHES,
+    SMALL_SHARE,
     add_title,
     inches_of,
     name_rows,
@@ -42,7 +44,9 @@ CELL_INCHES = 0.72
 SEGMENT_WIDTH = 20
 """The characters of a line of a segment's name."""
 AXIS_WIDTH = 48
-"""The most characters of the name of a column below the axes."""
+"""The most characters of the name of a column beside colours."""
+MOST_BELOW = 64
+"""The most characters of the name of a column below axes."""
 DIGIT_SHARE = 0.66
 """The width of a digit, as a part of its size."""
 NUMBER_SIZES = (5.0, 8.5)
@@ -164,8 +168,13 @@ def name_columns(axes: Any, labels: Sequence[str]) -> None:
     low, high = axes.get_xlim()
     room = inches_of(axes)[0] / abs(high - low)
     longest = max((len(line) for label in labels for line in label.split("\n")), default=0)
-    if longest * LETTER_INCHES > room:
+    if (longest + 2) * LETTER_INCHES > room:
         turn_names(axes)
+
+
+def letters_below(axes: Any) -> int:
+    """The characters of the name of a column below axes of this width."""
+    return int(np.clip(SMALL_SHARE * inches_of(axes)[0] / LETTER_INCHES, LEAST_LINE, MOST_BELOW))
 
 
 def _name_segments(axes: Any, cells: SegmentCells) -> None:
@@ -177,7 +186,7 @@ def _name_segments(axes: Any, cells: SegmentCells) -> None:
         joint = "\n" if all(len(name) * LETTER_INCHES < room for name in names) else ", "
         names = [f"{name}{joint}{count}" for name, count in zip(names, counts, strict=True)]
     name_columns(axes, names)
-    title = one_label(cells.column, AXIS_WIDTH)
+    title = one_label(cells.column, letters_below(axes))
     if cells.n_left_out:
         title = f"{title} (+ {cells.n_left_out:,} smaller segments)"
     axes.set_xlabel(title, **AS_WRITTEN)

@@ -110,7 +110,7 @@ def draw_bars(
             lengths[index],
             height * 0.92,
             color=colour,
-            xerr=errors[index],
+            xerr=[np.minimum(errors[index], lengths[index]), errors[index]],  # none below 0
             error_kw={"ecolor": LABELS, "elinewidth": 1.0},
         )
         if chosen.others:

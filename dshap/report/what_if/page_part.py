@@ -337,6 +337,10 @@ def _control(column: PageColumn, player: str, words: ColumnTexts) -> dict[str, A
             "decimals": DECIMALS if decimals is None else int(decimals),
             "isPercent": kind == "%",
         }
+    if unit := words.unit_of(column.name):
+        found["unit"] = unit
+    if words.is_year(column.name):
+        found["isYear"] = True
     if column.numbers:
         found["numbers"] = list(column.numbers)
     if column.kind == "category":
@@ -346,7 +350,10 @@ def _control(column: PageColumn, player: str, words: ColumnTexts) -> dict[str, A
         return {**found, "low": 0.0, "high": 1.0, "step": 1.0}
     low, high = _ends(known)
     is_whole = bool((known == np.rint(known)).all())
-    return {**found, "low": low, "high": high, "step": _step_of(high - low, is_whole)}
+    step = _step_of(high - low, is_whole)
+    # ends on the steps, so that a slider stops at short numbers
+    places = {"low": np.floor(low / step) * step, "high": np.ceil(high / step) * step}
+    return {**found, **{end: float(f"{at:.12g}") for end, at in places.items()}, "step": step}
 
 
 def _ends(values: FloatArray) -> tuple[float, float]:

@@ -34,8 +34,18 @@
     return made;
   }
 
+  /* A number in at most six digits, thousands marked. */
   function plain(value) {
-    return Number.isFinite(value) ? String(Number(value.toPrecision(6))).replace("-", "\u2212") : "missing";
+    const size = Math.abs(value);
+    if (size && (size < 1e-4 || size >= 1e15)) return String(Number(value.toPrecision(4))).replace("-", "\u2212");
+    return value.toLocaleString("en", { maximumSignificantDigits: 6 }).replace("-", "\u2212");
+  }
+
+  function percent(share) {
+    const shown = 100 * share;
+    if (shown > 0 && shown < 0.05) return "below 0.1\u202f%";
+    if (shown < 100 && shown > 99.95) return "above 99.9\u202f%";
+    return shown.toFixed(shown < 10 || shown > 90 ? 1 : 0) + "\u202f%";
   }
 
   function decimals(numbers) {
@@ -59,13 +69,15 @@
     return written(column, value);
   }
 
-  /* A number in the format of its column. */
-  function written({ format }, value) {
-    if (!format) return plain(value);
+  /* A number in the format of its column, with its unit. */
+  function written({ format, unit, isYear }, value) {
+    if (isYear) return String(value);
+    const behind = unit ? " " + unit : "";
+    if (!format) return plain(value) + behind;
     const { decimals, isGrouped, isPercent } = format;
     const options = { minimumFractionDigits: decimals, maximumFractionDigits: decimals, useGrouping: isGrouped };
-    const text = (isPercent ? 100 * value : value).toLocaleString("en", options) + (isPercent ? "%" : "");
-    return text.replace("-", "\u2212");
+    const text = (isPercent ? 100 * value : value).toLocaleString("en", options) + (isPercent ? "\u202f%" : "");
+    return text.replace("-", "\u2212") + behind;
   }
 
   /* What a model gets for the value of a column. */
@@ -109,7 +121,7 @@
   }
 
   function isShown(each) {
-    return opened.output === null || opened.output === each.output;
+    return opened.output === null || opened.output === opened.parts[each.part].part.output;
   }
 
   function nameOf(each, i) {
@@ -132,14 +144,32 @@
     return svg;
   }
 
+  /* The probability of a prediction, by what the page knows of its scale; null where it has none. */
+  function chanceOf(each, all) {
+    const kind = opened.parts[each.part].part.probability;
+    if (!kind) return null;
+    if (kind === "probability") return each.prediction;
+    if (kind === "logistic") return 1 / (1 + Math.exp(-each.prediction));
+    const scores = all.filter((other) => other.model === each.model).map((other) => other.prediction);
+    const top = Math.max(...scores);
+    return Math.exp(each.prediction - top) / scores.reduce((sum, score) => sum + Math.exp(score - top), 0);
+  }
+
   function sentenceOf(each, before) {
     const digits = decimals([each.prediction, each.base]);
     const change = each.prediction - before.prediction;
+    const chances = [chanceOf(each, found), chanceOf(before, rowFound)];
+    const numberOfBoth = [each, before].map((one, i) => {
+      const number = fixed(one.prediction, digits);
+      if (chances[i] === null) return number;
+      return opened.parts[each.part].part.probability === "probability" ? percent(chances[i]) : percent(chances[i]) + " (" + number + ")";
+    });
     const names = [models.length > 1 ? each.model.explanation : "", opened.output === null && each.model.outputs.length > 1 ? each.output : ""];
     const name = names.filter(Boolean).join(", ");
-    const said = (name ? name + ": prediction " : "Prediction ") + fixed(each.prediction, digits);
+    const said = (name ? name + ": prediction " : "Prediction ") + numberOfBoth[0];
     if (fixed(change, digits) === fixed(0, digits)) return said + ", as in the row.";
-    return said + ", " + fixed(change, digits, true) + " against " + fixed(before.prediction, digits) + " in the row.";
+    const moved = chances[0] === null ? fixed(change, digits, true) + " " : "";
+    return said + ", " + moved + "against " + numberOfBoth[1] + " in the row.";
   }
 
   function figureOf(each, before) {
@@ -348,11 +378,14 @@
   function open(detail) {
     clearTimeout(speaking);
     said.textContent = "";
+    const isSame = opened !== null && detail !== null && String(opened.key) === String(detail.key) && rowFound.length > 0;
     opened = detail;
     const place = detail === null ? undefined : places.get(JSON.stringify(detail.key));
     const isThere = place !== undefined && models.every((model) => model.parts.every((part) => detail.parts[part].prediction !== null));
     panel.hidden = detail === null;
     form.hidden = figures.hidden = now.hidden = !isThere;
+    if (isSame && isThere) return show(); // another output of the row: its changed values stay
+    rowFound = [];
     if (detail === null) return;
     if (!isThere) {
       tell("The exact values of this row are not on the page: " + data.keys.length.toLocaleString("en") + " other rows can be changed.");

@@ -54,7 +54,7 @@ _COLUMNS = tuple(kind.column for kind in KINDS)
 UNREADABLE = (OSError, EOFError, ValueError)
 """The errors of Arrow and numpy for a file that is missing, empty or damaged."""
 BATCH_ROWS = 65_536
-"""Rows that are digested at once: 20 columns take 21 MB."""
+"""Rows that are digested at once: 20 columns need 21 MB."""
 DigestBatches = Iterator[pa.RecordBatch]
 """Keys and digests of rows, in row order."""
 Follower = Callable[[pa.RecordBatch, pa.RecordBatch, Digests], None]
@@ -65,7 +65,7 @@ Follower = Callable[[pa.RecordBatch, pa.RecordBatch, Digests], None]
 class RowDigests:
     """The keys of a table and the digest of each of its rows, in row order, in a Parquet file.
 
-    They are read a batch at a time: no method holds those of all rows.
+    They are read a batch at a time: no method has those of all rows in memory.
     """
 
     file: Place
@@ -137,7 +137,7 @@ class DigestBatch:
 
     @property
     def is_erased(self) -> BoolArray:
-        """(n,): whether a row was erased: it keeps its place, without its key and its digest."""
+        """(n,): whether a row was erased: its position stays, without its key and its digest."""
         is_null = np.zeros(self.n_rows, bool)
         for name in self._names:
             is_null |= self.batch[name].is_null().to_numpy(zero_copy_only=False)
@@ -247,7 +247,7 @@ def _batches_of(part: Place, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Values in a dtype that pandas and Arrow take: text as objects."""
+    """Values in a dtype that pandas and Arrow accept: text as objects."""
     if values.dtype.kind == "T":
         return values.astype(object)
     return values

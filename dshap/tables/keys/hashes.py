@@ -83,9 +83,9 @@ def _mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def hash_columns(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
     """A hash (n,) of the values of each row.
 
-    It is the same for the columns of a table and for those that a cube keeps of it.  Two given rows
-    with other values share one with probability 2^-64: 5e-11 that one of a billion changed rows is
-    taken for unchanged.
+    It is the same for the columns of a table and for the columns that a cube stores of it.  Two
+    given rows with other values share one with probability 2^-64: 5e-11 that one of a billion
+    changed rows is taken for unchanged.
     """
     return hash_keys({name: _hashable(values) for name, values in columns.items()})
 

@@ -2,7 +2,7 @@
 
 Each table is written once as files of hashes and digests, sorted by the hash of the key; both are
 then read range by range of the hashes, so that few rows are in memory however many there are.  A
-hash of 128 bits stands for a key (`key_hashes`).
+hash of 128 bits represents a key (`key_hashes`).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ ROWS_TOGETHER = 1 << 17
 N_COLUMNS = 5
 """Columns of the files of `HashedRows` of digests."""
 NO_ROW = -1
-"""The position that stands for a row whose key the earlier table does not have."""
+"""The position of a row whose key is missing in the earlier table."""
 
 
 @dataclass(frozen=True)
 class HashedRows:
     """The rows of a table by the hashes of their keys, in files of a folder of their own.
 
-    The columns of a file are the two halves of the hash, the marks that tell whether a row of this
+    The columns of a file are the two halves of the hash, the marks that show whether a row of this
     key is unchanged, and the position.  The marks of a row of digests are the halves of its digest.
     """
 
@@ -89,8 +89,8 @@ class HashedRows:
 def _columns_of(rows: RowDigests, kind: str, first: int) -> Iterator[tuple[Columns, int]]:
     """Yield the columns of `HashedRows` (5, n) of consecutive rows, the first of them at `first`.
 
-    Beside them stands the number of erased rows.  Each of these has a random hash, which no other row
-    has.
+    Each item also has the number of erased rows.  Each of these has a random hash, which no other
+    row has.
     """
     random = np.random.default_rng()
     for batch in rows.batches():

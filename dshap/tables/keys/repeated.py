@@ -1,9 +1,9 @@
 """The search for rows that repeat a key, by hashes of the keys in files.
 
-Each file holds the hashes of the keys of a span in order, and the position of the row of each.  The
-hashes are taken range by range (`sorted_runs`), and one hash with too many rows is counted.
-Different keys may share a hash, so the keys of rows with equal hashes are read before the rows count
-as repeated.
+Each file contains the hashes of the keys of a span in order, and the position of the row of each.
+The hashes are taken range by range (`sorted_runs`), and one hash with too many rows is counted.
+Different keys may share a hash, so the keys of rows with equal hashes are read before the rows
+count as repeated.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def repeated_keys(folder: Path, key_at: KeyAt, together: int = KEYS_TOGETHER) ->
     ----------
     folder : the files of `leave_hashes`
     key_at : the key of the row at a position; asked for few rows, and only where hashes are equal
-    together : the number of rows that are held at once
+    together : the number of rows in memory at once
     """
     files = sorted_files(folder)
     if not count_rows(files):
@@ -165,7 +165,7 @@ def _of_few_rows(
 def _of_one_hash(
     files: Sequence[Path], part: Range, comparison: _Comparison
 ) -> tuple[int, list[int]]:
-    """The number of repeated rows of one hash, which has too many to be held, and the first."""
+    """The number of repeated rows of one hash, which has too many for the memory, and the first."""
     new: list[int] = []
     if not comparison.is_enough:
         new = comparison.different(_rows_of(files, part), part.n_rows)

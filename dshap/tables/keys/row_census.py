@@ -49,7 +49,7 @@ class RowCensus:
         return list(dict.fromkeys([*self.reader.feature_names, *self.reader.target_names]))
 
     def add(self, batch: pa.RecordBatch, keys: pa.RecordBatch, digests: Digests) -> None:
-        """Take the next rows: their columns, their keys and their digests (n, 2)."""
+        """Add the next rows: their columns, their keys and their digests (n, 2)."""
         is_bad = np.zeros(batch.num_rows, bool)
         for name in self.reader.feature_names:
             is_bad |= self._added(name, self._values(name, batch[name]))

@@ -24,7 +24,7 @@ from dshap.tables.columns import is_text
 MARKS = 64
 """The columns whose missing values one word marks."""
 _NAN = np.array(np.nan).view(np.uint64)[()]
-"""The bits that stand for all NaN."""
+"""The bits that represent all NaN."""
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 """Unit of a column of times -> the nanoseconds in one."""
 Words = NDArray[np.uint64]

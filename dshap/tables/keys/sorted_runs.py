@@ -1,7 +1,7 @@
 """Columns of numbers in files, each file sorted by its first column, taken range by range.
 
 Together the files are one table that is never in memory: of a range of the first column each file
-has a slice, and few rows are held at once.  A range with too many rows is cut again.
+has a slice, and few rows are in memory at once.  A range with too many rows is cut again.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from dshap.tables.checksums import open_parquet, unreadable
 from dshap.tables.keys.hashes import wide_hashes
 
 NO_KEY = -1
-"""The number that stands for a row whose key is not looked for."""
+"""Marks a row whose key is not wanted."""
 
 
 @dataclass(frozen=True)

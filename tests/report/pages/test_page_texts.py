@@ -32,6 +32,10 @@ def test_values_have_names_units_and_the_minus_sign():
     assert texts.value("plan", 0.0) == "basic"
     assert texts.value("age", 41.0) == "41 years"
     assert texts.value("x", -2.5) == "−2.5"
+    assert texts.value("change", -0.0) == texts.value("change", -0.0001) == "0.0%"
+    assert texts.value("age", 41.0, with_unit=False) == "41"
+    assert texts.axis("age") == "age (years)"
+    assert texts.axis("x") == "x"
     assert texts.has_named_values("plan")
     assert not texts.has_named_values("age")
 

@@ -130,7 +130,16 @@ def test_categories_are_steps_and_missing_values_have_their_own():
     assert [name for name, _ in drawn.table] == ["<b>red</b>", "blue", "missing"]
     assert drawn.curves[0].mean.count("M") == 3
     assert drawn.curves[0].band.count("Z") == 3
-    assert [tick.name for tick in drawn.x_ticks][-1] == "missing"
+    assert [tick.name for tick in drawn.x_ticks][-1] == "833 missing"
+
+
+@pytest.mark.parametrize("n", [1, 600, 2_100])
+def test_rows_that_nothing_moves(n):
+    cube, frame = memory_cube(n)
+    cube["attribution"][:] = 0.0
+    figure = drawn_swarm(cube, frame)
+    assert figure.zero == 50.0
+    assert not any("nan" in line.outline + line.points for line in figure.lines)
 
 
 @pytest.mark.parametrize("n", [1, 2, 600])
@@ -146,3 +155,16 @@ def test_columns_without_spread_and_without_values(n):
     paths += [curve.band + curve.mean for each in cards for curve in each.curves]
     assert not any("nan" in path or "inf" in path for path in paths)
     assert [name for name, _ in cards[1].table] == ["missing"]
+
+
+def test_named_codes_are_steps_and_grey():
+    """Codes of categories have no order: no line between them, no red and blue."""
+    cube, _ = memory_cube(2_500)
+    frame = pd.DataFrame({f"x{j}": np.arange(2_500) % 3 for j in range(3)})
+    texts = plain_texts(["x0", "x1", "x2"], x0={"values": {"0": "a", "1": "b", "2": "c"}})
+    drawn = dependence_card(dependences_of(cube, ["x0"], {"x0": ""}, rows=frame), texts)
+    assert drawn.curves[0].mean.count("M") == 3
+    assert [tick.name for tick in drawn.x_ticks] == ["a", "b", "c"]
+    named, plain, _ = swarm_figure("", swarms_of(cube, frame), texts).lines
+    assert len({colour for _, colour in named.stops}) == 1
+    assert len({colour for _, colour in plain.stops}) > 1

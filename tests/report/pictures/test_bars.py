@@ -8,6 +8,7 @@ import xarray as xr
 
 import dshap
 from dshap.core.errors import InputError
+from dshap.cube.datasets import global_means
 from dshap.report import bar
 from tests.cube.cubes import make_cube
 from tests.report.pictures.test_densities import memory_cube, texts_of
@@ -86,10 +87,26 @@ def test_bars_of_segments_are_sorted_by_all_rows():
     assert widths[1] > widths[0]
 
 
-def test_lines_are_the_intervals_of_sampled_coalitions():
+@pytest.mark.parametrize("error", [0.0, 0.01, 10.0])
+def test_lines_are_the_intervals_over_rows_and_of_sampled_coalitions(error):
+    """An exact cube has those over rows: t of 29 degrees of freedom; none reaches below 0."""
     cube, _ = memory_cube(30)
-    error = xr.full_like(cube["attribution"], 0.01)
-    axes = bar(cube.assign(std_error=error))
-    for line in axes.collections[0].get_segments():
-        left, right = line[:, 0]
-        assert 2 * 1.96 * 0.005 < right - left < 2 * 1.96 * 0.02
+    if error:
+        cube = cube.assign(std_error=xr.full_like(cube["attribution"], error))
+    axes = bar(cube)
+    phi = abs(cube["attribution"].isel(output=0).values)
+    of_rows = sorted(2.0452 * phi.std(axis=0, ddof=1) / np.sqrt(30))
+    halves = sorted(right - middle for middle, right in _middles_and_ends(axes))
+    of_coalitions = np.zeros(3)
+    if error:
+        of_coalitions = 1.96 * global_means(cube)["mean_magnitude_std_error"].values[:, 0]
+    both = sorted(np.hypot(of_rows, np.sort(of_coalitions)))
+    if error < 1:
+        assert halves == pytest.approx(both, rel=0.02)
+    assert min(line[0, 0] for line in axes.collections[0].get_segments()) >= 0.0
+
+
+def _middles_and_ends(axes):
+    lengths = [each.get_width() for each in axes.containers[1]]
+    lines = axes.collections[0].get_segments()
+    return [(length, line[1, 0]) for length, line in zip(lengths, lines, strict=True)]

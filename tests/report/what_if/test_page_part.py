@@ -73,6 +73,8 @@ def test_controls_are_in_the_words_of_the_dictionary(tmp_path):
     assert price["name"] == "Price per m² (EUR)"
     assert price["about"] == 'of a "flat"'
     assert price["format"] == {"isGrouped": True, "decimals": 2, "isPercent": False}
+    assert price["unit"] == "EUR"
+    assert "isYear" not in price
     assert price["player"] == rank["player"] == "both"
     assert season["kind"] == "category"
     assert season["texts"] == ["winter", "summer </script>"]

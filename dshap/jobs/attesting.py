@@ -1,0 +1,200 @@
+"""Checking all that a job has sealed: statements, the store that they are about, and its sinks."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import partial
+from typing import Any
+
+from dshap.core.errors import DamagedError, DshapError, SinkError
+from dshap.core.places import Place
+from dshap.cube.arrays import read_run
+from dshap.cube.blocks import CubeArrays
+from dshap.cube.current import has_nights
+from dshap.history.key_joins import KeyJoins
+from dshap.history.row_history import NightHistory
+from dshap.history.run_folders import RunFolders, made_by
+from dshap.jobfile.reading import read_job_file
+from dshap.jobfile.schema import Job
+from dshap.jobs.verification import verify_job_store
+from dshap.seals.attest_check import SealCheck, SealFault, check_seals, refuse_unsealed
+from dshap.seals.attestations import read_envelope, sealed_runs
+from dshap.seals.materials import attestation_file
+from dshap.seals.signing_keys import verifying_key
+from dshap.seals.statement import Resource
+from dshap.seals.stored_job import StoredJob
+from dshap.sinks import RowHistory, SingleRun, Sink
+from dshap.sinks.line_digests import digest_of_load
+from dshap.sinks.records import LastLoad
+from dshap.steps.sink_targets import sink_in
+
+
+@dataclass(frozen=True)
+class AttestedSinks:
+    """Which job names the sinks, and whether they are compared at all."""
+
+    job_file: str | None = None
+    """The job file; None: the job that the store keeps."""
+    settings: tuple[str, ...] = ()
+    are_checked: bool = True
+
+
+@dataclass
+class StoreCheck:
+    """The outcome of a check of a store and its sinks."""
+
+    seals: SealCheck
+    unchecked: list[str] = field(default_factory=list)
+    """Why sinks could not be compared, in words."""
+
+    def refuse_faults(self) -> None:
+        """Raise where something differs, or could not be compared."""
+        self.seals.refuse_faults()
+        if self.unchecked:
+            raise SinkError("; ".join(self.unchecked))
+
+
+def attest_store(store: Place, key: str | None, run_id: str, sinks: AttestedSinks) -> StoreCheck:
+    """Check the statements of a store, all that it holds, and the tables of its sinks.
+
+    Parameters
+    ----------
+    store : Place
+    key : str or None
+        The public or private key, as PEM text or a path; None: those that the statements name.
+    run_id : str
+        The one run whose statement is checked; all where empty.
+    sinks : AttestedSinks
+
+    Raises
+    ------
+    InputError
+        No statement, no such run, or a key that is none.
+    """
+    given = None if key is None else verifying_key(key, "--key")
+    found = check_seals(store, given, run_id)
+    damaged = verify_job_store(store)
+    for part, damages in damaged.items():
+        found.faults += [SealFault("", part, str(each)) for each in damages]
+    check = StoreCheck(found)
+    if sinks.are_checked and not found.faults:
+        _check_sinks(check, store, sinks)
+    return check
+
+
+def _check_sinks(check: StoreCheck, store: Place, sinks: AttestedSinks) -> None:
+    """Compare the lines of the last load of each sink, and its table with them."""
+    loads = _last_loads(store)
+    if not loads:
+        return
+    try:
+        job = _job(store, sinks)
+    except DshapError as error:
+        check.unchecked.append(f"no sink was compared: {error}")
+        return
+    with tempfile.TemporaryDirectory(prefix="dshap-keys-") as folder:
+        joins = KeyJoins(partial(tempfile.mkdtemp, dir=folder))
+        for table in job.sink:
+            sink = sink_in(job, table)
+            name = table.name or sink.label
+            if name not in loads:
+                continue
+            run_id, sealed = loads.pop(name)
+            try:
+                for fault in _faults(job, store, sink, sealed, run_id, joins):
+                    check.seals.faults.append(SealFault(run_id, f"sink {name}", fault))
+            except DshapError as error:
+                check.unchecked.append(f"sink {name} was not compared: {error}")
+    for name in loads:
+        check.unchecked.append(f"sink {name} was not compared: the job has no such [[sink]]")
+
+
+def _job(store: Place, sinks: AttestedSinks) -> Job:
+    if sinks.job_file is not None:
+        return read_job_file(sinks.job_file, sinks.settings)
+    return StoredJob.read(store, sealed_runs(store)[-1]).job(store, sinks.settings)
+
+
+def _last_loads(store: Place) -> dict[str, tuple[str, Resource]]:
+    """Sink -> the run that loaded it last, and the subject of that load."""
+    found = {}
+    for run_id in sealed_runs(store):
+        with contextlib.suppress(ValueError):
+            envelope = read_envelope(store, run_id)
+            subjects: Sequence[object] = envelope.statement["subject"] if envelope else ()
+            for each in map(Resource.read, subjects):  # type: ignore[arg-type]
+                if each.annotations.get("kind") == "sink" and not each.annotations["backfill"]:
+                    found[each.name.removeprefix("sink/")] = (run_id, each)
+    return found
+
+
+def _faults(
+    job: Job, store: Place, sink: Sink, sealed: Resource, run_id: str, joins: KeyJoins
+) -> Iterator[str]:
+    """How a load, and the table that it filled, differ from what was sealed."""
+    explain = str(sealed.annotations["explain"])
+    place = store / explain
+    if has_nights(place):
+        place = place / str(sealed.annotations["cube"]).rpartition("/")[2]
+        history: RowHistory = NightHistory(RunFolders(store, place.name), explain, joins)
+    else:
+        method = str((read_run(place) or {}).get("method"))
+        history = SingleRun(made_by(store, explain, run_id), method)
+    if read_run(place) is None:
+        return
+    day = str(sealed.annotations["as_of"])
+    as_of = date.fromisoformat(day) if day else None
+    load = LastLoad(as_of, str(sealed.annotations["since"]))
+    chosen = None
+    if load.since:
+        chosen = history.changed_since(load.since, history.method)
+    if not load.since or chosen is not None:
+        digest, _ = digest_of_load(sink, place, history, chosen, as_of=as_of)
+        if digest != sealed.sha256:
+            yield "the lines that its last load wrote are not what was sealed"
+    yield from sink.differences(CubeArrays(place), history, job.job.name, load)
+
+
+def newest_sealed(store: Place) -> str:
+    """The newest run of a store with a statement; an `InputError` where none has one."""
+    sealed = sealed_runs(store)
+    refuse_unsealed(store, sealed, "")
+    return sealed[-1]
+
+
+def statements_of(store: Place, run_id: str = "") -> tuple[list[str], dict[str, Any]]:
+    """A line about the statement of each run, or of one; and the statements for JSON.
+
+    Raises
+    ------
+    InputError
+        There is no statement, or none of this run.
+    DamagedError
+        A statement cannot be read.
+    """
+    sealed = sealed_runs(store)
+    refuse_unsealed(store, sealed, run_id)
+    lines = []
+    statements = {}
+    for each in sealed:
+        if run_id not in ("", each):
+            continue
+        try:
+            envelope = read_envelope(store, each)
+        except ValueError as error:
+            raise DamagedError(f"{store / attestation_file(each)} is damaged: {error}") from error
+        assert envelope is not None, "it is listed"
+        statements[each] = envelope.statement
+        signed = "not signed"
+        if envelope.is_signed:
+            signed = f"signed with the key {next(iter(envelope.signatures))[:12]}"
+        given = envelope.statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+        n_subjects = len(envelope.statement["subject"])
+        lines.append(
+            f"{each}: {n_subjects:,} digests of what it made, {len(given):,} of what from; {signed}"
+        )
+    return lines, {"statements": statements}

@@ -1,0 +1,114 @@
+"""The job of a run as its store keeps it, without secrets, so that the run can be replayed.
+
+Tables of a job file are kept as they are written: values of the environment stand in them as
+`{{ env_var(NAME) }}`.  A job that was made in Python is kept as its tables.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dshap.core.addresses import MASK, safe_value
+from dshap.core.errors import InputError
+from dshap.core.places import Place
+from dshap.core.user_code import make_importable
+from dshap.cube.arrays import RUNS
+from dshap.jobfile.listing import shown_setting
+from dshap.jobfile.reading import job_of_tables
+from dshap.jobfile.schema import Job
+from dshap.jobfile.settings import with_target
+from dshap.storage.folder import Folder
+from dshap.storage.seals import sealed_record, whole_record
+
+JOB = "job.json"
+"""The file of the job in the folder of a run."""
+OF_ITS_MACHINE = ("cluster", "worker", "notify", "seal", "report")
+"""The tables of a job that say where it ran and who hears of it, which a replay does without."""
+
+
+@dataclass(frozen=True)
+class StoredJob:
+    """The tables of a job, with the settings of the command."""
+
+    folder: str
+    """The folder of the job file, which its paths are relative to."""
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    settings: tuple[str, ...] = ()
+    """The texts of --set."""
+
+    @classmethod
+    def of(cls, job: Job, job_file: str, settings: Sequence[str], target: str = "") -> StoredJob:
+        """The job of a command; of one without a file its tables."""
+        file = Path(job_file)
+        try:
+            tables = with_target(tomllib.loads(file.read_text(encoding="utf-8")), target)
+        except (OSError, ValueError):
+            tables = job.model_dump(mode="json", exclude_unset=True)
+        plain = json.loads(json.dumps(_safe(tables), default=str))
+        return cls(str(file.absolute().parent), plain, tuple(map(shown_setting, settings)))
+
+    @classmethod
+    def read(cls, store: Place, run_id: str) -> StoredJob:
+        """The job of a run.
+
+        Raises
+        ------
+        InputError
+            The run has kept none, or it was altered.
+        """
+        name = f"{RUNS}/{run_id}/{JOB}"
+        content = Folder(store).get(name)
+        if content is None:
+            raise InputError(f"{store} has no {name}: give the job of that run with --job JOB.toml")
+        try:
+            found = whole_record(JOB, content)
+            return cls(found["folder"], found["tables"], tuple(found["settings"]))
+        except (ValueError, TypeError, KeyError):
+            raise InputError(
+                f"{store / name} is damaged: give the job of that run with --job JOB.toml"
+            ) from None
+
+    def to_bytes(self) -> bytes:
+        """The job as a sealed record."""
+        return sealed_record(JOB, asdict(self))
+
+    def job(self, store: Place, more: Sequence[str] = ()) -> Job:
+        """The job of a replay, in this process, with more texts of --set after its own.
+
+        Raises
+        ------
+        InputError
+            A secret in it is masked, or a variable of the environment is not set here.
+        """
+        tables = {name: each for name, each in self.tables.items() if name not in OF_ITS_MACHINE}
+        tables["job"] = {**tables.get("job", {}), "store": str(store)}
+        settings = [each for each in self.settings if not _is_of_machine(each)]
+        if any(MASK in each for each in settings) or MASK in json.dumps(tables):
+            raise InputError(
+                "a secret of the job is masked in the store: give the job with --job JOB.toml, and "
+                "write {{ env_var(NAME) }} in the place of the secret next time"
+            )
+        make_importable(Path(self.folder))
+        said = f"the job that {store} keeps"
+        return job_of_tables(tables, [*settings, *more], Path(self.folder), said)
+
+
+def _is_of_machine(setting: str) -> bool:
+    """Whether a text of --set is about the machine, or about the place of the store."""
+    place = setting.strip()
+    return place.startswith((*(f"{name}." for name in OF_ITS_MACHINE), "job.store"))
+
+
+def _safe(value: Any) -> Any:
+    """Tables without secrets, at any depth."""
+    match value:
+        case dict():
+            return {name: _safe(safe_value(name, each)) for name, each in value.items()}
+        case list():
+            return [_safe(each) for each in value]
+    return value

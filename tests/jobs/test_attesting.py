@@ -1,0 +1,330 @@
+"""What is altered after a run was sealed is named: cubes, records, sinks and statements."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from dshap.core.errors import DamagedError, DshapError, InputError, SinkError
+from dshap.cube import is_packed, mark_finished, unpack_cube
+from dshap.cube.reference_copy import notes_of
+from dshap.erasure.forgetting import forget
+from dshap.history.run_record import RECORD, document_in
+from dshap.jobs.attesting import AttestedSinks, attest_store, statements_of
+from dshap.seals.attestations import read_envelope, replace_seal, sealed_runs
+from dshap.seals.signing_keys import signing_key
+from dshap.storage.seals import SEAL, seal_of
+from tests.jobs.sealed_jobs import new_key, numbers, of_people, of_trees
+
+SINKS = AttestedSinks()
+NIGHTS = {"incremental": {"strategy": "digest"}}
+
+
+def with_sinks(folder, **more):
+    """Nights of trees, signed, loaded into a table and into a folder."""
+    private, public = new_key(folder)
+    uri = f"duckdb:///{folder}/shop.duckdb"
+    sinks = [
+        {"uri": uri, "table": "reasons", "shape": "top_k", "k": 2},
+        {"path": str(folder / "lines")},
+    ]
+    job = of_trees(folder / "job", seal={"key": str(private)}, sink=sinks, **{**NIGHTS, **more})
+    return job, public
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory):
+    """Two nights, sealed and loaded."""
+    job, public = with_sinks(tmp_path_factory.mktemp("sealed"))
+    job.run()
+    job.put(pd.concat([job.table.iloc[4:], numbers(6, 3, 500)]).reset_index(drop=True))
+    job.run()
+    return job, public
+
+
+def faults_of(store, key=None, sinks=SINKS):
+    return [str(each) for each in attest_store(store, key, "", sinks).seals.faults]
+
+
+def test_what_is_whole(nights):
+    job, public = nights
+    found = attest_store(job.store, str(public), "", SINKS)
+    found.refuse_faults()
+    assert found.seals.faults == []
+    assert set(found.seals.signed_by) == set(sealed_runs(job.store))
+    assert "all are as sealed" in found.seals.lines[0]
+    lines, content = statements_of(job.store)
+    assert len(lines) == len(content["statements"]) == 2
+    assert all("signed with the key" in line for line in lines)
+
+
+def test_the_statement(nights):
+    """Subjects are few, whatever the number of blocks; materials are named with their digests."""
+    job, _ = nights
+    last = sealed_runs(job.store)[-1]
+    statement = read_envelope(job.store, last).statement
+    names = [each["name"] for each in statement["subject"]]
+    assert f"reasons/{last}/attribution" in names
+    assert {"sink/reasons", f"sink/{job.folder.parent / 'lines'}"} <= set(names)
+    assert f"runs/{last}/{RECORD}" in names
+    given = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+    materials = {each["name"]: each for each in given}
+    assert {"source", "model", "job file", "packages", "dshap"} <= materials.keys()
+    assert all(each.get("digest") for each in given)
+    assert materials["attestation of the run before"]["uri"].split("/")[1] < last
+    assert statement["predicate"]["dshap_results"]["sinks"][0]["status"] == "success"
+    assert "numpy==" in (job.store / f"runs/{last}/packages.txt").read_text()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_altered_bytes_are_named(nights, tmp_path, seed):
+    """One bit of any file of the store: each is named.  `test_a_thousand_tamperings` does more."""
+    tampered(nights[0], tmp_path, seed, 15)
+
+
+@pytest.mark.slow
+def test_a_thousand_tamperings(nights, tmp_path):
+    tampered(nights[0], tmp_path, 99, 1000)
+
+
+def tampered(job, folder, seed, n_times):
+    """Alter, cut, empty, remove or swap files of a copy of the store, one at a time."""
+    store = folder / "copy"
+    shutil.copytree(job.store, store, symlinks=True)
+    rng = random.Random(seed)
+    files = sorted(each for each in store.rglob("*") if each.is_file() and _is_sealed(each, store))
+    quick = AttestedSinks(are_checked=False)
+    assert faults_of(store, sinks=quick) == []
+    for _ in range(n_times):
+        file = rng.choice(files)
+        content = file.read_bytes()
+        other = bytearray(content)
+        what = rng.choice(["bit", "bit", "cut", "gone", "other"])
+        if what == "bit" and other:
+            other[rng.randrange(len(other))] ^= 1 << rng.randrange(2)
+        elif what == "cut":
+            other = other[: len(other) // 2]
+        elif what == "other":
+            other = bytearray(rng.choice(files).read_bytes())
+        if what == "gone":
+            file.unlink()
+        elif other == content:
+            continue
+        else:
+            file.write_bytes(other)
+        try:
+            assert faults_of(store, sinks=quick), f"{what}: {file.relative_to(store)}"
+        except DshapError as error:
+            assert "\n" not in str(error)
+        file.write_bytes(content)
+    assert faults_of(store, sinks=quick) == []
+
+
+def _is_sealed(file: Path, store: Path) -> bool:
+    """Whether a file holds what was sealed; facts that a later run finds anew are not."""
+    name = str(file.relative_to(store))
+    return not (name.startswith("state/") or "/histograms/" in name or "/facts/" in name)
+
+
+def test_a_record_that_was_sealed_again_by_its_writer(nights, tmp_path):
+    """A record has a digest of its own content: whoever alters it can renew that, not the statement."""
+    store = tmp_path / "copy"
+    shutil.copytree(nights[0].store, store, symlinks=True)
+    file = store / "runs" / sealed_runs(store)[-1] / RECORD
+    document = dict(document_in(file.read_bytes()))
+    document["elapsed_time"] = 0.5
+    about = document["args"]["dshap"]
+    about[SEAL] = seal_of(RECORD, document)
+    file.write_text(json.dumps(document))
+    assert document_in(file.read_bytes()) is not None
+    assert any(RECORD in each for each in faults_of(store))
+
+
+SINK_CHANGES = {
+    "update reasons set attribution = attribution + 1e-9 where rank = 1 and id = 7": "id 7",
+    "update reasons set feature = 'x' where rank = 2 and id = 7": "id 7",
+    "update reasons set run_id = 'x' where id = 7": "id 7",
+    "update reasons set value = null where id = 7": "id 7",
+    "delete from reasons where id = 7 and rank = 1": "id 7",
+    "update reasons set as_of = '2020-01-01', model_version = 'x' where id = 7": "id 7",
+    "insert into reasons (id, class, rank, status, run_id) values (9999, 'output', 1, 'ok', 'x')": "id 9999",
+    "delete from _dshap_runs": "_dshap_runs has no line",
+    "drop table reasons": "it is missing",
+}
+
+
+def test_altered_sinks_are_named(tmp_path):
+    """A line of a table that is changed, removed, added or doubled, by its key; a file of a folder."""
+    job, _ = with_sinks(tmp_path)
+    job.run()
+    database = tmp_path / "shop.duckdb"
+    whole = database.read_bytes()
+    for statement, said in SINK_CHANGES.items():
+        with duckdb.connect(str(database)) as connection:
+            connection.execute(statement)
+        found = [each for each in faults_of(job.store) if said in each]
+        assert found, statement
+        assert all(each.startswith("sink reasons: ") for each in found)
+        database.write_bytes(whole)
+    with duckdb.connect(str(database)) as connection:  # a line of the user
+        connection.execute(
+            "insert into reasons (id, class, rank, status) values (9999, 'x', 1, 'ok')"
+        )
+    assert faults_of(job.store) == []
+    file = next((tmp_path / "lines" / "current").resolve().glob("*.parquet"))
+    table = pq.read_table(file)
+    pq.write_table(table.slice(0, table.num_rows - 1), file)
+    assert any("lines are not" in each for each in faults_of(job.store))
+    file.unlink()
+    assert any("sink" in each for each in faults_of(job.store))
+
+
+def test_a_sink_that_cannot_be_reached(tmp_path):
+    job, _ = with_sinks(tmp_path)
+    job.run()
+    elsewhere = AttestedSinks(str(job.file), ("sink.reasons.table=another",))
+    found = attest_store(job.store, None, "", elsewhere)
+    with pytest.raises(SinkError, match=r"sink reasons was not compared: .*no such"):
+        found.refuse_faults()
+    attest_store(job.store, None, "", AttestedSinks(are_checked=False)).refuse_faults()
+
+
+def test_signatures(nights, tmp_path):
+    job, public = nights
+    private, other = new_key(tmp_path, "other")
+    found = attest_store(job.store, str(other), "", SINKS)
+    with pytest.raises(DamagedError, match=r"is signed with the key .* not with the one that was"):
+        found.refuse_faults()
+    assert attest_store(job.store, str(public), "", SINKS).seals.faults == []
+    unsigned = of_trees(tmp_path / "unsigned")
+    unsigned.run()
+    found = attest_store(unsigned.store, None, "", SINKS)
+    found.refuse_faults()
+    assert "the statements are not signed" in found.seals.notes[0]
+    with pytest.raises(DamagedError, match="it is not signed, and the key"):
+        attest_store(unsigned.store, str(other), "", SINKS).refuse_faults()
+    assert signing_key(str(private), "key").public.keyid[:12] in str(_refusal(unsigned, other))
+
+
+def _refusal(job, key):
+    with pytest.raises(DamagedError) as raised:
+        attest_store(job.store, str(key), "", SINKS).refuse_faults()
+    return raised.value
+
+
+def test_a_key_that_is_none_is_refused_before_anything_is_computed(tmp_path):
+    job = of_trees(tmp_path / "job", seal={"key": "table.parquet"})
+    with pytest.raises(InputError, match=r"\[seal\] key"):
+        job.run()
+    assert not job.store.exists()
+
+
+def test_a_key_of_the_environment(tmp_path, monkeypatch):
+    """The text of the key is in no file of the store."""
+    private, public = new_key(tmp_path)
+    job = of_trees(tmp_path / "job", seal={"key": "{{ env_var(DSHAP_SEAL_KEY) }}"})
+    with pytest.raises(InputError, match="DSHAP_SEAL_KEY"):
+        job.run()
+    monkeypatch.setenv("DSHAP_SEAL_KEY", private.read_text())
+    job.run()
+    attest_store(job.store, str(public), "", SINKS).refuse_faults()
+    secret = private.read_text().splitlines()[1].encode()
+    assert not [
+        file for file in job.store.rglob("*") if file.is_file() and secret in file.read_bytes()
+    ]
+    job.tables["seal"] = {"key": private.read_text().replace("\n", "\\n")}
+    with pytest.raises(InputError, match="the private key stands in the job") as raised:
+        job.run()
+    assert secret.decode() not in str(raised.value)
+
+
+def test_a_seal_of_before_packing_holds(tmp_path):
+    """Blocks that are packed, or unpacked again, are the same chunks."""
+    job = of_trees(tmp_path / "job")
+    job.tables["run"] = {"instance_tile": 3}
+    job.run()
+    assert is_packed(job.store / "reasons")
+    assert faults_of(job.store) == []
+    unpack_cube(job.store / "reasons")
+    assert not any("sealed" in each for each in faults_of(job.store))
+
+
+def test_runs_of_one_cube(tmp_path):
+    """A second run without work seals the same cube, by the digests of the first."""
+    job = of_people(tmp_path / "job")
+    job.run()
+    job.run()
+    first, second = sealed_runs(job.store)
+    assert faults_of(job.store) == []
+    of_first, of_second = (
+        {
+            each["name"]: each["digest"]
+            for each in read_envelope(job.store, run).statement["subject"]
+        }
+        for run in (first, second)
+    )
+    shared = [name for name in of_first if name.startswith("classes/")]
+    assert shared
+    assert all(of_first[name] == of_second[name] for name in shared)
+
+
+def test_a_missing_statement(nights, tmp_path):
+    store = tmp_path / "copy"
+    shutil.copytree(nights[0].store, store, symlinks=True)
+    first, second = sealed_runs(store)
+    (store / "runs" / second / "attestation.json").unlink()
+    assert any("is missing, and an earlier run has one" in each for each in faults_of(store))
+    (store / "runs" / first / "attestation.json").unlink()
+    with pytest.raises(InputError, match="has no attestation"):
+        attest_store(store, None, "", SINKS)
+
+
+def test_a_person_who_is_forgotten(tmp_path):
+    """`dshap forget` seals again what it has changed, with the key of the job."""
+    job, public = with_sinks(tmp_path)
+    job.run()
+    job.put(job.table.iloc[3:])
+    job.run()
+    done = forget(job.store, ["7"], job_file=str(job.file))
+    assert done.resealed == tuple(sealed_runs(job.store))
+    found = attest_store(job.store, str(public), "", SINKS)
+    found.refuse_faults()
+    assert all(found.seals.signed_by.values())
+    assert sum("was sealed again" in each for each in found.seals.notes) == 2
+
+
+def test_an_earlier_night_that_is_sealed_again(nights, tmp_path):
+    """The statement of the night after names the old one, which is found beside the new one."""
+    store = tmp_path / "copy"
+    shutil.copytree(nights[0].store, store, symlinks=True)
+    first, _ = sealed_runs(store)
+    replace_seal(store, first, None, "1 key was erased")
+    quick = AttestedSinks(are_checked=False)
+    assert faults_of(store, sinks=quick) == []
+    (store / "runs" / first / "attestation-1.json").unlink()
+    assert any("attestation of the run before" in each for each in faults_of(store, sinks=quick))
+
+
+def test_an_erasure_names_the_statement_before(tmp_path):
+    """Whoever changes a cube on purpose seals it again: the old statement stays, and is named."""
+    job = of_trees(tmp_path / "job")
+    job.run()
+    (run_id,) = sealed_runs(job.store)
+    note = notes_of(job.store / "reasons")
+    note.put("erased", {"keys": 1})
+    mark_finished(job.store / "reasons")
+    assert any("reasons/notes" in each for each in faults_of(job.store))
+    replace_seal(job.store, run_id, None, "1 key was erased")
+    found = attest_store(job.store, None, "", SINKS)
+    found.refuse_faults()
+    assert any("was sealed again: 1 key was erased" in each for each in found.seals.notes)
+    old = job.store / "runs" / run_id / "attestation-1.json"
+    old.write_bytes(old.read_bytes() + b" ")
+    assert any("attestation-1.json" in each for each in faults_of(job.store))
