@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from dshap.cli import cli
-from dshap.core.errors import InputError, LockedError, SinkError
+from dshap.core.errors import InputError, LockedError, NotLearnedError, SinkError
 from dshap.core.places import place_of
 from dshap.cube import current_of, read_notes, stored_importance
 from dshap.cube.blocks import CubeArrays, finished_blocks
@@ -24,11 +24,14 @@ from dshap.erasure.forgetting import forget_keys
 from dshap.erasure.journal import Journal, erased_of_cube
 from dshap.erasure.stored_cubes import all_cubes_in
 from dshap.jobfile.reading import read_job_file
+from dshap.jobs.replay import replay_run
+from dshap.jobs.replay_outcome import WantedRows
 from dshap.jobs.verification import verify_job_store
 from dshap.steps.outlook import night_lines, nights_of, read_learned
 from dshap.storage.running import alone
 from tests.erasure.canaries import found_in
 from tests.erasure.shops import NIGHTLY, SINKS, Shop, canaries, has_canary, importable, table
+from tests.jobs.sealed_jobs import of_kernel
 
 
 @pytest.fixture(scope="module")
@@ -335,6 +338,15 @@ def test_the_command(shop, monkeypatch):
         assert run(cli, ["forget", "build/shop", "--key", keys[2]]).exit_code == 6
     planned = run(cli, ["plan", "job.toml"])
     assert "withdrawn" in planned.stdout
+
+
+def test_a_replay_says_how_many_rows_were_erased(tmp_path):
+    job = of_kernel(tmp_path / "job", incremental={"strategy": "digest"})
+    first = job.run().facts.run_id
+    done = forget_keys(job.store, ["7", "9", "10"], job_file=str(job.file))
+    assert done.resealed == (first,)
+    with pytest.raises(NotLearnedError, match=rf"run {first} is not replayable: 3 rows erased"):
+        replay_run(job.store, WantedRows(5))
 
 
 def test_a_running_job_locks_the_store(shop):
