@@ -20,12 +20,12 @@ from dshap.cube.arrays import is_job_store
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.creation import clear_orphans
 from dshap.cube.current import has_nights
-from dshap.erasure.given_keys import keys_of
+from dshap.erasure.given_keys import read_keys
 from dshap.erasure.journal import Erasure, Journal, new_erasure_id
 from dshap.erasure.kinds_of_places import PLACES
 from dshap.erasure.renewed_seals import renew_seals, sealed_among
 from dshap.erasure.stored_cubes import all_cubes_in
-from dshap.erasure.work import Work
+from dshap.erasure.work import ErasureWork
 from dshap.history.leftovers import clear_leftovers
 from dshap.history.run_folders import ROWS, RunFolders, runs_in_store, unfinished_runs
 from dshap.history.run_record import read_records
@@ -96,7 +96,7 @@ class Forgotten:
         }
 
 
-def forget(
+def forget_keys(
     store: str | Place,
     keys: Sequence[str] = (),
     file: str | None = None,
@@ -142,7 +142,7 @@ def forget(
             f"{place} is no store of dshap: give the store of a job, or that of a cube"
         )
     kinds = _key_kinds(place)
-    wanted = keys_of(keys, file, kinds)
+    wanted = read_keys(keys, file, kinds)
     job = _job_of(place, job_file)
     with alone(place, "an erasure", say):
         return _Forgetting(place, wanted, job, say).carry_out(known_only=known_only)
@@ -205,7 +205,7 @@ class _Forgetting:
         self, store: Place, keys: WantedKeys, job: Job | None, say: Callable[[str], None]
     ) -> None:
         self.journal = Journal(store)
-        self.work = Work(store, keys, job, say)
+        self.work = ErasureWork(store, keys, job, say)
         self.store = store
         self.say = say
 

@@ -164,7 +164,8 @@ def _method_line(name: str, facts: Mapping[str, Any]) -> str:
     )
     if "learned_anew" not in facts:
         return line
-    return f"{line}; by [prepare] every or [retention] days learned anew, for every row, from {facts['learned_anew']} on"
+    anew = facts["learned_anew"]
+    return f"{line}; [prepare] every or [retention]: learned anew, for every row, from {anew} on"
 
 
 def sinks_of(job: Job) -> tuple[dict[str, Any], ...]:

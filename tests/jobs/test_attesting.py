@@ -15,7 +15,7 @@ import pytest
 from dshap.core.errors import DamagedError, DshapError, InputError, SinkError
 from dshap.cube import is_packed, mark_finished, unpack_cube
 from dshap.cube.reference_copy import notes_of
-from dshap.erasure.forgetting import forget
+from dshap.erasure.forgetting import forget_keys
 from dshap.history.run_record import RECORD, document_in
 from dshap.jobs.attesting import AttestedSinks, attest_store, statements_of
 from dshap.seals.attestations import read_envelope, replace_seal, sealed_runs
@@ -292,7 +292,7 @@ def test_a_person_who_is_forgotten(tmp_path):
     job.run()
     job.put(job.table.iloc[3:])
     job.run()
-    done = forget(job.store, ["7"], job_file=str(job.file))
+    done = forget_keys(job.store, ["7"], job_file=str(job.file))
     assert done.resealed == tuple(sealed_runs(job.store))
     found = attest_store(job.store, str(public), "", SINKS)
     found.refuse_faults()
