@@ -35,7 +35,7 @@ class StoredCubes(HoldsRows):
         found: set[int] = set()
         for name, path in all_cubes_in(work.store).items():
             cube = CubeArrays(path)
-            if not found_keys(cube.keys, work.keys):
+            if not found_keys(cube.key_kinds, work.keys):
                 if cube.keys:
                     work.left.append(f"{name}, whose key is {', '.join(cube.keys)}")
                 continue
