@@ -60,10 +60,10 @@ daily-platforms: $(VENV)/installed-dev build/platforms/installed  # models and r
 	OMP_NUM_THREADS=1 build/platforms/bin/python -m pytest $(PLATFORM_TESTS)
 
 daily-dbt: $(VENV)/installed-dev build/dbt/installed  # the package of workflows/dbt, on tables that a job has loaded
-	DBT=build/dbt/bin/dbt $(BIN)/python -m pytest tests/test_dbt_package.py
+	DBT=$(CURDIR)/build/dbt/bin/dbt $(BIN)/python -m pytest tests/test_dbt_package.py
 
 daily-airflow: $(VENV)/installed-dev build/airflow/installed  # the DAG of workflows/schedules
-	AIRFLOW_PYTHON=build/airflow/bin/python $(BIN)/python -m pytest tests/test_schedules.py -k airflow
+	AIRFLOW_PYTHON=$(CURDIR)/build/airflow/bin/python $(BIN)/python -m pytest tests/test_schedules.py -k airflow
 
 daily-python3.12:
 	$(MAKE) test VENV=build/python3.12 PYTHON=python3.12
@@ -95,7 +95,7 @@ types: $(VENV)/installed-dev
 
 BENCHMARKS := peers global_means scaling warehouse widths real_models alterations lanes growth wide_tables blocks \
 	coverage regulariser estimators linear_gaussian quality trees tree_engine tree_headline robustness penalties graphs spools readers \
-	differences segments drift billions served rounding night_memory doors block_cost few_rows busy packing nights own_rows enough folding
+	differences segments drift billions served rounding night_memory doors block_cost few_rows busy packing nights own_rows enough folding pages
 
 benchmarks: $(VENV)/installed-dev  # two at a time, the longest first
 	printf '%s\n' $(BENCHMARKS) | \

@@ -1272,9 +1272,9 @@ def forget(
     Cubes that are finished keep all other values, bit for bit.  The same command again finishes an
     erasure that was stopped.
     """
-    from dshap.erasure.forgetting import forget as erase
+    from dshap.erasure.forgetting import forget_keys
 
-    done = erase(
+    done = forget_keys(
         _store(store), keys, keys_file, job_file=job_file, known_only=known_only, say=_say(quiet)
     )
     if as_json or not quiet:

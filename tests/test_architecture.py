@@ -32,6 +32,7 @@ FLOORS = (
     {"history", "jobinput"},
     {"seals"},
     {"steps"},
+    {"erasure"},
     # the faces among them: public names of tables and core
     {"api", "jobs", "sources", "blocks", "records", "errors"},
     {"shap_compat"},

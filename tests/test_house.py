@@ -37,14 +37,16 @@ from tests.house import circles, importers_of_designs, measured, members
 # when `explain` came to take models as they are: libraries are known by what their objects have.
 # Nodes were raised by a fiftieth, classes by 11, statements by two and ternaries by one, when columns got words: a
 # dictionary, a card, years and digits, intervals over rows, and sentences about reasons by language.
+# Nodes were raised by a sixteenth, classes by 13 and ternaries by 23, when pictures got options, sums of what they leave
+# out, axes of their own and a second library: a record for each picture, and a chart beside it.
 BOUNDS = {
-    "syntax nodes": 428_000,
+    "syntax nodes": 453_000,
     "syntax nodes in a hundred statements": 717,
     "assignments of several things at once": 4,
-    "ternaries": 390,
+    "ternaries": 413,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 845,
+    "classes": 858,
     "protocols": 51,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,

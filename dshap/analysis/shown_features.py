@@ -39,7 +39,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         most = self.max_display
-        if most is not None and not (np.isreal(most) and not np.isnan(most) and most >= 1):
+        if most is not None and not _is_count(most):
             raise InputError(f"max_display is {shown(most)}: give a number of features, from 1 on")
 
     def chosen(
@@ -99,6 +99,12 @@ class ShownFeatures:
     def words_of_others(self) -> str:
         """Words for the sum of the features that are not shown."""
         return words_of_sum(len(self.others))
+
+
+def _is_count(given: Any) -> bool:
+    """Whether an object is a number from 1 on, or infinity; a flag is none."""
+    found = np.asarray(given)
+    return found.ndim == 0 and found.dtype.kind in "iuf" and bool(found >= 1)
 
 
 def words_of_sum(n_features: int) -> str:

@@ -120,8 +120,8 @@ def _erase_in_block(path: Place, block: int, positions: NDArray[np.int64]) -> No
     arrays = {name: _shards(path, name) for name in names}
     values: dict[str, NDArray[Any]] = {}
     for name in names:
-        if name == "base_value" and arrays[name].shape[0] != arrays["status"].shape[0]:
-            continue  # one value of all rows
+        if arrays[name].shape[0] != arrays["status"].shape[0]:
+            continue  # base values that all rows share
         found = arrays[name].read(rows.start, rows.stop)
         if found is None:
             raise _damaged(path, block)
@@ -267,11 +267,16 @@ def _erase_states(path: Place, positions: NDArray[np.int64], *, has_learned: boo
         histograms.remove(name)
     states = states_of(path)
     for name in list(states.names()):
-        first = name.partition("-")[0]
-        if (first == "probe" and _is_probed(states.get(name, Record), positions)) or (
-            has_learned and (first in (*WITH_ROWS, *OF_SUMS) or _holds_rows(name, path))
-        ):
+        if _has_erased(path, name, positions, has_learned=has_learned):
             states.remove(name)
+
+
+def _has_erased(path: Place, name: str, positions: NDArray[np.int64], *, has_learned: bool) -> bool:
+    """Whether a state may hold a number of an erased row, or follows from such rows."""
+    first = name.partition("-")[0]
+    if first == "probe":
+        return _is_probed(states_of(path).get(name, Record), positions)
+    return has_learned and (first in (*WITH_ROWS, *OF_SUMS) or _holds_rows(name, path))
 
 
 def _is_probed(probe: Record, positions: NDArray[np.int64]) -> bool:

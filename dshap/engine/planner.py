@@ -317,6 +317,7 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
         + 8 * numbers
         + pairs
         + _stored_bytes(n * cell, plan, options)
+        + _code_bytes(n, plan, options)
         + block.state_bytes  # parts of a state while they are joined
         + max(model.predict_bytes(n), block.task_bytes + linked)
     )
@@ -331,6 +332,13 @@ def _stored_bytes(n_cells: int, plan: Plan, options: RunOptions) -> int:
     if options.dtype == "float64":
         number_bytes = 8
     return 2 * n_arrays * n_cells * number_bytes
+
+
+def _code_bytes(n: int, plan: Plan, options: RunOptions) -> int:
+    """Bytes of the errors of codes of n rows: sums, differences and squares of pairs, and as stored."""
+    if options.codes is None or not plan.n_replicates:
+        return 0
+    return 4 * 8 * n * len(options.codes) ** 2 * plan.n_outputs
 
 
 def _data_bytes(plan: Plan, work: Work, data: RowReader) -> int:

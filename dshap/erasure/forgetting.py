@@ -20,17 +20,18 @@ from dshap.cube.arrays import is_job_store
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.creation import clear_orphans
 from dshap.cube.current import has_nights
-from dshap.erasure.given_keys import keys_of
+from dshap.erasure.given_keys import read_keys
 from dshap.erasure.journal import Erasure, Journal, new_erasure_id
 from dshap.erasure.kinds_of_places import PLACES
 from dshap.erasure.renewed_seals import renew_seals, sealed_among
-from dshap.erasure.stored_cubes import cubes_in
-from dshap.erasure.work import Work
+from dshap.erasure.stored_cubes import all_cubes_in
+from dshap.erasure.work import ErasureWork
 from dshap.history.leftovers import clear_leftovers
 from dshap.history.run_folders import ROWS, RunFolders, runs_in_store, unfinished_runs
 from dshap.history.run_record import read_records
 from dshap.jobfile.reading import read_job_file
 from dshap.jobfile.schema import Job
+from dshap.steps.sealing import key_of_job
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone
 from dshap.tables.keys.digests import RowDigests
@@ -62,13 +63,14 @@ class Forgotten:
         if not left:
             return None
         return SinkError(
-            f"the store has no row of the {self.n_keys:,} keys any more, and these places may have: "
-            f"{'; '.join(left)}: remove the rows there, or mend the place and run the same command again"
+            f"the store has none of these rows any more, and {len(left):,} places may have: "
+            f"{'; '.join(left)}: mend the place and run the same command again, or remove the rows there"
         )
 
     def __str__(self) -> str:
         """The outcome in a few lines."""
-        lines = [f"forgotten: {self.n_keys:,} keys, recorded as erasure {self.erasure.erasure_id}"]
+        keys = "1 key" if self.n_keys == 1 else f"{self.n_keys:,} keys"
+        lines = [f"forgotten: {keys}, recorded as erasure {self.erasure.erasure_id}"]
         lines += [f"  {noun}: {n:,}" for noun, n in self.counts.items()]
         for explain in self.erasure.withdrawn:
             lines.append(
@@ -94,7 +96,7 @@ class Forgotten:
         }
 
 
-def forget(
+def forget_keys(
     store: str | Place,
     keys: Sequence[str] = (),
     file: str | None = None,
@@ -140,7 +142,7 @@ def forget(
             f"{place} is no store of dshap: give the store of a job, or that of a cube"
         )
     kinds = _key_kinds(place)
-    wanted = keys_of(keys, file, kinds)
+    wanted = read_keys(keys, file, kinds)
     job = _job_of(place, job_file)
     with alone(place, "an erasure", say):
         return _Forgetting(place, wanted, job, say).carry_out(known_only=known_only)
@@ -148,7 +150,7 @@ def forget(
 
 def _key_kinds(store: Place) -> Mapping[str, str]:
     """The key columns of a store, in their order, with the types of their values."""
-    for path in reversed(list(cubes_in(store).values())):
+    for path in reversed(list(all_cubes_in(store).values())):
         kinds = CubeArrays(path).key_kinds
         if kinds:
             return kinds
@@ -203,7 +205,7 @@ class _Forgetting:
         self, store: Place, keys: WantedKeys, job: Job | None, say: Callable[[str], None]
     ) -> None:
         self.journal = Journal(store)
-        self.work = Work(store, keys, job, say)
+        self.work = ErasureWork(store, keys, job, say)
         self.store = store
         self.say = say
 
@@ -222,9 +224,12 @@ class _Forgetting:
             if set(each.keys) & set(digests):
                 self._take_up(each)
         self._refuse_unfinished_cubes()
-        erasure = Erasure(
-            begun.erasure_id if begun else new_erasure_id(), tuple(digests), chosen.names
+        same = begun or next(
+            (each for each in self.journal if set(each.keys) == set(digests)), None
         )
+        erasure = Erasure(new_erasure_id(), tuple(digests), chosen.names)
+        if same is not None:
+            erasure = replace(same, keys=tuple(digests), ended_at="")
         self.journal.write(self._as_is(erasure))
         dropped = self._drop_unfinished_runs()
         for place in PLACES:
@@ -237,7 +242,7 @@ class _Forgetting:
     def _clear(self) -> None:
         """Remove what killed runs left, which may hold rows too."""
         names = clear_leftovers(self.store) if is_job_store(self.store) else []
-        for path in cubes_in(self.store).values():
+        for path in all_cubes_in(self.store).values():
             names += clear_orphans(path)
         for name in names:
             self.say(f"{name} was left unfinished by a killed run: it is removed")
@@ -280,19 +285,24 @@ class _Forgetting:
             work.withdrawn |= set(before.withdrawn)
 
     def _as_is(self, erasure: Erasure) -> Erasure:
+        """An erasure with what was found and done so far."""
         work = self.work
+        found = {name: rows.tolist() for name, rows in work.positions.items()}
         return replace(
             erasure,
-            rows={name: rows.tolist() for name, rows in work.positions.items()},
-            withdrawn=tuple(sorted(work.withdrawn)),
-            sinks=dict(work.sinks),
+            rows={
+                name: sorted({*erasure.rows.get(name, ()), *found.get(name, ())})
+                for name in sorted({*erasure.rows, *found})
+            },
+            withdrawn=tuple(sorted({*erasure.withdrawn, *work.withdrawn})),
+            sinks={**erasure.sinks, **{name: n for name, n in work.sinks.items() if n}},
             left=tuple(dict.fromkeys(work.left)),
         )
 
     def _refuse_unfinished_cubes(self) -> None:
         """Raise where a cube that all runs share is not finished: its blocks may be written again."""
         for name in self.work.positions:
-            path = cubes_in(self.store)[name]
+            path = all_cubes_in(self.store)[name]
             if "/" not in name and not is_finished(path):
                 raise InputError(
                     f"{path} is not finished, and holds rows of these keys: run the same job, or the same "
@@ -326,5 +336,5 @@ class _Forgetting:
         sealed = sealed_among(self.store, runs)
         if not sealed:
             return ()
-        key = None if self.work.job is None else getattr(self.work.job, "seal", None)
+        key = None if self.work.job is None else key_of_job(self.work.job)
         return tuple(renew_seals(self.store, sealed, key, REASON))

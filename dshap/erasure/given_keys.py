@@ -23,7 +23,7 @@ KINDS: Mapping[str, str] = {
 """Type of a key column -> its values in words, with an example."""
 
 
-def keys_of(given: Sequence[str], file: str | None, kinds: Mapping[str, str]) -> WantedKeys:
+def read_keys(given: Sequence[str], file: str | None, kinds: Mapping[str, str]) -> WantedKeys:
     """The keys of a command, each once, in the types of the key columns.
 
     Parameters

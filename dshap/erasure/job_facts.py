@@ -5,7 +5,7 @@ from __future__ import annotations
 from dshap.core.places import Place
 from dshap.cube.arrays import is_job_store
 from dshap.cube.reference_copy import FINISHED, mark_of, states_of
-from dshap.erasure.work import HoldsRows, Work
+from dshap.erasure.work import ErasureWork, HoldsRows
 
 WITH_ROWS = ("background", "categories", "census", "classes", "model", "sample")
 """The first words of the names of facts that hold rows, texts, or extremes of columns."""
@@ -16,7 +16,7 @@ class JobFacts(HoldsRows):
 
     noun = "facts"
 
-    def erase(self, work: Work) -> None:
+    def erase(self, work: ErasureWork) -> None:
         if not is_job_store(work.store):  # the states of a cube go with its rows
             return
         states = states_of(work.store)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
-from dshap.core.errors import DamagedError
+from dshap.core.errors import DamagedError, NotLearnedError
 from dshap.core.places import Place
 from dshap.storage.folder import Folder
 from dshap.storage.seals import ALTERED, sealed_record, whole_record
@@ -127,3 +127,31 @@ def erased_of_cube(store: Place, cube: str) -> int:
     """The number of rows that were erased from a cube of a store, by its name there."""
     found = {row for each in Journal(store) for row in each.rows.get(cube, ())}
     return len(found)
+
+
+def refuse_erased(store: Place, run_id: str, cube: Place) -> None:
+    """Raise where a run cannot be computed again, as rows of it were erased.
+
+    Parameters
+    ----------
+    store : Place
+    run_id : str
+    cube : Place
+        The cube that the run has left, in the store.
+
+    Raises
+    ------
+    NotLearnedError
+        Rows of the cube, or rows that its method was learned from, were erased.
+    """
+    name = str(cube).removeprefix(f"{store}/")
+    n_rows = erased_of_cube(store, name)
+    if n_rows:
+        raise NotLearnedError(f"run {run_id} is not replayable: {n_rows:,} rows erased from {name}")
+    explain = name.partition("/")[0]
+    for each in Journal(store):
+        if explain in each.withdrawn and each.erasure_id > run_id:
+            raise NotLearnedError(
+                f"run {run_id} is not replayable: its method was learned from rows that erasure "
+                f"{each.erasure_id} has erased, and was withdrawn"
+            )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dshap.erasure.work import HoldsRows, Work, found_keys
+from dshap.erasure.work import ErasureWork, HoldsRows, found_keys
 from dshap.history.run_folders import ROWS, ROWS_MARK, RunFolders, runs_in_store
 from dshap.storage.folder import Folder
 from dshap.storage.seals import digest_of_file, sealed_record
@@ -20,7 +20,7 @@ class KeyFiles(HoldsRows):
 
     noun = "rows of keys"
 
-    def find(self, work: Work) -> set[int]:
+    def find(self, work: ErasureWork) -> set[int]:
         found: set[int] = set()
         for run in _runs_with(work):
             for batch in RowDigests(run.keys / ROWS).batches():
@@ -28,7 +28,7 @@ class KeyFiles(HoldsRows):
                 found |= set(numbers[numbers != NO_KEY].tolist())
         return found
 
-    def erase(self, work: Work) -> None:
+    def erase(self, work: ErasureWork) -> None:
         for run in _runs_with(work):
             rows = RowDigests(run.keys / ROWS)
             n_gone = erase_in_digests(rows, work.keys)
@@ -44,7 +44,7 @@ class KeyFiles(HoldsRows):
         room.replace(ROWS_MARK, sealed_record(ROWS_MARK, mark))
 
 
-def _runs_with(work: Work) -> Iterator[RunFolders]:
+def _runs_with(work: ErasureWork) -> Iterator[RunFolders]:
     """The runs whose keys are in the store, by the key columns that are looked for."""
     for run in runs_in_store(work.store):
         if Folder(run.keys).has_file(ROWS):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dshap.core.errors import DshapError
-from dshap.erasure.work import HoldsRows, Work
+from dshap.erasure.work import ErasureWork, HoldsRows
 from dshap.history.run_record import read_records
 from dshap.steps.sink_targets import sink_in
 
@@ -13,7 +13,7 @@ class LoadedSinks(HoldsRows):
 
     noun = "lines of sinks"
 
-    def erase(self, work: Work) -> None:
+    def erase(self, work: ErasureWork) -> None:
         loaded = _loaded(work)
         reached: set[str] = set()
         for table in () if work.job is None else work.job.sink:
@@ -31,7 +31,7 @@ class LoadedSinks(HoldsRows):
             work.left.append(f"{target}, which earlier runs have loaded")
 
 
-def _loaded(work: Work) -> set[str]:
+def _loaded(work: ErasureWork) -> set[str]:
     """The targets that runs of the store have loaded, as their records name them."""
     return {
         str(result["relation_name"])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dshap.core.places import Place
-from dshap.erasure.work import HoldsRows, Work
+from dshap.erasure.work import ErasureWork, HoldsRows
 from dshap.history.run_folders import remove_room, runs_with_rows
 from dshap.steps.outlook import ROOM, read_learned, withdraw_learned
 from dshap.storage.folder import Folder
@@ -18,7 +18,7 @@ FACTS = "facts"
 """The room of facts about the rows, in the parts of a run."""
 
 
-def find_in_room(room: Place, work: Work) -> set[int]:
+def find_in_room(room: Place, work: ErasureWork) -> set[int]:
     """The numbers of the wanted keys in a room of parts; notes the texts of all its rows."""
     found: set[int] = set()
     for part in parts_in(room):
@@ -28,7 +28,7 @@ def find_in_room(room: Place, work: Work) -> set[int]:
     return found
 
 
-def erase_in_room(room: Place, work: Work) -> int:
+def erase_in_room(room: Place, work: ErasureWork) -> int:
     """Write the parts of a room again without the wanted rows, and their record; gives the rows."""
     known = Snapshot.read(room)
     parts = [part for part in parts_in(room) if set(work.keys.names) <= set(columns_of_part(part))]
@@ -49,13 +49,13 @@ class ReadParts(HoldsRows):
 
     noun = "rows of parts"
 
-    def find(self, work: Work) -> set[int]:
+    def find(self, work: ErasureWork) -> set[int]:
         found: set[int] = set()
         for run in runs_with_rows(work.store):
             found |= find_in_room(run.parts, work)
         return found
 
-    def erase(self, work: Work) -> None:
+    def erase(self, work: ErasureWork) -> None:
         for run in runs_with_rows(work.store):
             work.count(self.noun, erase_in_room(run.parts, work))
 
@@ -69,7 +69,7 @@ class LearnedRows(HoldsRows):
 
     noun = "rows to learn from"
 
-    def find(self, work: Work) -> set[int]:
+    def find(self, work: ErasureWork) -> set[int]:
         found: set[int] = set()
         for run_id in _runs_in(work.store):
             here = find_in_room(work.store / ROOM / "rows" / run_id, work)
@@ -78,7 +78,7 @@ class LearnedRows(HoldsRows):
             found |= here
         return found
 
-    def erase(self, work: Work) -> None:
+    def erase(self, work: ErasureWork) -> None:
         room = work.store / ROOM
         for explain in sorted(work.withdrawn):
             about = read_learned(room, explain)

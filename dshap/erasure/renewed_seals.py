@@ -7,6 +7,7 @@ from typing import Any
 
 from dshap.core.places import Place
 from dshap.cube.arrays import RUNS
+from dshap.seals.attestations import replace_seal
 from dshap.storage.folder import Folder
 
 STATEMENT = "attestation.json"
@@ -33,4 +34,8 @@ def renew_seals(store: Place, runs: Iterable[str], key: Any, reason: str) -> lis
     reason : str
         Why the statements are replaced, in words for the new ones.
     """
-    return []
+    renewed = []
+    for run_id in sealed_among(store, runs):
+        replace_seal(store, run_id, key, reason)
+        renewed.append(run_id)
+    return renewed

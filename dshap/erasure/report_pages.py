@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dshap.core.errors import DshapError
-from dshap.erasure.work import HoldsRows, Work
+from dshap.erasure.work import ErasureWork, HoldsRows
 from dshap.history.run_record import read_records
 
 
@@ -14,7 +14,7 @@ class ReportPages(HoldsRows):
 
     noun = "pages"
 
-    def erase(self, work: Work) -> None:
+    def erase(self, work: ErasureWork) -> None:
         if work.job is None or not work.job.report.page:
             return
         page = Path(work.job.report.page)
@@ -39,7 +39,7 @@ class ReportPages(HoldsRows):
         work.count(self.noun)
 
 
-def _about(work: Work) -> dict[str, str]:
+def _about(work: ErasureWork) -> dict[str, str]:
     """The facts about the last run, as a page shows them."""
     over = [each for each in read_records(work.store) if each.is_over]
     if not over:

@@ -10,7 +10,7 @@ from typing import Any
 from dshap.core.places import Place
 from dshap.cube.arrays import RUNS
 from dshap.cube.erased_rows import REDACTED
-from dshap.erasure.work import HoldsRows, Work
+from dshap.erasure.work import ErasureWork, HoldsRows
 from dshap.history.run_record import RECORD, document_in
 from dshap.storage.folder import Folder
 from dshap.storage.seals import SEAL, seal_of
@@ -21,7 +21,7 @@ class RunTexts(HoldsRows):
 
     noun = "records"
 
-    def erase(self, work: Work) -> None:
+    def erase(self, work: ErasureWork) -> None:
         words = _Words.of(work)
         for name in _records_in(work.store):
             folder = Folder(work.store)
@@ -59,7 +59,7 @@ class _Words:
         self.named = re.compile(rf"\({listed}\)")
 
     @classmethod
-    def of(cls, work: Work) -> _Words:
+    def of(cls, work: ErasureWork) -> _Words:
         texts = frozenset(text for text in work.texts.only_gone if text)
         return cls(frozenset(work.keys.texts()), work.keys.names, texts)
 

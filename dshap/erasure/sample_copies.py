@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dshap.core.places import Place
-from dshap.erasure.work import HoldsRows, Work
+from dshap.erasure.work import ErasureWork, HoldsRows
 from dshap.storage.folder import Folder
 
 ABOUT = "sample.json"
@@ -15,7 +15,7 @@ class SampleCopies(HoldsRows):
 
     noun = "samples"
 
-    def erase(self, work: Work) -> None:
+    def erase(self, work: ErasureWork) -> None:
         place = sample_of(work.store)
         if Folder(place).has_file(ABOUT):
             for name in Folder(place).list():

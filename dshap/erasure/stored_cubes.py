@@ -12,12 +12,12 @@ from dshap.core.rows import spans
 from dshap.cube import is_finished, store_parts
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.erased_rows import erase_rows, erased_rows, listed_texts, redact_documents
-from dshap.erasure.work import HoldsRows, Work, found_keys
+from dshap.erasure.work import ErasureWork, HoldsRows, found_keys
 from dshap.storage.folder import Folder
 from dshap.tables.keys.wanted import NO_KEY
 
 
-def cubes_in(store: Place) -> dict[str, Place]:
+def all_cubes_in(store: Place) -> dict[str, Place]:
     """Name -> place of the cubes of a store; of one cube its own name."""
     return {
         name: path
@@ -31,9 +31,9 @@ class StoredCubes(HoldsRows):
 
     noun = "rows of cubes"
 
-    def find(self, work: Work) -> set[int]:
+    def find(self, work: ErasureWork) -> set[int]:
         found: set[int] = set()
-        for name, path in cubes_in(work.store).items():
+        for name, path in all_cubes_in(work.store).items():
             cube = CubeArrays(path)
             if not found_keys(cube.keys, work.keys):
                 if cube.keys:
@@ -46,8 +46,8 @@ class StoredCubes(HoldsRows):
             found |= {number for each in places for number in each.numbers}
         return found
 
-    def erase(self, work: Work) -> None:
-        cubes = cubes_in(work.store)
+    def erase(self, work: ErasureWork) -> None:
+        cubes = all_cubes_in(work.store)
         for name, path in cubes.items():
             redact_documents(path, _texts_to_redact(work, name, path))
         for name, path in cubes.items():
@@ -67,7 +67,7 @@ class _Places:
         self.numbers = numbers
 
     @classmethod
-    def of(cls, cube: CubeArrays, span: tuple[int, int], work: Work) -> _Places:
+    def of(cls, cube: CubeArrays, span: tuple[int, int], work: ErasureWork) -> _Places:
         rows = slice(*span)
         numbers = work.keys.numbers(cube.rows(cube.keys, rows))
         at = np.flatnonzero(numbers != NO_KEY)
@@ -77,7 +77,7 @@ class _Places:
 
 
 def _note_texts(
-    columns: Mapping[str, NDArray[np.generic]], at: NDArray[np.int64], work: Work
+    columns: Mapping[str, NDArray[np.generic]], at: NDArray[np.int64], work: ErasureWork
 ) -> None:
     """Note the texts of stored columns: of the wanted rows, and of the others."""
     work.has_texts |= bool(columns)
@@ -91,7 +91,7 @@ def _spans(cube: CubeArrays) -> Iterator[tuple[int, int]]:
     return iter(spans(0, cube.n_rows, cube.block_rows))
 
 
-def _texts_to_redact(work: Work, name: str, path: Place) -> frozenset[str]:
+def _texts_to_redact(work: ErasureWork, name: str, path: Place) -> frozenset[str]:
     """The texts that the documents of a cube must not have: all that they list where none is known."""
     if work.has_texts or name not in work.positions:
         return work.texts.only_gone

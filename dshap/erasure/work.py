@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from dshap.core.places import Place
 from dshap.jobfile.schema import Job
 from dshap.tables.keys.wanted import WantedKeys
-from dshap.tables.parts_without import ColumnTexts
+from dshap.tables.parts_without import SeenTexts
 
 
 @dataclass
-class Work:
+class ErasureWork:
     """Everything that the kinds of places need to erase the rows of some keys."""
 
     store: Place
@@ -26,7 +26,7 @@ class Work:
     say: Callable[[str], None] = lambda _: None
     positions: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     """Cube, by its name in the store -> the positions of the rows."""
-    texts: ColumnTexts = field(default_factory=ColumnTexts)
+    texts: SeenTexts = field(default_factory=SeenTexts)
     """The texts of the columns of all rows of the store."""
     has_texts: bool = False
     """Whether the texts of rows are known, from parts or from stored columns of a cube."""
@@ -51,12 +51,12 @@ class HoldsRows(ABC):
     noun: str
     """The name of the kind, in the plural."""
 
-    def find(self, work: Work) -> set[int]:
+    def find(self, work: ErasureWork) -> set[int]:
         """The numbers of the wanted keys that are here; notes positions and texts on the way."""
         return set()
 
     @abstractmethod
-    def erase(self, work: Work) -> None:
+    def erase(self, work: ErasureWork) -> None:
         """Erase the rows; the same call again goes on where a killed one ended."""
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, model_validator
 
 from dshap.core.errors import shown
+from dshap.jobfile.fields import Count
 from dshap.jobfile.kinds import Table
 
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -61,6 +62,22 @@ class IncrementalTable(Table):
                 'strategy = "digest" too'
             )
         return self
+
+
+class RetentionTable(Table):
+    """The table [retention]: how long rows of persons stay in the store."""
+
+    days: Count | None = None
+    """The days after which cubes, parts, keys and the rows that a method was learned from go; the run
+    that is read, the baseline of checks, and runs whose sinks are not loaded stay.  Left out, [job]
+    keep_runs alone decides."""
+
+    @property
+    def span(self) -> datetime.timedelta | None:
+        """The days as a time span; None where no number is given."""
+        if self.days is None:
+            return None
+        return datetime.timedelta(days=self.days)
 
 
 class PrepareTable(Table):

@@ -67,7 +67,7 @@ from dshap.jobfile.model_tables import (
     SkopsTable,
     XGBoostTable,
 )
-from dshap.jobfile.night_tables import IncrementalTable, PrepareTable
+from dshap.jobfile.night_tables import IncrementalTable, PrepareTable, RetentionTable
 from dshap.jobfile.paths import PagePath, PicturePath, StorePath
 from dshap.jobfile.segment_columns import check_kept, check_what_if
 from dshap.jobfile.sink_tables import (
@@ -333,6 +333,7 @@ class Job(Table):
     report: Report = Report()
     incremental: IncrementalTable = IncrementalTable()
     prepare: PrepareTable = PrepareTable()
+    retention: RetentionTable = RetentionTable()
     check: list[Annotated[Any, BeforeValidator(CHECKS)]] = Field(default=[])
     sink: list[Annotated[Any, BeforeValidator(SINKS)]] = Field(default=[])
     seal: SealTable = SealTable()
@@ -392,6 +393,11 @@ class Job(Table):
                 raise ValueError(
                     "[prepare] every belongs to runs that keep what was learned: give "
                     '[incremental] strategy = "digest" too, or leave it out'
+                )
+            if self.retention.days is not None:
+                raise ValueError(
+                    "[retention] days removes the cubes of earlier runs, and this job has one cube that "
+                    'all runs share: give [incremental] strategy = "digest" too, or leave it out'
                 )
             return
         if not dict(self.source).get("key"):
@@ -576,6 +582,7 @@ TABLES: Mapping[str, Kinds] = {
     "report": one_kind(Report),
     "incremental": one_kind(IncrementalTable),
     "prepare": one_kind(PrepareTable),
+    "retention": one_kind(RetentionTable),
     "check": CHECKS,
     "sink": SINKS,
     "seal": one_kind(SealTable),

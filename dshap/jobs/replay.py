@@ -36,6 +36,7 @@ from dshap.cube.current import has_nights
 from dshap.cube.stored_rows import StoredRows
 from dshap.engine import LoopExecutor, SilentProgress
 from dshap.engine.late_cluster import ThisProcess
+from dshap.erasure.journal import refuse_erased
 from dshap.history.job_store import fingerprint_of_job
 from dshap.history.key_joins import KeyJoins
 from dshap.history.row_history import NightHistory
@@ -124,6 +125,8 @@ def replay_run(
     folder = Path(tempfile.mkdtemp(prefix="dshap-replay-"))
     try:
         runs = _Runs(job, store, folder, _shared_run(store, run_id), materials)
+        for each in chosen:
+            refuse_erased(store, run_id, runs.place(each, run_id))
         cubes = [_ReplayOfOne(runs, each, run_id, wanted, say).done() for each in chosen]
     finally:
         shutil.rmtree(folder, ignore_errors=True)

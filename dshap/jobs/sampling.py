@@ -16,7 +16,8 @@ from typing import Any
 from dshap.core.errors import EmptyTableError, InputError, StoreMismatchError
 from dshap.core.places import Place, of_place, place_of
 from dshap.jobfile.check_tables import RowCountCheck
-from dshap.jobfile.night_tables import IncrementalTable, PrepareTable
+from dshap.jobfile.ending_tables import NotifyTable, SealTable
+from dshap.jobfile.night_tables import IncrementalTable, PrepareTable, RetentionTable
 from dshap.jobfile.schema import Job
 from dshap.jobfile.source_tables import SpooledTable
 from dshap.jobinput.job_columns import in_words_of
@@ -212,6 +213,9 @@ def _job_of_sample(
         ),
         "incremental": IncrementalTable(),
         "prepare": PrepareTable(),
+        "retention": RetentionTable(),
+        "seal": SealTable(),
+        "notify": NotifyTable(),  # nobody is told of a sample
         "check": _checks_of_rows(job.check),
         "sink": [],
     }

@@ -9,7 +9,7 @@ from typing import Any
 
 from dshap.analysis.column_texts import ColumnTexts, texts_of
 from dshap.core.duck_typing import has_member
-from dshap.core.errors import InputError, unknown_name
+from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.rules import as_place
 from dshap.cube import named_cubes
 from dshap.report.labels import labels_of
@@ -36,6 +36,8 @@ class Looks:
     """The words of people for the columns."""
 
     def __post_init__(self) -> None:
+        if self.ax is not None and not has_member(self.ax, "get_subplotspec"):
+            raise InputError(f"ax is {shown(self.ax)}: give axes of matplotlib, or leave ax out")
         if self.chart not in CHARTS:
             raise InputError(unknown_name("chart", str(self.chart), CHARTS))
         if self.ax is not None and self.chart != "matplotlib":

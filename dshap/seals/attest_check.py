@@ -310,8 +310,10 @@ class _OneRun:
         named = {each.name.removeprefix(f"{cube}/") for each in given}
         for each in given:
             name = each.name.removeprefix(f"{cube}/")
-            if name in blocks:
+            if name in blocks and "listed" in each.annotations:
                 self._check_blocks(each, cube, blocks[name])
+            elif name in blocks:
+                self._add(each.name, "is not what was sealed: its document is another one")
             elif name not in parts:
                 self._add(each.name, "is missing")
             elif parts[name] != each.sha256:

@@ -139,11 +139,15 @@ def replace_seal(
 
 
 def _as_it_is(store: Place, material: Resource) -> Resource:
-    """A material with the digest that its file in the store has now; another one as it is."""
+    """A material with the digest that its file in the store has now; another one as it is.
+
+    One whose file is gone keeps its name, without a digest.
+    """
     folder = Folder(store)
-    is_in_store = material.uri.startswith(OF_STORE)
-    if not (is_in_store and material.sha256 and folder.has_file(material.uri)):
+    if not (material.uri.startswith(OF_STORE) and material.sha256):
         return material
+    if not folder.has_file(material.uri):
+        return replace(material, digest={}, annotations={**material.annotations, "erased": True})
     with folder.open(material.uri) as opened:
         return replace(material, digest={"sha256": sha256_of_file(opened)})
 

@@ -12,7 +12,7 @@ from dshap.core.errors import DatabaseError, InputError
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import check_names, refuse_other_columns
 from dshap.sinks.dialects import Dialect, Place, dialect_of
-from dshap.sinks.forgetting import forget_in_table
+from dshap.sinks.line_removal import forget_in_table
 from dshap.sinks.loading import load_table
 from dshap.sinks.records import (
     CubeFacts,

@@ -22,9 +22,9 @@ from dshap.core.errors import InputError, SinkError
 from dshap.core.late import pa
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.creation import is_free
-from dshap.sinks.forgetting import forget_in_files
 from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
 from dshap.sinks.line_digests import digest_of_lines, digest_of_load
+from dshap.sinks.line_removal import forget_in_files
 from dshap.sinks.nul import NulTexts
 from dshap.sinks.records import (
     CubeFacts,

@@ -8,7 +8,9 @@ same method; another model, option or column, or its age, makes a new one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from dshap.core.errors import DamagedError, InputError, StoreMismatchError
@@ -165,11 +167,19 @@ class LearnedMethods:
             return "the method was withdrawn, as a row that it was learned from was erased"
         if about is None:
             return "nothing was learned before"
-        every = self.job.prepare.every
         age = about.age_at(self.run.run_id)
-        if every is not None and age >= every:
-            return f"it was learned {age.days} days before, and [prepare] every = {every}"
+        for name, most in self._oldest.items():
+            if most is not None and age >= most:
+                return f"it was learned {age.days} days before, and {name} = {most}"
         return ""
+
+    @property
+    def _oldest(self) -> Mapping[str, timedelta | None]:
+        """Key of the job -> the age from which what was learned is learned anew; None for no bound."""
+        return {
+            "[prepare] every": self.job.prepare.every,
+            "[retention] days": self.job.retention.span,
+        }
 
     def _damage_of_learned(self, explain: ExplainTable, about: LearnedAbout | None) -> str:
         """The thing that was learned before and is lost, in words; empty where nothing is."""
@@ -243,7 +253,9 @@ class LearnedMethods:
                 return self._fixed(explain, n_rows, left), left
             # other columns by now: tonight's rows have them
             except (StoreMismatchError, InputError) as error:
-                self.progress.say(f"explanation {explain.name}: learned from tonight's rows: {error}")
+                self.progress.say(
+                    f"explanation {explain.name}: learned from tonight's rows: {error}"
+                )
         run_id = self._keep_rows()
         return self._fixed(explain, n_rows, run_id), run_id
 
@@ -252,9 +264,8 @@ class LearnedMethods:
         run_id = withdrawn_run(self.room, explain.name)
         if run_id is None:
             return ""
-        every = self.job.prepare.every
         age = started_at(self.run.run_id) - started_at(run_id)
-        if every is not None and age >= every:
+        if any(most is not None and age >= most for most in self._oldest.values()):
             return ""
         known = Snapshot.read(self.room / "rows" / run_id)
         if known is None or not known.n_rows:

@@ -46,6 +46,7 @@ from dshap.steps.job_cubes import JobCubes
 from dshap.steps.learned_methods import FindMethod, LearnedMethods, NightMethod
 from dshap.steps.opened import OpenedJob
 from dshap.steps.results import ExplanationResult
+from dshap.steps.retention import Retention
 from dshap.steps.row_sources import RowSource, drop_made
 from dshap.steps.scope import Phase
 from dshap.steps.step import Act, Step
@@ -112,7 +113,7 @@ class NightlyCubes(JobCubes):
             mark_finished(self.store, [])
 
     def remove_old(self, facts: RunFacts, session: Session) -> None:
-        """Remove the cubes beyond `keep_runs`.
+        """Remove the cubes beyond `keep_runs`, and what [retention] lets go.
 
         Those that checks compare with, and the one that is read, stay.
         """
@@ -126,6 +127,8 @@ class NightlyCubes(JobCubes):
                 if run_id not in in_use:
                     session.workspace.confirm()
                     remove_run(place, run_id)
+        explained = [explain.name for explain in self.job.explain]
+        Retention(self.store, self.job.retention.span, facts, explained).remove_old(session)
 
     def _nights(self, place: Place) -> list[str]:
         """The runs that have a cube of an explanation, the oldest first, without backfills."""

@@ -112,10 +112,11 @@ def _explanation_of(job: Job, name: str) -> dict[str, Any]:
         withdrawn = withdrawn_run(store / ROOM, name)
         return facts if withdrawn is None else {**facts, "withdrawn": withdrawn}
     facts |= {"method": about.method, "learned_in": about.run_id}
-    every = job.prepare.every
-    if every is None:
+    given = (job.prepare.every, job.retention.span)
+    bounds = [most for most in given if most is not None]
+    if not bounds:
         return facts
-    return {**facts, "learned_anew": (started_at(about.run_id) + every).isoformat()}
+    return {**facts, "learned_anew": (started_at(about.run_id) + min(bounds)).isoformat()}
 
 
 def _is_other_model(job: Job, last: RunRecord) -> bool:
@@ -163,7 +164,8 @@ def _method_line(name: str, facts: Mapping[str, Any]) -> str:
     )
     if "learned_anew" not in facts:
         return line
-    return f"{line}; [prepare] every: learned anew, for every row, from {facts['learned_anew']} on"
+    anew = facts["learned_anew"]
+    return f"{line}; [prepare] every or [retention]: learned anew, for every row, from {anew} on"
 
 
 def sinks_of(job: Job) -> tuple[dict[str, Any], ...]:

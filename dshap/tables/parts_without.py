@@ -21,7 +21,7 @@ BATCH_ROWS = 65_536
 
 
 @dataclass
-class ColumnTexts:
+class SeenTexts:
     """The texts of the rows that go, and of those that stay: a text that only the former had goes."""
 
     gone: set[str] = field(default_factory=set)
@@ -65,7 +65,7 @@ class PartWithout:
     """The digest of its bytes now."""
 
 
-def note_part(part: Place, keys: WantedKeys, texts: ColumnTexts) -> list[int]:
+def note_part(part: Place, keys: WantedKeys, texts: SeenTexts) -> list[int]:
     """The numbers of the wanted keys that rows of a part have; notes the texts of all its rows."""
     found: set[int] = set()
     with opened_part(part) as source, open_parquet(source) as opened:

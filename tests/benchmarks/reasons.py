@@ -25,7 +25,7 @@ from dshap.sinks.line_forms import MOST_REASONS
 
 D = 25
 SIZES = (1, 2, 3, 1, 3, 3, 2, 4, 6)
-DESIGNS = ("kernelshap", "kriging", "permutation")
+DESIGNS = ("kernelshap", "kriging")
 
 
 def portfolio(n: int = 3_000) -> tuple[np.ndarray, np.ndarray]:
@@ -88,7 +88,7 @@ def main(n_seeds: int, n_rows: int, n_coalitions: int, names: tuple[str, ...] = 
         n_listed, n_stated, n_right, n_rows_right = total
         print(
             f"{name}, {n_coalitions:,} coalitions, {n_seeds} seeds of {n_rows} rows: "
-            f"{n_listed:,} reasons, {n_stated / n_listed:.1%} of places stated, "
+            f"{n_listed:,} reasons, {n_stated / max(n_listed, 1):.1%} of places stated, "
             f"{n_right / max(n_stated, 1):.2%} of them right, all of a row right in "
             f"{n_rows_right / (n_seeds * n_rows):.2%} of rows",
             flush=True,
@@ -97,8 +97,7 @@ def main(n_seeds: int, n_rows: int, n_coalitions: int, names: tuple[str, ...] = 
 
 def sampled(value, name: str, n_coalitions: int, seed: int, rows: np.ndarray):
     """Attributions (n, d, k) and replicates (R, n, d, k) by one design."""
-    n_units = n_coalitions // D // 2 * 2 if name == "permutation" else n_coalitions
-    design = getattr(dshap.designs, name)(D, n_units, seed=seed)
+    design = getattr(dshap.designs, name)(D, n_coalitions, seed=seed)
     with tempfile.TemporaryDirectory() as folder:
         prepared = dshap.prepare(value, design=design, store=Path(folder) / "p", progress=False)
         found = prepared.attributor().attribute(rows)

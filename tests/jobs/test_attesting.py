@@ -15,6 +15,7 @@ import pytest
 from dshap.core.errors import DamagedError, DshapError, InputError, SinkError
 from dshap.cube import is_packed, mark_finished, unpack_cube
 from dshap.cube.reference_copy import notes_of
+from dshap.erasure.forgetting import forget_keys
 from dshap.history.run_record import RECORD, document_in
 from dshap.jobs.attesting import AttestedSinks, attest_store, statements_of
 from dshap.seals.attestations import read_envelope, replace_seal, sealed_runs
@@ -283,6 +284,20 @@ def test_a_missing_statement(nights, tmp_path):
     (store / "runs" / first / "attestation.json").unlink()
     with pytest.raises(InputError, match="has no attestation"):
         attest_store(store, None, "", SINKS)
+
+
+def test_a_person_who_is_forgotten(tmp_path):
+    """`dshap forget` seals again what it has changed, with the key of the job."""
+    job, public = with_sinks(tmp_path)
+    job.run()
+    job.put(job.table.iloc[3:])
+    job.run()
+    done = forget_keys(job.store, ["7"], job_file=str(job.file))
+    assert done.resealed == tuple(sealed_runs(job.store))
+    found = attest_store(job.store, str(public), "", SINKS)
+    found.refuse_faults()
+    assert all(found.seals.signed_by.values())
+    assert sum("was sealed again" in each for each in found.seals.notes) == 2
 
 
 def test_an_earlier_night_that_is_sealed_again(nights, tmp_path):

@@ -77,6 +77,7 @@ def test_the_job_beside_a_sample_is_as_it_was(folder):
         ONE,
         ("sink", [{"path": "reasons"}]),
         ("incremental", {"strategy": "digest"}),
+        ("notify", {"command": "touch told"}),
         ("report", {"page": "own.html", "segments": ["hr:3"], "instance": 1001}),
         (
             "check",
@@ -94,6 +95,7 @@ def test_the_job_beside_a_sample_is_as_it_was(folder):
     assert not (folder / "out.zarr").exists()
     assert not (folder / "reasons").exists()
     assert not (folder / "own.html").exists()
+    assert not (folder / "told").exists()
     (record,) = read_records(folder / FOLDER / "cube")
     assert [each["unique_id"].split(".", 2)[2] for each in record.named("check")] == ["additivity"]
     called("run", path, "-q")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dshap.analysis.accuracy import accuracy
-from dshap.analysis.rankings import INTERVAL, Ranking, features_of
+from dshap.analysis.rankings import Ranking, features_of
 from dshap.core.places import Place
 from dshap.core.printing import counted, label, printable
 from dshap.core.records import FloatArray
@@ -133,7 +133,7 @@ def _what(
         rows = f"{status.ok:,} of {counted(status.n_rows, 'row')}"
     source = card.get("source") or label(about.get("table", ""), TEXT)
     said = f"The model, {_model(path, card, about)}, predicts {_target(arrays, card, outputs)}; "
-    said += f"explained here are its predictions for {rows}"
+    said += f"this page explains its predictions for {rows}"
     said += f" of {source}" * bool(source)
     said += _after(" (", card.get("population"), ")")
     return f"{said}, {_period(path, card, about)}."
@@ -237,21 +237,26 @@ def _drives(ranking: Ranking, texts: PageTexts) -> str:
 def _sure(cubes: Mapping[str, Place], given: Sequence[Ranking], texts: PageTexts) -> str:
     """How far the shares may be off, and what that does not cover."""
     ranking = given[0]
-    gap = accuracy({"": next(iter(cubes.values()))})[""]["residual"]
     model = "how often the model is right is another question, which this page does not answer."
     largest = features_of([ranking])[0]
+    half = ranking.half_width(largest) / total_of(ranking)
+    reach = f"that of {texts.quoted(largest)} is right to ± {percent(half, 1)} of all movement"
     if not ranking.has_errors:
-        said = "The shares are computed, not estimated"
-        if gap and max(gap) <= ROUNDING * ranking.magnitude[largest]:
-            said += ", and the parts of every row add up to its prediction up to rounding"
+        said = f"The shares are computed, not estimated{_additivity(cubes, ranking, largest)}"
+        if ranking.has_intervals:
+            said += f"; for more rows like these {reach} in 19 of 20 cases"
         return f"{said}; {model}"
-    half = INTERVAL * ranking.magnitude_error[largest] / total_of(ranking)
     if not np.isfinite(half):
         return f"The shares are estimates of unknown error; {model}"
-    return (
-        f"The shares are estimates: that of {texts.quoted(largest)} is right to ± "
-        f"{percent(half, 1)} of all movement in 19 of 20 cases; {model}"
-    )
+    return f"The shares are estimates: {reach} in 19 of 20 cases; {model}"
+
+
+def _additivity(cubes: Mapping[str, Place], ranking: Ranking, largest: str) -> str:
+    """Words for parts that add up to each prediction; empty where they do not, or it is not known."""
+    gap = accuracy({"": next(iter(cubes.values()))})[""]["residual"]
+    if not gap or max(gap) > ROUNDING * ranking.magnitude[largest]:
+        return ""
+    return ", and the parts of every row add up to its prediction"
 
 
 def _limits(cubes: Mapping[str, Place]) -> str:

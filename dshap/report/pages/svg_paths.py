@@ -163,7 +163,8 @@ def _cut(swarms: Swarms) -> tuple[float, float]:
     high = max(float(ends.max()), 0.0)
     margin = 0.03 * (high - low)
     whole = swarms.limits[1] - swarms.limits[0]
-    if margin == 0.0 or whole < LEAST_CUT * (high - low):
+    is_nothing = high - low < np.finfo(np.float64).tiny  # the quantiles of zeros are subnormal
+    if is_nothing or whole < LEAST_CUT * (high - low):
         return swarms.limits
     return low - margin, high + margin
 

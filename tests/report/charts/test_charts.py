@@ -37,7 +37,16 @@ def test_altair_is_named_where_it_is_missing(monkeypatch):
     with pytest.raises(InputError, match=r"unknown chart 'plotly'.*Allowed: altair, matplotlib"):
         bar(cube, chart="plotly")
     with pytest.raises(InputError, match="ax with chart='altair': leave ax out"):
-        bar(cube, chart="altair", ax=object())
+        bar(cube, chart="altair", ax=FakeAxes())
+    with pytest.raises(InputError, match="ax is 3: give axes of matplotlib"):
+        bar(cube, ax=3)
+
+
+class FakeAxes:
+    """An object with the methods of axes that are asked for."""
+
+    def get_subplotspec(self):
+        return None
 
 
 def rows_of(chart, layer):

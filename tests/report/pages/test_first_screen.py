@@ -37,7 +37,7 @@ def screen(path, card=None, about=None, ranking=RANKING, value=None, **change):
 def test_a_card_is_told_in_sentences(tmp_path):
     found = screen(tmp_path / "s", CARD)
     assert found.what == (
-        "The model, a <b>, predicts whether a policy lapses; explained here are its predictions for "
+        "The model, a <b>, predicts whether a policy lapses; this page explains its predictions for "
         "all 21 rows of the warehouse (motor policies), for May 2026."
     )
     assert found.whom == "The model's owner is Pricing team (p@x.example), and it is for the board."
@@ -65,6 +65,10 @@ def test_estimates_have_their_errors(tmp_path):
     sampled = Ranking("one", 21, RANKING.magnitude, {}, errors)
     found = screen(tmp_path / "s", ranking=sampled)
     assert "that of “Debt” is right to ± 9.8 % of all movement in 19 of 20 cases" in found.sure[0]
+    spread = Ranking("one", 21, RANKING.magnitude, {}, magnitude_spread={"d": 0.5})
+    exact = screen(tmp_path / "e", ranking=spread).sure[0]
+    assert exact.startswith("The shares are computed, not estimated")
+    assert "for more rows like these that of “Debt” is right to ± 10.4 % of all" in exact
     unknown = Ranking("one", 21, RANKING.magnitude, {}, {**errors, "d": np.nan})
     assert "of unknown error" in screen(tmp_path / "u", ranking=unknown).sure[0]
 

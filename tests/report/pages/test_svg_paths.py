@@ -133,6 +133,15 @@ def test_categories_are_steps_and_missing_values_have_their_own():
     assert [tick.name for tick in drawn.x_ticks][-1] == "833 missing"
 
 
+@pytest.mark.parametrize("n", [1, 600, 2_100])
+def test_rows_that_nothing_moves(n):
+    cube, frame = memory_cube(n)
+    cube["attribution"][:] = 0.0
+    figure = drawn_swarm(cube, frame)
+    assert figure.zero == 50.0
+    assert not any("nan" in line.outline + line.points for line in figure.lines)
+
+
 @pytest.mark.parametrize("n", [1, 2, 600])
 def test_columns_without_spread_and_without_values(n):
     """No warning, no number that is none in a path."""

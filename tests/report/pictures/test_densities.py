@@ -291,6 +291,9 @@ def test_options_choose_the_features_their_order_and_the_title():
     ("options", "message"),
     [
         ({"max_display": 0}, "max_display is 0: give a number of features, from 1 on"),
+        ({"max_display": True}, "max_display is True: give a number"),
+        ({"max_display": [3]}, r"max_display is \[3\]: give a number"),
+        ({"max_display": "5"}, "max_display is '5': give a number"),
         ({"features": ["x0", "x11"]}, r"unknown feature 'x11'; did you mean 'x1'"),
         ({"features": []}, "features is empty: name a feature at least"),
         ({"features": ["x0", "x0"]}, "features names the feature 'x0' twice"),

@@ -16,7 +16,7 @@ from dshap.sinks.dialects import LoadSession, Place, dialect_of
 from dshap.sinks.ledger import OWN_NAMES, Ledger
 from dshap.sinks.nul import without_nul
 from dshap.sinks.records import Sink
-from dshap.sinks.table_columns import RUN_ID
+from dshap.sinks.table_columns import OLD_RUN_ID, RUN_ID
 from dshap.storage.disk import whole_file
 from dshap.tables.checksums import open_parquet, parquet_writer
 from dshap.tables.keys.digests import DigestBatch
@@ -42,6 +42,8 @@ def forget_in_table(
     sink: Sink, database: Database, keys: Mapping[str, NDArray[Any]], job: str
 ) -> int:
     """Remove the lines of these keys from a table of a database, in one transaction.
+
+    Views of the table, such as that of reasons in words, show them no more either.
 
     The count of lines in `_dshap_runs` follows, so that the next load does not regard the table as
     altered.  Lines without a run are of the user, and stay.
@@ -83,7 +85,7 @@ def _forget(sink: Sink, session: LoadSession, keys: Mapping[str, NDArray[Any]], 
     if len(columns) > 1:
         listed = f"({listed})"
     table = dialect.place(target)
-    run = dialect.quoted(RUN_ID)
+    run = dialect.quoted(RUN_ID if RUN_ID in types else OLD_RUN_ID)
     which = (
         f"{run} IS NOT NULL AND {listed} IN (SELECT {staged} FROM {dialect.quoted(FORGOTTEN)} AS s)"
     )
