@@ -227,7 +227,7 @@ def explain(
         value = value.value
     else:
         prepared = None
-    # without a store the columns stand in the Dataset; a cube of texts has their tokens
+    # without a store the columns are in the Dataset; a cube of texts has their tokens
     keeps_columns = store is None and not is_of_texts(value)
     if keeps_columns:
         keeps_columns = RULES["keep_rows"]("keep_rows", options.pop("keep_rows", True))

@@ -95,7 +95,7 @@ def kept_or_made(
     digests: Sequence[Mapping[str, str]],
     made: Callable[[Sequence[str]], list[dict[str, Moments]]],
 ) -> list[dict[str, Moments]]:
-    """Sums over the rows of each explanation, by name: stored ones are read, others made and stored.
+    """Sums over the rows of each explanation, by name: stored ones are read, others computed.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ class MemoryCube:
         good = attribution.good
         self._values("blocks/count")[tile] = len(good.phi)
         self._values("blocks/residual")[tile] = residual_of(good)
-        if self.layout.n_replicates:  # the sums say whose the standard errors are: `_share`
+        if self.layout.n_replicates:  # the sums show the sources of the standard errors: `_share`
             self._values("blocks/attribution")[tile] = block_sums(good)
         record = {
             "block": tile,

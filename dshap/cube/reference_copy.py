@@ -59,7 +59,7 @@ def notes_of(path: Place) -> ReceiptFolder:
 
 
 def histograms_of(path: Place) -> StateFolder:
-    """The folder of the histograms of the cube at `path`, stored by pictures; nothing needs them."""
+    """The folder of the histograms of the cube at `path`, stored by pictures, not needed."""
     return StateFolder(path / CONTAINER / "histograms")
 
 

@@ -122,7 +122,7 @@ def _pointers(store: Place) -> dict[str, Place]:
     if has_nights(store):
         return {store.name: store}
     names = names_of_cubes(store)
-    if "attribution" in names:  # a cube, which holds no other
+    if "attribution" in names:  # a cube, which contains no other
         return {}
     return {name: store / name for name in names if has_nights(store / name)}
 

@@ -104,7 +104,7 @@ class CubeWriter:
         is_doubted = failures.has(mark)
         while is_doubted:
             # whoever marked the block as failed may have written its status over that of these rows,
-            # before or after this receipt: the status that is read after it tells
+            # before or after this receipt: the status that is read after it shows which
             self._store(status, tile)
             self._put_receipt(mark, receipt)
             failures.remove(mark)

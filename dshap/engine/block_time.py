@@ -141,7 +141,7 @@ def _seconds_of(work: Callable[[FloatArray], object], rows: FloatArray, sample_r
         while 2 * n <= most and last_s < max(SAMPLE_S, GROWN * first_s):
             n = 2 * n
             last_s = _timed(work, rows[:n])
-    except Exception:  # the block itself is told apart row by row
+    except Exception:  # the block itself is repeated row by row
         return 0.0
     if n == 1:
         return first_s

@@ -346,7 +346,7 @@ class DaskExecutor:
                     if batch.is_last:  # others are yet to be added
                         batch.future.release()
                 fill_window()
-            self._has_workers()  # those that were lost since they were counted are told
+            self._has_workers()  # reports those that were lost since they were counted
         finally:
             if window.running:
                 self.client.cancel(list(window.running), force=True)

@@ -124,7 +124,7 @@ def forget_keys(
     known_only : bool
         Whether keys that the store does not have are passed over.
     say : function, optional
-        Takes a line for people.
+        Receives a line for people.
 
     Raises
     ------
@@ -276,7 +276,7 @@ class _Forgetting:
         return work.keys, [each for each, known in zip(digests, is_known, strict=True) if known]
 
     def _take_up(self, before: Erasure) -> None:
-        """Take up what an earlier erasure of these keys had to erase."""
+        """Continue an earlier erasure of these keys: add its rows and texts."""
         work = self.work
         if not before.is_over:
             for name, rows in before.rows.items():

@@ -1,4 +1,4 @@
-"""Facts about the rows of a job, kept beside its store: samples, categories, a census, a fit."""
+"""Facts about the rows of a job, stored beside its store: samples, categories, a census, a fit."""
 
 from __future__ import annotations
 

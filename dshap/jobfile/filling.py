@@ -1,7 +1,7 @@
 """Values of the environment in the texts of a job file, by the rule of docs/job_files.md.
 
 `{{ env_var(NAME) }}` is filled in everywhere: in paths by `paths.path_of`, in the address of a
-database and in a query when they are used, so that secrets stand in no record, and in all other
+database and in a query when they are used, so that secrets are in no record, and in all other
 texts here.  Only [worker] environment takes none.
 """
 

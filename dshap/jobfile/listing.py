@@ -84,7 +84,7 @@ def _keys_of_table(
 
 
 def as_toml(keys: Sequence[Key], *, with_defaults: bool) -> str:
-    """The keys as TOML; with defaults, each line says where its value comes from.
+    """The keys as TOML; with defaults, each line names the source of its value.
 
     A key without a value is a comment, as TOML has no word for it.  Secrets are masked.
     """

@@ -121,7 +121,7 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Z]*)")
 
 
 def amount_of(quantity: str) -> Decimal:
-    """The number that a quantity of Kubernetes stands for, such as 0.5 for "500m".
+    """The number of a quantity of Kubernetes, such as 0.5 for "500m".
 
     Raises
     ------
@@ -186,5 +186,5 @@ class PodResources(Table):
     scheduler: Resources = Resources()
     """The container of the scheduler, beside the run."""
     worker: Resources = Resources()
-    """Each container that explains rows: a worker, a shard, a run on a schedule; what is left out is
-    what [worker] says."""
+    """Each container that explains rows: a worker, a shard, a run on a schedule; the defaults come
+    from [worker]."""

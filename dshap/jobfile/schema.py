@@ -97,7 +97,7 @@ class JobSection(Table):
     dtype: type_of(RULES["dtype"]) = "float64"  # type: ignore[valid-type]
     """The stored type of the attributions; sums are always float64."""
     keep_runs: Count = 7
-    """The number of runs whose cubes and rows are kept, with [incremental]; records always are."""
+    """The number of runs whose cubes and rows stay, with [incremental]; records always stay."""
 
 
 SOURCES = Kinds(
@@ -112,7 +112,7 @@ SOURCES = Kinds(
 
 
 READ_ONCE = (*IN_FILES, *kinds.READ_ONCE)
-"""Kinds of tables whose rows a job with [incremental] reads once and keeps."""
+"""Kinds of tables whose rows a job with [incremental] reads once and stores."""
 
 
 class FittedModel(KindTable):
@@ -552,7 +552,7 @@ class Job(Table):
 
     @property
     def n_threads(self) -> int:
-        """The threads of one process of a worker, 1 where the job does not say."""
+        """The threads of one process of a worker, 1 where the job does not set them."""
         return dict(self.cluster).get("threads") or self.worker_options.threads
 
     @property

@@ -74,8 +74,8 @@ class SinkTable(Made):
     """Delete the keys and insert, append to a history, or replace everything; left out,
     "delete_insert", and with `path` "replace"."""
     deletes: Deletes | None = None
-    """The fate of the lines of keys that are gone: removed, marked in their status, kept; left out,
-    as [incremental] says."""
+    """The fate of the lines of keys that are gone: removed, marked in their status, kept; the
+    default follows from [incremental]."""
     nul: Nul = "escape"
     """Texts with a NUL character: written with \\x00 in its place, or refused, so that nothing is
     loaded."""
@@ -89,13 +89,13 @@ class SinkTable(Made):
         return self
 
     def with_target(self, target: Target | None) -> SinkTable:
-        """A copy that holds its target as it was when it was looked at; with None one that does not."""
+        """A copy with its target as it was when it was checked; with None a copy without one."""
         copy = self.model_copy()
         copy._target = target
         return copy
 
     def refuse_other_shape(self, facts: CubeFacts) -> None:
-        """Raise an `InputError` where the target that it holds has another shape than a cube needs."""
+        """Raise an `InputError` where its target has another shape than a cube needs."""
         if self._target is not None:
             self._target.refuse_other_shape(facts)
 
@@ -123,7 +123,7 @@ class SinkTable(Made):
         return {name: str(value) for name, value in self if name in names and value is not None}
 
     def kind_of_sink(self) -> type[Sink]:
-        """The class of the sink.  Without a key of any kind it is a database, which says what it lacks."""
+        """The class of the sink.  A database without a key of any kind."""
         kind: type[Sink] = sink_kind(self.keys_of_place or ["database"])
         return kind
 
@@ -270,7 +270,7 @@ def check_sink_names(sinks: Sequence[SinkTable], facts: CubeFacts) -> None:
     Raises
     ------
     InputError
-        Rows without a key, or a name that the database does not take.
+        Rows without a key, or a name that the database does not accept.
     """
     for each in sinks:
         sink = each.sink()

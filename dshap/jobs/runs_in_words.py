@@ -234,7 +234,7 @@ def _keys_of(record: RunRecord) -> KeyCounts:
 
 
 def _is_good(result: Mapping[str, Any]) -> bool:
-    """Whether a result is as it should be, so that what is not stands first."""
+    """Whether a result is as it should be; others are listed first."""
     return result["status"] in ("success", "no-op", "pass")
 
 

@@ -188,7 +188,7 @@ def _naming_learn(scope: Scope) -> Iterator[None]:
 
 
 def _with_its_model(job: Job) -> Job:
-    """The job with the model that its file holds now: one model a command, whatever replaces it."""
+    """The job with the present model of its file: one model a command, whatever replaces it."""
     match job.model:
         case ModelFileTable() as table:
             return job.model_copy(update={"model": table.with_model()})

@@ -25,7 +25,7 @@ TILE = (4, 2)
 
 FUSED = {"contract"}
 _FAST = {"reassoc", "contract", "nsz"}  # lets sums use vector registers
-# Products of complex numbers take two loops: in a·b − c·d either product may be fused with the
+# Products of complex numbers need two loops: in a·b − c·d either product may be fused with the
 # difference, and which one is differs between code that was just compiled and the same from numba's
 # cache.
 

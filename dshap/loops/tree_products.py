@@ -147,7 +147,7 @@ def add_integrals(codes, nodes, sets, shape, leaves, trees, rules, pairs, n_play
     terms = np.zeros((deepest, largest, LANES))
     sums = np.zeros((deepest, n_values, largest, LANES))
     is_left = np.zeros((deepest, LANES))
-    passed = np.ones((deepest + 1, LANES))  # the last one stands for "before any"
+    passed = np.ones((deepest + 1, LANES))  # the last one means "before any"
     n_lanes = codes.shape[1]
     for start in range(0, n_lanes, LANES):
         size = min(LANES, n_lanes - start)

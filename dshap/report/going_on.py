@@ -127,7 +127,7 @@ def view_of_run(name: str, path: Place, holders: Sequence[Holder]) -> RunView:
     alone: list[tuple[int, int]] = []
     if not living:
         alone = [*pace.missing]
-    # a process that has not told its share may have these blocks
+    # a process that has not reported its share may have these blocks
     if living and n_told == len(living):
         missing = (block for run in pace.missing for block in range(run[0], run[1] + 1))
         alone = runs_of_neighbours(block for block in missing if block not in taken)
@@ -155,7 +155,7 @@ def holder_line(holder: Holder) -> str:
     if told.get("stage"):
         stage = " of ".join(filter(None, [told["stage"], told.get("explanation")]))
         done = f"{told['done']:,} of {told['total']:,} {told['unit']}"
-        # blocks that ended since are counted, while the process has not told of them
+        # blocks that ended since are counted, while the process has not reported them
         said.append(f"at {holder.seen.partition('T')[2]}: {stage}, {done}")
     if "workers" in told:
         said.append(f"workers: {told['workers']}, lost since the start: {told['workers_lost']}")

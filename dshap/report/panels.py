@@ -136,7 +136,7 @@ def write_numbers(axis: Any, inches: float | None = None) -> None:
         inches = inches_of(axes)[0 if is_wide else 1]
     room = inches * POINTS_PER_INCH
     if is_one_of_several(axes):
-        room = SHARE_OF_SEVERAL * room  # names of the other axes take some of it later
+        room = SHARE_OF_SEVERAL * room  # names of the other axes need some of it later
     low, high = sorted(axis.get_view_interval())
     for most in range(MOST_TICKS, 1, -1):
         locator = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10])

@@ -1,6 +1,6 @@
 """Statements signed without a key of one's own, by Sigstore: the identity of a job of CI vouches for them.
 
-The bundle lies beside the statement.  Sigstore's programs check it; `dshap attest --verify` compares
+The bundle is beside the statement.  Sigstore's programs check it; `dshap attest --verify` compares
 its statement with the one of the run.
 """
 

@@ -342,7 +342,7 @@ class DuckDB(Dialect):
         return _real_path(session.rows(query))
 
     def reads(self, session: LoadSession, statement: str, table: str, relation: Relation) -> bool:
-        # the optimiser would take scans out of the plan whose rows are not needed
+        # the optimiser would remove scans from the plan whose rows are not needed
         session.run("PRAGMA disable_optimizer")
         ((_, plan),) = session.rows(f"EXPLAIN (FORMAT json) {statement}")
         wanted = [relation.schema, relation.name]
@@ -353,7 +353,7 @@ class SQLite(Dialect):
     """The dialect of SQLite, whose columns convert what they are given."""
 
     def wipe_deleted(self, session: LoadSession) -> None:
-        session.connection.rollback()  # the setting holds from the next transaction on
+        session.connection.rollback()  # the setting applies from the next transaction on
         session.rows("PRAGMA secure_delete = ON")
         session.connection.rollback()
 

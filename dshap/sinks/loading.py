@@ -396,7 +396,7 @@ class CountedStream:
                 raise self._failure from None
         if not self._is_read:
             raise DatabaseError(f"{self._sink}: the database did not take all lines")
-        if taken not in (-1, self.n_lines):  # −1: the driver does not say
+        if taken not in (-1, self.n_lines):  # −1: the driver does not count
             raise DatabaseError(
                 f"{self._sink}: the database took {taken:,} of {self.n_lines:,} lines"
             )

@@ -127,7 +127,7 @@ def _connection(scheme: str, bucket: str, settings: tuple[tuple[str, str], ...],
     retries: Any = {"max_retries": MAX_RETRIES, "retry_timeout": timedelta(seconds=RETRY_S)}
     options: Any = {
         "timeout": f"{TIMEOUT_S} seconds",
-        # options given here stand in place of those of the environment
+        # options given here replace those of the environment
         "allow_http": any(_is_plain(name, given) for name, given in settings),
     }
     try:

@@ -353,7 +353,7 @@ class Lease:
         newest = _newest(self.folder, self.name)
         if newest is None or not newest.is_of(mine.holder):
             return _taken_by(newest)
-        # a sign whose answer was lost on the way may stand there
+        # a sign whose answer was lost on the way may be there
         renewed = _Hold(mine.number, newest.holder.renewed(self._progress).to_bytes())
         name = _file(self.name, mine.number)
         is_given = self.folder.exchange(name, newest.content, renewed.content)

@@ -155,7 +155,7 @@ class LakeFiles(ParquetFiles):
     ) -> Iterator[pa.RecordBatch]:
         """The rows low..high of one file, of those that are not deleted."""
         deleted = self.table.files[index].deleted
-        # of these so many lie before the first row that is wanted, and before the last one
+        # of these so many are before the first row that is wanted, and before the last one
         before = np.searchsorted(
             deleted - np.arange(len(deleted)), [low, high - 1], side="right"
         ).tolist()

@@ -111,7 +111,7 @@ def lock_for_query(connection: Any, statement: str) -> None:
     """
     with connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        # the driver wraps statements in COPY otherwise, which does not take EXPLAIN
+        # the driver wraps statements in COPY otherwise, which does not accept EXPLAIN
         cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
         cursor.execute(f"EXPLAIN {statement}")
         cursor.fetchall()

@@ -124,7 +124,7 @@ class Registry:
                 os.environ.pop(name, None)
                 if value is not None:
                     os.environ[name] = value
-            # what the environment says by itself is not set, so that it may change later
+            # an address from the environment is not set, so that it may change later
             if mlflow.get_tracking_uri() != before[0]:
                 mlflow.set_tracking_uri(before[0])
             if mlflow.get_registry_uri() != before[1]:
@@ -252,7 +252,7 @@ def _skops(path: Path, options: ReadOptions) -> LoadedModel:
 
 
 def _pickle(path: Path, options: ReadOptions) -> LoadedModel:
-    # a registry says who may register a model; the file changes with each version of an alias
+    # a registry controls who may register a model; the file changes with each version of an alias
     if not options.allow_pickle:
         raise InputError(
             f"model {path} is a pickle, which runs code when it is read: where you trust who registered "

@@ -135,7 +135,7 @@ class OwnCategories:
         try:
             library = library_of(model)(model)
             coded = library.coded({})
-        except InputError:  # a linear booster, or lists that were not kept: a black box of numbers
+        except InputError:  # a linear booster, or lists that are missing: a black box of numbers
             return None
         if not coded or library.names is None:
             return None

@@ -103,7 +103,7 @@ def figures_of(
     ranked = {name: features_of([rankings[name][output]]) for name in names}
     columns = [each for each in ranked[names[0]] if each in table.cubes[names[0]].columns]
     with warnings.catch_warnings():
-        # the page says on top which rows are missing
+        # the top of the page names the missing rows
         warnings.filterwarnings("ignore", ".* rows of the cube are pending")
         found = dependences_together(cubes, columns[:MAX_CARDS], output)
         axis = view_of(cubes[0], output).words("attribution")

@@ -271,7 +271,7 @@ def _named_places(axes: Any, shown: Dependence, looks: Looks) -> tuple[FloatArra
         names = tick_texts(looks.texts, shown.feature, ticks, shown.is_time)
         if _have_room(axes, shown, ticks, names):
             break
-    if shown.counts[-1]:  # words of the strip stand beside the last numbers
+    if shown.counts[-1]:  # words of the strip are beside the last numbers
         strip = [shown.strip_middle]
         words = [max(shown.strip_words, key=len)]
         while len(ticks) > 1 and not _have_room(
