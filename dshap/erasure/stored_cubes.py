@@ -11,7 +11,8 @@ from dshap.core.places import Place
 from dshap.core.rows import spans
 from dshap.cube import is_finished, store_parts
 from dshap.cube.blocks import CubeArrays
-from dshap.cube.erased_rows import erase_rows, erased_rows, listed_texts, redact_documents
+from dshap.cube.erased_note import erased_rows
+from dshap.cube.erased_rows import erase_rows, listed_texts, redact_documents
 from dshap.erasure.work import ErasureWork, HoldsRows, found_keys
 from dshap.storage.folder import Folder
 from dshap.tables.keys.wanted import NO_KEY
