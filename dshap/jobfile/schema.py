@@ -465,7 +465,7 @@ class Job(Table):
 
     @property
     def keeps_columns(self) -> bool:
-        """Whether cubes store the explained columns: on request, and where a sink has their values."""
+        """Whether cubes store the explained columns: on request, and if a sink has their values."""
         return bool(self.run.keep_rows) or any(sink.has_values for sink in self.sink)
 
     @property

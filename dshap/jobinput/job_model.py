@@ -60,7 +60,7 @@ class JobModel(ABC):
     @property
     @abstractmethod
     def width(self) -> int | None:
-        """The number of columns that it accepts; None where that is unknown, or it is not fitted."""
+        """The number of columns that it accepts; None if that is unknown, or it is not fitted."""
 
     @abstractmethod
     def columns(self) -> Sequence[str] | None:
