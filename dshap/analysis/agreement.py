@@ -1,4 +1,4 @@
-"""Agreement of two rankings of the same things, with intervals that hold for other rows too."""
+"""Agreement of two rankings of the same things, with intervals that apply to other rows too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dshap.core.records import FloatArray
 N_DRAWS = 1_000
 """The number of draws of an interval."""
 COVERAGE = 0.95
-"""The share of intervals that are to hold the agreement of all rows."""
+"""The share of intervals that should cover the agreement of all rows."""
 MIN_GROUPS = 10
 """The fewest groups of rows from which an interval is made."""
 

@@ -284,7 +284,7 @@ def _are_years(values: NDArray[Any] | None, is_named: bool) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN or NaT, or the empty text by which cubes keep a missing one."""
+    """Whether a value is None, NaN or NaT, or the empty text by which cubes store a missing one."""
     return value is None or value != value or value == ""
 
 

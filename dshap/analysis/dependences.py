@@ -74,7 +74,7 @@ class Dependence:
     bins: Record
     """The value bins, as `number_bins` or `category_bins`."""
     ends: FloatArray
-    """(v,): the ends of the bins on the axis, without that of missing values; a category takes one
+    """(v,): the ends of the bins on the axis, without that of missing values; a category has one
     unit."""
     middles: FloatArray
     """(v − 1,): the mean of the values in each bin, or the middle of a category."""

@@ -1,6 +1,6 @@
 """Densities of attributions on a grid, and the place of each between low and high values.
 
-They are numbers: whoever draws a picture, on axes or as SVG, takes its heights and colours here.
+They are numbers: pictures on axes and as SVG get their heights and colours here.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def shades_of(histogram: Moments, places: FloatArray, grid: FloatArray) -> Shade
     """The density of a histogram on a grid (g + 1,), coloured by the places of its value bins.
 
     `places (…, v)` are those of the last axis of the value bins, NaN without order; the axes
-    before it, such as the bins of another column, stay.  Gives steps (g, …), which hold no rows
+    before it, such as the bins of another column, stay.  Gives steps (g, …), which contain no rows
     beyond the outermost bins of attributions.
     """
     ordered = np.nan_to_num(places)

@@ -1,4 +1,4 @@
-"""The base class of user-defined attributors, which `explain` takes instead of a value function."""
+"""The base class of user-defined attributors, which replace a value function in `explain`."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class KnownMeans:
     prediction: FloatArray
     """(P, k): f(b_p)."""
     mean_row: FloatArray
-    """(columns,): NaN for a column with missing values, which takes no part."""
+    """(columns,): NaN for a column with missing values, which is not used."""
     mean_prediction: FloatArray
     """(k,): E f."""
 
@@ -92,7 +92,7 @@ def _weights(gap: FloatArray, columns: FloatArray, kept: BoolArray) -> FloatArra
 def _nearest(gaps: FloatArray) -> FloatArray | None:
     """Weights (n,) nearest to 1/n that sum to 1 and by which gaps (n, c) have the mean 0.
 
-    None where that is impossible, or takes more than `MOST_STRETCH`.
+    None where that is impossible, or needs more than `MOST_STRETCH`.
     """
     n = len(gaps)
     middle = gaps.mean(axis=0)

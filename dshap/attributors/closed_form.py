@@ -165,7 +165,7 @@ class StateOfRows:
 class ClosedFormAttributor(Instances):
     """Computes φ of a closed form and checks that Σφ + base is the prediction.
 
-    Additivity must hold to the error that the form states for these rows, and to rounding.
+    Additivity must be accurate to the error that the form states for these rows, and to rounding.
     """
 
     form: ClosedForm

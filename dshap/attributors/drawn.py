@@ -37,7 +37,7 @@ from dshap.core.records import FloatArray, Moments, State
 from dshap.core.types import Design
 
 STEP = 0.5
-"""The part of the way to the mean without a group at which a link's difference is taken.
+"""The part of the way to the mean without a group at which a link's difference is computed.
 
 A mean without a group may be a probability of 0, where a logarithm is infinite; half-way it is not.
 """
@@ -181,7 +181,7 @@ class DrawnContraction(Contraction):
 class DrawnNoisyContraction(DrawnContraction, NoisyContraction):
     """A contraction for a stochastic model over a sampled background.
 
-    Both answers give the moves of the draws, which then hold some of the model's noise as well:
+    Both answers give the moves of the draws, which then include some of the model's noise as well:
     their error is not too small.
     """
 

@@ -133,7 +133,7 @@ class SpreadBlock:
         return cls(model, positions[at], at)
 
     def reads(self, step: int) -> list[tuple[int, int]]:
-        """The spans (start, stop) that hold the rows, each within `step` rows of the table."""
+        """The spans (start, stop) that contain the rows, each within `step` rows of the table."""
         cuts = np.flatnonzero(np.diff(self.positions // step)) + 1
         return [(int(part[0]), int(part[-1]) + 1) for part in np.split(self.positions, cuts)]
 

@@ -732,7 +732,7 @@ class ByLength(Listed):
         return found
 
     def work(self) -> Work:
-        """As for tables, plus the bytes that designs of other lengths keep."""
+        """As for tables, plus the bytes that designs of other lengths store."""
         work = super().work()
         kept = KEPT_DESIGNS * 8 * (1 + work.info.n_replicates) * work.info.n_players**2
         return replace(work, info=replace(work.info, kept_bytes=work.info.kept_bytes + kept))

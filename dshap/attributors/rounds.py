@@ -25,9 +25,9 @@ class RoundsAttributor:
     """Explains rows by a growing design, each round only for the rows whose error exceeds `tol`.
 
     A row stops once its relative error, multiplied with `at_once` so that the intervals of all
-    players hold jointly with 95 %, is at most tol. A row whose values have not varied has no range
-    to compare its error with: it goes on to the last round. Values are stored: no coalition is
-    evaluated twice.
+    players have a joint coverage of 95 %, is at most tol. A row whose values have not varied has no
+    range to compare its error with: it goes on to the last round. Values are stored: no coalition
+    is evaluated twice.
     """
 
     game: Game
@@ -103,7 +103,7 @@ class RoundsAttributor:
         return self.game.tile_values(spared, tile)
 
     def _changes_from_draws(self, grown: Design, values: FloatArray) -> FloatArray | float:
-        """Moves of φ (R, n, d, k) that no coalition takes away, for the stored errors alone."""
+        """Moves of φ (R, n, d, k) that no coalition removes, for the stored errors alone."""
         return 0.0
 
 
@@ -137,7 +137,7 @@ def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDA
 
 
 def at_once(d: int, n_replicates: int) -> float:
-    """Factor that widens a standard error from R replicates to hold for all d players at once.
+    """Factor that widens a standard error from R replicates to cover all d players at once.
 
     The Bonferroni correction: t_{R−1}(1 − 0.025/d)/t_{R−1}(0.975).
     """

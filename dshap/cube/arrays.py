@@ -29,7 +29,7 @@ JOB = "dshap_job"
 RUNS = "runs"
 """The room of the records of a job's runs, in its store."""
 ROOMS_OF_RUNS = ("keys", "parts", "prepared", RUNS)
-"""The folders in the store of a job that hold no cube: see `dshap.history.run_folders`."""
+"""The folders in the store of a job without a cube: see `dshap.history.run_folders`."""
 RUN_TIME = re.compile(r"\d{8}T\d{6}Z")
 """The form of the names in the folder `runs`: times in UTC."""
 NAT = np.iinfo(np.int64).min
@@ -271,7 +271,7 @@ def _codes(root: ArrayGroup, layout: CubeLayout) -> None:
 
 
 def _measure(layout: CubeLayout) -> dict[str, str]:
-    """The attributes of arrays that hold attributions: the units, and the scale."""
+    """The attributes of arrays of attributions: the units, and the scale."""
     return {"units": layout.units, "scale": layout.scale}
 
 

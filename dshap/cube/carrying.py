@@ -44,8 +44,8 @@ class CarriedRows:
     path: Place
     """The path of the earlier cube."""
     positions: Place
-    """The place of a .npy file (n,) of int64: the row of the earlier cube whose values each row of
-    the new cube takes; −1 for rows that are explained."""
+    """The place of a .npy file (n,) of int64: the row of the earlier cube with the values for each
+    row of the new cube; −1 for rows that are explained."""
     share: FloatArray
     """(d, k): the `share_of_coalitions` of the earlier cube."""
     _arrays: dict[str, StoredRows] = field(default_factory=dict, compare=False, repr=False)
@@ -84,7 +84,7 @@ class CarriedRows:
         return whole
 
     def residual_of(self, positions: NDArray[np.int64]) -> FloatArray:
-        """(k,): the largest |Σφ + base − prediction| of the blocks that hold the carried rows."""
+        """(k,): the largest |Σφ + base − prediction| of the blocks with the carried rows."""
         blocks_of_file = self._array("blocks/count").shard_rows
         block_rows = self._array("status").shard_rows // blocks_of_file
         blocks = np.unique(positions[positions != EXPLAINED] // block_rows)
@@ -166,7 +166,7 @@ def block_sums_with_carried(
     """The sums of a block with carried rows, and what the carried ones miss additivity by (k,).
 
     They follow from the stored values (n, …).  Replicates of carried rows are not known: the sums
-    hold bounds of the errors in their place (`bounded_sums`).  `share` is that of
+    contain bounds of the errors in their place (`bounded_sums`).  `share` is that of
     `CarriedRows`.
     """
     is_ok = stored["status"] == Status.OK

@@ -195,7 +195,7 @@ def clear_orphans(path: Place, older_s: float = 0.0) -> tuple[str, ...]:
     """Remove what a killed run left unfinished in the store at `path`; give the names.
 
     Only the holder of the store's lock may ask for files of any age.  Where others may be writing,
-    give `older_s`, longer than anybody takes to finish a file.  Links and files of others are
+    give `older_s`, longer than any process needs to finish a file.  Links and files of others are
     left.  In a bucket it is the mark of a creation that ended, at most.
     """
     folder = Folder(path)

@@ -65,7 +65,7 @@ def wording_of_note(note: Any) -> Wording:
 
 
 def describe_cube(path: Place, description: Description) -> bool:
-    """Keep a description beside the cube at `path`; whether that changed anything.
+    """Store a description beside the cube at `path`; return whether that changed anything.
 
     Only the holder of the store's lock may ask.
     """

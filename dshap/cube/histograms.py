@@ -94,7 +94,7 @@ class KeptHistograms:
 
 
 def _packed(histogram: Moments) -> Record:
-    """A histogram in a few kilobytes: the cells that hold rows, as gaps between them, and their rows.
+    """A histogram in a few kilobytes: the cells with rows, as gaps between them, and their rows.
 
     Sums without bins of attributions stay as they are.
     """

@@ -95,7 +95,7 @@ class CubeLayout:
     undoes_codes: bool = False
     """Whether the cube has v(N) − v(N without the players of a code)."""
     is_adaptive: bool = False
-    """Whether each row takes as many coalitions as its error requires (`tol`)."""
+    """Whether each row uses as many coalitions as its error requires (`tol`)."""
     link: str = ""
     """The link in words, with the class that it is of; empty for the identity."""
     scale: str = TARGET

@@ -244,7 +244,7 @@ def row_key(path: Place, position: int) -> dict[str, str]:
 
 
 def kept_row(path: Place, position: int) -> dict[str, Any]:
-    """column -> value of one row; empty if the cube does not keep the explained columns."""
+    """column -> value of one row; empty if the cube does not store the explained columns."""
     with reading(path):
         return {name: _plain_value(array, position) for name, array in kept_arrays(path).items()}
 

@@ -168,7 +168,7 @@ def copy_name_of(path: Place) -> str:
 def copy_name(path: Place) -> str | None:
     """The name of the stored reference copy, or None if there is none.
 
-    It contains a digest of the store's metadata, so that the copy of another store is not taken.
+    It contains a digest of the store's metadata, so that the copy of another store is not used.
     """
     return next(copy_of(path).names(), None)
 

@@ -30,9 +30,9 @@ LEAST_FREEDOM = 20
 LEAST_PLAYERS = 7
 """The least coalitions a player, degrees of freedom P − (d − 1), and players for the jackknife.
 
-Of nominal 95 % intervals on seven kinds of games, 93 to 96 % hold the true value at 12 players with
-10 coalitions a player, 91 to 92 % with 6; 86 to 89 % with half the degrees of freedom at 7 and 8
-players; 84 to 90 % at 5 and 6 players whatever the budget.
+Of nominal 95 % intervals on seven kinds of games, 93 to 96 % cover the true value at 12 players
+with 10 coalitions a player, 91 to 92 % with 6; 86 to 89 % with half the degrees of freedom at 7 and
+8 players; 84 to 90 % at 5 and 6 players whatever the budget.
 """
 
 OFF = "and attributions of fewer than three a player can be off by a multiple of themselves: kriging is much less so"
@@ -139,7 +139,7 @@ class KernelShapDesign(BaseDesign):
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop with scores ΩZ.
 
-        The scores of the two ends are zero: `finish` takes their values.
+        The scores of the two ends are zero: `finish` uses their values.
         """
         checked_span(self.n_coalitions, start, stop)
         masks = np.zeros((stop - start, self.n_players), dtype=bool)

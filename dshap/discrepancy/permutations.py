@@ -75,7 +75,7 @@ class NullDistribution:
     permuted: FloatArray
     """(B, d + 1)"""
     rounding: FloatArray
-    """(d + 1,): the difference of two values below which they are taken as equal."""
+    """(d + 1,): the difference of two values below which they count as equal."""
 
     @property
     def expected(self) -> FloatArray:
@@ -130,7 +130,7 @@ def null_distribution(
 
     Notes
     -----
-    It takes 2·B·C²·(d + 1) operations, in matrix products.
+    It needs 2·B·C²·(d + 1) operations, in matrix products.
     """
     sizes = np.bincount(cells.of_row)
     n_old = sizes[cells.is_old].sum()

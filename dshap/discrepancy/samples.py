@@ -17,7 +17,7 @@ from dshap.kernels.unbound import Kernel
 ABSENT = ("pooled", "omitted")
 """The factors that absent columns may have: their mean over both samples, or 1."""
 KERNEL_ROWS = 2_000
-"""The most rows that length-scales and base factors are taken from."""
+"""The most rows that length-scales and base factors are computed from."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Work that begins in this process; where it takes long, several processes of this machine go on.
 
-After `LOOK_S` of a stage the rest of it is foreseen from what it has taken.  Processes are started
-where they save more than `WORTH` times what their start takes.  They compute the same bits.
+After `LOOK_S` of a stage the rest of it is estimated from its time so far.  Processes are started
+where they save more than `WORTH` times the time of their start.  They compute the same bits.
 """
 
 from __future__ import annotations

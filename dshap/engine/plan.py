@@ -40,7 +40,7 @@ PILOT_ROWS = 16
 """The largest number of rows of a pilot."""
 STAGE_HEADS = ("stage", "makes", "kept per", "tasks", "bytes/task", "core time")
 STAGE_TEXTS = 3
-"""The heads of a table of stages; the first `STAGE_TEXTS` columns hold texts."""
+"""The heads of a table of stages; the first `STAGE_TEXTS` columns contain texts."""
 GRAINS = {"none": "not kept"}
 """Grain of a stage -> its words, where these are others."""
 REASONS = {"given": "as given"}

@@ -26,7 +26,7 @@ from dshap.engine.tiles import cut_tiles
 
 PILOT_SHARE = 16
 LEAST_PILOT = 3
-"""A pilot takes one row in `PILOT_SHARE`, but at least `LEAST_PILOT` and at most `PILOT_ROWS` rows.
+"""A pilot uses one row in `PILOT_SHARE`, but at least `LEAST_PILOT` and at most `PILOT_ROWS` rows.
 
 Two of six different rows gave errors a third larger than all six, and at times several times as
 large.  A pilot that asks for a quarter of the coalitions sees four times as many rows.
@@ -136,7 +136,8 @@ def _census(plan: Plan, rows: RowReader) -> Stage:
 def _learning(plan: Plan, work: Work, data: RowReader) -> list[Stage]:
     """The learning stages: landmarks from a sample, the base value, moments of coalition tiles.
 
-    A worker may still hold the parts of a sample, and the messages that they came in, beside it.
+    A worker may still have in memory the parts of a sample, and the messages that they came in,
+    beside it.
     """
     model = work.value.model
     read = _data_bytes(plan, work, data)

@@ -8,7 +8,7 @@ from dshap.cube.reference_copy import FINISHED, mark_of, states_of
 from dshap.erasure.work import ErasureWork, HoldsRows
 
 WITH_ROWS = ("background", "categories", "census", "classes", "model", "sample")
-"""The first words of the names of facts that hold rows, texts, or extremes of columns."""
+"""The first words of the names of facts that contain rows, texts, or extremes of columns."""
 
 
 class JobFacts(HoldsRows):

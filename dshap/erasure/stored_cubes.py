@@ -1,4 +1,4 @@
-"""Finished cubes: rows keep their place without values, and sums of their blocks are made anew."""
+"""Finished cubes: rows without values stay in place, and sums of their blocks are made anew."""
 
 from __future__ import annotations
 

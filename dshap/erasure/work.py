@@ -46,7 +46,7 @@ class ErasureWork:
 
 
 class HoldsRows(ABC):
-    """A kind of places that hold rows of persons: how these are found there, and erased."""
+    """A kind of places with rows of persons: how these are found there, and erased."""
 
     noun: str
     """The name of the kind, in the plural."""

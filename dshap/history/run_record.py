@@ -144,7 +144,7 @@ class CheckResult:
     value: float | None
     """The number that was judged; None where there was none."""
     bound: float | None
-    """The bound that the status follows from; the one to keep where the check passed."""
+    """The bound that the status follows from; the one to stay within where the check passed."""
     message: str
     kind: str = ""
     explain: str = ""
@@ -608,7 +608,7 @@ def source_types_before(store: Place) -> Mapping[str, str] | None:
 def document_in(content: bytes) -> Mapping[str, Any] | None:
     """The document in a file, without its seal; None where it is not one that a run wrote.
 
-    A document of an earlier version has no seal: it is taken as it is.
+    A document of an earlier version has no seal: it is accepted as it is.
     """
     try:
         document = json.loads(content)

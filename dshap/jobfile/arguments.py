@@ -59,7 +59,7 @@ from dshap.tables.synthetic import MAX_ROWS
 from dshap.values.links import CLIP
 
 MAX_BACKGROUND_BYTES = 1 << 30
-"""The largest background that every worker may hold."""
+"""The largest background in the memory of every worker."""
 Expansion = KernelExpansion | FourierExpansion
 Model = KernelModel | Expansion | LoadedModel
 """The type of a model: a fitted kernel model, a placeholder in a plan, or a model that is given."""
@@ -270,7 +270,7 @@ class TreeBackgroundKeys(Table):
 
 
 class CategoriesKeys(Table):
-    """The key of the categories of a model that did not keep them."""
+    """The key of the categories of a model that did not store them."""
 
     categories: dict[str, list[str | int | float]] | None = None
     """Column -> its categories in the order of their codes, for XGBoost before 3.1 and ordered
@@ -387,9 +387,9 @@ def _predict(given: Any, context: Context) -> Callable[..., Any]:
 def _background(given: Any, context: Context) -> Any:
     """The background: the table itself for all rows, else a seeded sample without NaN.
 
-    The sample (b, columns) is a data frame where columns hold text, categories or times or the
-    model takes data frames, else an array.  All rows of a table with text or categories are in the
-    memory of every worker, as one data frame has all categories.
+    The sample (b, columns) is a data frame where columns contain text, categories or times or the
+    model accepts data frames, else an array.  All rows of a table with text or categories are in
+    the memory of every worker, as one data frame has all categories.
     """
     rows = given.background
     table = context.table

@@ -95,7 +95,7 @@ def unchanged[Given](check: Callable[[Given], object]) -> Callable[[Given], Give
 
 
 def one_of(words: Collection[str]) -> Any:
-    """The type of an option that takes one of these words."""
+    """The type of an option that accepts one of these words."""
     return Literal[tuple(words)]
 
 
@@ -260,7 +260,7 @@ def options_of(
     Raises
     ------
     InputError
-        A parameter without a default whose type TOML cannot hold.
+        A parameter without a default whose type TOML cannot express.
     """
     found = {}
     if make.__module__.startswith("dshap."):

@@ -36,7 +36,7 @@ class Table(BaseModel):
 
 @dataclass(frozen=True)
 class ConstructedArgument:
-    """A constructor argument that TOML cannot hold.
+    """A constructor argument that TOML cannot express.
 
     It is built from keys of the table and from the rest of the job.
     """

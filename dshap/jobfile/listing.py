@@ -23,7 +23,7 @@ from dshap.jobfile.schema import SEVERAL, Job, name_of_one
 _PLACE = re.compile(r"\s*\w[\w -]*(\.[\w -]+)+")
 """Pattern of the place of a key, like model.landmarks."""
 BARE = re.compile(r"[A-Za-z0-9_-]+")
-"""Pattern of the keys that TOML takes without quotes."""
+"""Pattern of the keys that TOML accepts without quotes."""
 Origin = Literal["job file", "--target", "--set", "default"]
 
 

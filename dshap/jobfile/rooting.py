@@ -50,8 +50,8 @@ class Elsewhere:
     def is_left_behind(self, job_name: Any) -> bool:
         """Whether there is something at the path from the working directory alone.
 
-        A store with records of runs is not left behind: whoever writes those takes paths from the
-        folder of the job file, so that another copy of the job file made it.
+        A store with records of runs is not left behind: a version that writes such records reads
+        paths from the folder of the job file, so that another copy of the job file made it.
         """
         if self.noun == "picture" or _is_there(self.path):
             return False

@@ -200,7 +200,7 @@ INSTEAD = {
     "exact": "every coalition is taken: leave it out",
     "quadrature": "no coalition is listed: leave it out",
 }
-"""Design that takes no number of coalitions -> what to do instead of giving one."""
+"""Design that accepts no number of coalitions -> what to do instead of giving one."""
 HINTS = {
     "n_coalitions": ", at least twice the number of features",
     "n_permutations": ", an even number",
@@ -216,7 +216,7 @@ class DesignTable(KindTable):
     max_coalitions: Count | None = None
     """The most coalitions of kind "auto"; with `tol`, the number at which rounds end."""
     tol: type_of(RULES["tol"]) | None = None  # type: ignore[valid-type]
-    """The largest std_error over the range of a row's attributions at which the row takes no more
+    """The largest std_error over the range of a row's attributions at which the row needs no more
     coalitions."""
     seed: Seed | None = None
     """The seed; the job's where left out."""
@@ -465,7 +465,7 @@ class Job(Table):
 
     @property
     def keeps_columns(self) -> bool:
-        """Whether cubes keep the explained columns: as asked for, and where a sink has their values."""
+        """Whether cubes store the explained columns: on request, and if a sink has their values."""
         return bool(self.run.keep_rows) or any(sink.has_values for sink in self.sink)
 
     @property
@@ -505,7 +505,7 @@ class Job(Table):
 
     @property
     def description(self) -> Description:
-        """The description of the columns and the model, which cubes keep."""
+        """The description of the columns and the model, which cubes store."""
         return described_by_tables(self.columns, self.card, self.sentences)
 
     def code_books(self, explain: str) -> list[tuple[CodeBook, bool]]:

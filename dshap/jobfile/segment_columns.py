@@ -43,7 +43,7 @@ def check_what_if(is_asked: bool, *, is_of_texts: bool, keeps_columns: bool) -> 
 
 
 def check_segments(segments: Sequence[str], columns: Sequence[str]) -> None:
-    """Raise where a segment is none of the explained columns, which are those that cubes keep."""
+    """Raise where a segment is none of the explained columns, which are those that cubes store."""
     for segment in segments:
         column = column_of_segment(segment, columns)
         if column not in columns:

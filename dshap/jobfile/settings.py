@@ -75,7 +75,7 @@ def with_target(given: Mapping[str, Any], name: str) -> dict[str, Any]:
 
     Notes
     -----
-    The keys of a target are those that `with_settings` takes.  Names of explanations, checks and
+    The keys of a target are those that `with_settings` accepts.  Names of explanations, checks and
     sinks are those of the file, also where the target changes the table that a sink is named by.
     """
     tables = copy.deepcopy(dict(given))

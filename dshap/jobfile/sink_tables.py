@@ -36,7 +36,7 @@ PARTS: Mapping[str, ConstructedArgument] = {
     "codes": ConstructedArgument(lambda table, _: table.code_book()),
     "outputs": ConstructedArgument(lambda table, _: tuple(table.outputs or ())),
 }
-"""Argument of a kind of sink that TOML cannot hold -> how it is made of the keys of [[sink]]."""
+"""Argument of a kind of sink that TOML cannot express -> how it is made of the keys of [[sink]]."""
 
 
 class SinkTable(Made):
@@ -66,7 +66,7 @@ class SinkTable(Made):
     """Whether "higher" or "lower" predictions count against a row, for shape "reasons"."""
     undo: bool = False
     """Whether a reason is stated only where its code, taken away alone, changes the prediction the same
-    way, for shape "reasons"; this takes one more coalition for each code."""
+    way, for shape "reasons"; this needs one more coalition for each code."""
     rows: Rows | None = None
     """The rows that are written: changed since the sink's last load, or all; left out, "changed",
     and with write = "replace" "all"."""
@@ -101,7 +101,7 @@ class SinkTable(Made):
 
     @property
     def has_values(self) -> bool:
-        """Whether the lines hold the values of the explained columns."""
+        """Whether the lines contain the values of the explained columns."""
         return is_of_columns(self.shape) or self.sink().lines.in_words
 
     def code_book(self) -> CodeBook | None:

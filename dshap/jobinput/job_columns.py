@@ -21,7 +21,7 @@ KEYS = ("key", "target", "features", "column")
 
 
 def check_width(job: Job, columns: Sequence[str]) -> None:
-    """Hold the columns of a table to the number that a given model takes without knowing their names.
+    """Check the number of columns of a table for a given model that does not know their names.
 
     Raises
     ------

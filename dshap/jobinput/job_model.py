@@ -43,7 +43,7 @@ class JobModel(ABC):
     needs_rows: ClassVar[bool]
     """Whether there is no model without a row."""
     number: ClassVar[str]
-    """The words for a column of numbers that it takes, in messages."""
+    """The words for a column of numbers that it accepts, in messages."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -60,7 +60,7 @@ class JobModel(ABC):
     @property
     @abstractmethod
     def width(self) -> int | None:
-        """The number of columns that it takes; None where it does not know it, or is not fitted."""
+        """The number of columns that it accepts; None if that is unknown, or it is not fitted."""
 
     @abstractmethod
     def columns(self) -> Sequence[str] | None:

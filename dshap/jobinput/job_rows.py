@@ -53,7 +53,7 @@ class JobRows:
     ----------
     job : Job
     states : StateFolder, optional
-        The states of the job's store, where there is one: facts of an earlier run are taken from
+        The states of the job's store, where there is one: facts of an earlier run are read from
         it.
     trusts_files : bool
         Whether equal stamps mean equal files; False: everything is read again.
@@ -87,7 +87,7 @@ class JobRows:
         return Context(self, self.job.job.seed, self.job.model.kind, model, classes, executor)
 
     def check_kinds(self, value: Any) -> None:
-        """Refuse columns of text and of times where a value function takes numbers."""
+        """Refuse columns of text and of times where a value function needs numbers."""
         unknown = sorted(categories_of(self.reader).keys() - value.model.categories.keys())
         if unknown:
             raise InputError(
@@ -202,7 +202,7 @@ class JobRows:
         )
 
     def keep(self) -> list[str]:
-        """Keep the facts in the store, which exists by now; gives the names of damaged records."""
+        """Store the facts in the store, which exists by now; return names of damaged records."""
         if self._stamp is None or self._states is None:
             return []
         small = {
@@ -243,8 +243,8 @@ class JobRows:
 def open_table(job: Job) -> RowReader:
     """Open the table of [source] and check its columns; reads no row, except of texts.
 
-    The columns are those that a given model was fitted on, where it knows them.  Those that hold
-    text or categories are opened with empty lists of them.
+    The columns are those that a given model was fitted on, where it knows them.  Those with text
+    or categories are opened with empty lists of them.
     """
     source = job.source
     roles: dict[str, Any] = {}

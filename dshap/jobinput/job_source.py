@@ -52,7 +52,7 @@ def spool_job(
     Raises
     ------
     InputError
-        A source that cannot be read, or does not hold what the contract promises.
+        A source that cannot be read, or does not satisfy the contract.
     StaleSourceError
         A source that is older than its freshness allows.
     """

@@ -101,7 +101,7 @@ def replay_run(
     StoreMismatchError
         The source, the model or an option is not that of the run; the message names it.
     NotLearnedError
-        The store does not keep any more what the run is computed from.
+        The store no longer has the data that the run is computed from.
     """
     sealed = sealed_runs(store)
     refuse_unsealed(store, sealed, run_id)

@@ -104,7 +104,7 @@ def is_stale(record: RunRecord) -> bool:
 
 
 def _without_empty(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """The rows of a table without the columns of `OPTIONAL` that hold nothing."""
+    """The rows of a table without the columns of `OPTIONAL` that are empty."""
     columns = [cells for cells in zip(*rows, strict=True) if _is_shown(cells)]
     return list(zip(*columns, strict=True))
 

@@ -1,4 +1,4 @@
-"""Schedules as Kubernetes takes them: five fields of cron, and a time zone."""
+"""Schedules in the form of Kubernetes: five fields of cron, and a time zone."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def _refuse_acceptance(command: Command) -> None:
 
 
 def _begun(job: Job, store: Place, command: Command, recorder: StageRecorder) -> Job:
-    """Check what a run may begin with; gives the job whose sinks hold their targets."""
+    """Check what a run may begin with; return the job whose sinks have their targets."""
     day = command.day
     check_day(job, store, day, is_backfill=command.backfill)
     job = with_targets(job, day, recorder.say, is_backfill=command.backfill)
@@ -391,7 +391,7 @@ class StoreRuns:
 
     @property
     def _tables(self) -> dict[str, Any]:
-        """The tables of the job that a run must not change: their names, and what they hold."""
+        """The tables of the job that a run must not change: their names, and their contents."""
         explained = {f"[[explain]] {each.name}": each for each in self.job.explain}
         return {"[source]": self.job.source, "[model]": self.job.model, **explained}
 

@@ -182,7 +182,7 @@ def _damage_of_learned(store: Place, explanations: Iterable[str]) -> Iterator[Da
 def _damage_of_run(
     run: RunFolders, explanations: Iterable[str], joins: KeyJoins, is_before_another: bool
 ) -> Iterator[Damage]:
-    """Hold the files of one run against each other.
+    """Compare the files of one run with each other.
 
     `is_before_another`: a later run is over, so that no run finishes this one.
     """

@@ -168,7 +168,7 @@ class Nystrom:
 
     @property
     def n_features(self) -> int:
-        """The most features; pivoted Cholesky may keep fewer."""
+        """The most features; pivoted Cholesky may select fewer."""
         return self.size
 
     @property

@@ -161,7 +161,7 @@ def chosen_penalty(
     one row at a time if all rows have the same leverage; no row is left out in fact.  Fits that
     differ by d_i in row i differ in squared error by about 2 (g_i − Φ_i w) d_i, so that the
     standard error of E(λ) − E(λ*) is 2 (E(λ*) Σd²/n)^½ / n^½.  If that is less than 0.5 % of E(λ*),
-    0.5 % are allowed: where the data do not decide, the smoother fit is taken.
+    0.5 % are allowed: where the data do not decide, the smoother fit is chosen.
 
     Parameters
     ----------

@@ -164,7 +164,7 @@ class Laplacian(_Stationary):
 class Matern(_Stationary):
     """Product of Matérn kernels 1/2, 3/2 or 5/2 on the columns, in scikit-learn's scaling.
 
-    scikit-learn's own `Matern` takes the distance over all columns at once and is no product.
+    scikit-learn's own `Matern` uses the distance over all columns at once and is no product.
     """
 
     def __init__(self, nu: float = 1.5, lengthscale: Any = "median") -> None:

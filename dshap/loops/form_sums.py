@@ -1,9 +1,9 @@
 """Quadratic forms of the products of single coalitions, in blocks of rows that stay in the cache.
 
 A coalition's value is Σ_ij k_i A_ij k_j with the products k of its terms, or a sum of squares of few
-sums of these, Σ_j s_j (Σ_i A_ij k_i)².  A library of matrices
-takes one coalition at a time for many rows: its products leave the cache before they are used, and
-matrices of fifty rows are too small to be multiplied at speed.  Here 32 rows are taken through all
+sums of these, Σ_j s_j (Σ_i A_ij k_i)².  A library of matrices processes one coalition at a time
+for many rows: its products leave the cache before they are used, and
+matrices of fifty rows are too small to be multiplied at speed.  Here 32 rows pass through all
 coalitions: the lattice of their products is in the second-level cache, and the sums of four columns
 of A in registers.
 """

@@ -7,7 +7,7 @@ b the game is a product itself, and
     φ_i = (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1−t) c_j) dt
 
 with a_j, c_j the factors of the explained and of the background row: a polynomial of degree d−1 in
-t, which ⌈d/2⌉ nodes integrate exactly.  `product_game_values` takes real factors,
+t, which ⌈d/2⌉ nodes integrate exactly.  `product_game_values` accepts real factors,
 `fourier_game_values` angles.
 
 Source: the multilinear extension of a product game; published for product kernels as QuadraSHAP.

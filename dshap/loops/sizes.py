@@ -15,7 +15,7 @@ GROUP = 6
 PRODUCT_GROUP = 4
 """The most columns of a group of a `Lattice`: 16 entries."""
 LANES = 16
-"""Number of rows that one step takes."""
+"""Number of rows that one step processes."""
 TERMS = 4
 """Number of terms that are summed before a partial sum is stored."""
 STEP = LANES * TERMS
@@ -151,7 +151,7 @@ def member_row_bytes(n: int, n_columns: int, m: int, k: int, r: int) -> int:
 
 
 def subset_sum_bytes(n: int, n_columns: int, m: int, r: int, itemsize: int) -> int:
-    """Bytes that `subset_sums` over n rows hold, without their result."""
+    """Bytes that `subset_sums` over n rows need, without their result."""
     plain = itemsize * (min(n, SUM_ROWS) * r * (n_columns + 3) + sum_items(n_columns, m, r))
     if itemsize != 8 or not is_dense(m, n_columns):
         return plain

@@ -132,7 +132,7 @@ def add_integrals(codes, nodes, sets, shape, leaves, trees, rules, pairs, n_play
     ----------
     shape : right, player, parent, depth, and `before` and `share` of `shares_passed`
     leaves : values (nodes, w) and the output of each tree
-    trees : the trees that are taken
+    trees : the trees to use
     rules : points and masses of quadrature rules, and where that of each tree begins and ends
     pairs : whether the values are of pairs of players
     """

@@ -22,7 +22,7 @@ SAMPLE_ROWS = 20_000
 
 @dataclass(frozen=True)
 class FitCost:
-    """The most bytes, and the floating-point operations, that a fit takes."""
+    """The most bytes, and the floating-point operations, of a fit."""
 
     tune_bytes: int
     """Peak bytes of `KernelModel.tuned` beyond its rows."""
@@ -69,7 +69,7 @@ def with_player(
 
 
 def player_passes(penalty: ShapleyPenalty, embedding: Embedding, n_columns: int) -> int:
-    """Passes over the rows that ζ takes: one for each tile of coalitions, and one for ζᵀζ."""
+    """Passes over the rows for ζ: one for each tile of coalitions, and one for ζᵀζ."""
     return -(-_n_listed(penalty, n_columns) // player_tile(penalty, embedding, n_columns)) + 1
 
 

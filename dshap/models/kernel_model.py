@@ -136,7 +136,7 @@ class KernelModel(ABC):
         y : (n,) or (n, k)
             Targets, or labels of a classifier; not given with blocks.
         missing : {"refuse", "skip"}
-            What to do with rows that hold NaN or infinity in X or y.
+            What to do with rows that contain NaN or infinity in X or y.
 
         Raises
         ------

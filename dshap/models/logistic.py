@@ -96,11 +96,11 @@ class KernelLogistic(KernelModel):
 
     Notes
     -----
-    Newton's method starts from the solution on the sample, so that it takes some 3 to 5 passes over
-    all rows, of n·p²·K(K − 1)/2 operations each, with p landmarks or features; a step that does not
-    lower the objective is halved, which takes another pass.  The sums hold K(K − 1)/2 matrices of
-    p².  `fit` on arrays takes labels of any kind; a table that a cluster reads (`dshap.fit`) must
-    have numbers.  Every class must be in the sample.
+    Newton's method starts from the solution on the sample, so that it needs some 3 to 5 passes
+    over all rows, of n·p²·K(K − 1)/2 operations each, with p landmarks or features; a step that
+    does not lower the objective is halved, which needs another pass.  The sums are K(K − 1)/2
+    matrices of p².  `fit` on arrays accepts labels of any kind; a table that a cluster reads
+    (`dshap.fit`) must have numbers.  Every class must be in the sample.
 
     Sources: Zhu & Hastie, Kernel Logistic Regression and the Import Vector Machine (2005); Hastie,
     Tibshirani & Friedman, The Elements of Statistical Learning, 4.4.1 (Newton's method) and 18.3.2

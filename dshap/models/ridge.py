@@ -81,7 +81,7 @@ class KernelRidge(KernelModel):
 
     Notes
     -----
-    One pass over the rows gives ΦᵀΦ (p, p) and Φᵀy (p, k), with p landmarks or features; it takes
+    One pass over the rows gives ΦᵀΦ (p, p) and Φᵀy (p, k), with p landmarks or features; it needs
     n·p² operations.
 
     Examples

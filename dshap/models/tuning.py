@@ -213,7 +213,7 @@ def tune(
     x, y : (n, columns), (n, k)
         Finite rows; at most 5,000 of them, drawn by `seed`, are used.
     penalty : float, optional
-        Penalty to keep; None: choose it too.
+        Fixed penalty; None: choose it too.
     may_be_categorical : bool
         False: no column changes its family.
     """

@@ -92,7 +92,7 @@ class ExpansionModel(NamedModel):
 
     @property
     def check(self) -> Callable[[FloatArray], None] | None:  # type: ignore[override]
-        """Raises InputError for rows that the expansion refuses; None where it takes all rows."""
+        """Raises InputError for rows that the expansion refuses; None where it accepts all rows."""
         expansion: Any = self.expansion
         if getattr(expansion, "needs_check", False):
             return expansion.check

@@ -37,7 +37,7 @@ DTYPES = {DATE: "object"}
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """The form of the data frames that a model takes: columns, dtypes, categories, times."""
+    """The form of the data frames that a model accepts: columns, dtypes, categories, times."""
 
     template: Any
     """An empty data frame with these columns and dtypes."""
@@ -207,7 +207,7 @@ def _numbers(column: Any, name: str) -> FloatArray:
 
 
 def _strange(name: str, value: Any) -> InputError:
-    """The error for a value that no column can hold."""
+    """The error for a value that no column can contain."""
     return InputError(
         f"column {name!r} holds {value!r} ({type(value).__name__}): columns hold numbers, "
         "booleans, text, categories "
@@ -255,7 +255,7 @@ def _numpy_times(column: Any, kind: str) -> NDArray[np.datetime64]:
 def _in_dtype(column: Any, kind: str, dtype: Any) -> Any:
     """Cast a column of UTC times to the dtype of a template.
 
-    They stay in microseconds where the template's unit cannot hold them all.
+    They stay in microseconds where the template's unit cannot represent them all.
     """
     zone = zone_of(kind)
     if zone:

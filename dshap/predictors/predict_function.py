@@ -37,13 +37,13 @@ class PredictFunction(NamedModel):
     probe_rows : (n, columns)
         Rows that the function is tried on.
     frame : Frame, optional
-        The form of the data frames that it takes; None where it takes arrays.
+        The form of the data frames that it accepts; None where it accepts arrays.
     feature_names : names of the columns, None when unknown
     output_names : names of the outputs; where None, the class names of a classifier behind it
     buffer_rows : the most rows of a call, which also has at most `BUFFER_BYTES` of them
     scale : the scale of the predictions, as the user states it; None to find it out
     is_array_hinted : True: an error with an array explains how to get data frames instead
-    has_unknown_types : True: the frame's column types are unknown and taken as numbers
+    has_unknown_types : True: the frame's column types are unknown and treated as numbers
     """
 
     form = ""
@@ -121,7 +121,7 @@ class PredictFunction(NamedModel):
         return other
 
     def call(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k) by one call, with a data frame where the model takes one."""
+        """f(x) (n, k) by one call, with a data frame where the model accepts one."""
         hint = ""
         if self._k is None:  # a form of rows that worked once needs no hint
             hint = self._hint(rows)

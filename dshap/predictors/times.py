@@ -1,4 +1,4 @@
-"""Times as whole microseconds since 1970 in float64, and back to the unit that a model takes.
+"""Times as whole microseconds since 1970 in float64, and back to the unit that a model accepts.
 
 float64 is exact for them from 1684 to 2255. Zoned times are counted in UTC. The kind of a column of
 times is one string, for every library: "datetime64[us]", "datetime64[ns, Europe/Berlin]" or "date".

@@ -264,7 +264,7 @@ def rgb_of(colour: str) -> FloatArray:
 
 
 def spread(values: FloatArray, low: float, high: float) -> FloatArray:
-    """Offsets that keep points of about the same value apart, at most `HALF_HEIGHT`."""
+    """Offsets that separate points of about the same value, at most `HALF_HEIGHT`."""
     cells = np.nan_to_num((values - low) / max(high - low, 1e-300) * 100).astype(int)
     order = np.argsort(cells, kind="stable")
     starts = np.searchsorted(cells[order], cells[order])

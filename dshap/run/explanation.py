@@ -383,7 +383,7 @@ class Explanation:
         }
 
     def keep_note(self, name: str, content: dict[str, Any]) -> None:
-        """Keep a small record beside the cube of an explanation that has ended."""
+        """Store a small record beside the cube of an explanation that has ended."""
         self.work.cube.write_note(name, content)
         mark_finished(self.path)
 
@@ -392,7 +392,7 @@ class Explanation:
         return opened_attributor(session, self.work, self.path)
 
     def keep_state(self, name: str, record: Record) -> None:
-        """Keep a record beside the states of an explanation that has ended, in place of an old one."""
+        """Store a record beside the states of an explanation that has ended, over an old one."""
         states = states_of(self.path)
         if states.has(name):
             if states.is_whole(name) and states.get(name, Record).digest() == record.digest():
@@ -402,7 +402,7 @@ class Explanation:
         mark_finished(self.path)
 
     def describe(self) -> None:
-        """Keep the description beside the cube: it may change when all rows are explained."""
+        """Store the description beside the cube: it may change when all rows are explained."""
         describe_cube(self.path, self.description)
 
     def raise_on_failed(self, kept: str = "", again: str = "the same again") -> None:

@@ -67,7 +67,7 @@ class Home(Protocol):
     def probes(
         self, inputs: Inputs, predictions: FloatArray | None, states: States
     ) -> Probes | None:
-        """The predictions to keep, by which a later run knows the model again; None for none.
+        """The predictions to store, by which a later run recognizes the model; None for none.
 
         Raises
         ------

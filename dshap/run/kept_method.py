@@ -129,7 +129,7 @@ def fixed_method(
 
 
 def _refuse_by_rows(value: Explained, options: RunOptions) -> None:
-    """Raise an InputError for a method that depends on the rows, or has no states to keep."""
+    """Raise an InputError for a method that depends on the rows, or has no states to store."""
     check_options(value, options)
     if only_kind(value) == "texts":
         raise InputError(

@@ -67,10 +67,10 @@ class Prepared(LearnedMethod):
         for a program that answers for few rows at a time: states are read from the folder once,
         and then stay in memory; nothing is planned, locked or written.
 
-        What `explain` takes from all rows of a run is taken from the data, so that no row depends
-        on its neighbours: the choices of a kriging design are made by the first rows of the data,
-        and a row whose values do not vary gets a standard error by the range of their predictions
-        and its own.  Text that the data of the value function lack is refused.
+        All that `explain` learns from the rows of a run is learned from the data, so that no row
+        depends on its neighbours: the choices of a kriging design are made by the first rows of the
+        data, and a row whose values do not vary gets a standard error by the range of their
+        predictions and its own.  Text that the data of the value function lack is refused.
 
         Examples
         --------
@@ -140,7 +140,7 @@ class PreparedAttributor:
         Attribution
             `phi` (n, players, outputs), `base`, `prediction` (n, outputs), `std_error`, `status`
             (n,) and, by position, `reasons` of the rows that failed; these are NaN.  Rows that
-            hold NaN or infinity fail.
+            contain NaN or infinity fail.
 
         Raises
         ------
@@ -159,7 +159,7 @@ class PreparedAttributor:
         return Attribution.joined([_of_block(attributor, block) for block in blocks])
 
     def _as_block(self, rows: Any) -> RowBlock:
-        """All rows in one block, those that hold NaN or infinity marked."""
+        """All rows in one block, those with NaN or infinity marked."""
         if self._takes_arrays and is_plain(rows, self.method.value.model.n_columns):
             x = np.ascontiguousarray(rows)
             return RowBlock(0, x, finite_rows(x))
@@ -242,7 +242,7 @@ def _part_of(block: RowBlock, start: int, stop: int) -> RowBlock:
 
 
 def _of_block(attributor: Attributor, block: RowBlock) -> Attribution:
-    """Attributions of all rows of a block; rows that hold NaN or infinity fail."""
+    """Attributions of all rows of a block; rows that contain NaN or infinity fail."""
     try:
         found = attributor.attribute(block.good)
     except Exception as error:

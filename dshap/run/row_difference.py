@@ -1,7 +1,7 @@
 """Compare the rows of a table with those of a store by their keys, in bounded memory.
 
-Files hold, for the store and for the table, a hash of each row's key and marks of its content; they
-are joined on disk (`tables/keys/joining.py`).  The mark is a hash of the columns that the cube
+Files contain, for the store and for the table, a hash of each row's key and marks of its content;
+they are joined on disk (`tables/keys/joining.py`).  The mark is a hash of the columns that the cube
 stores, else the model's predictions.
 """
 

@@ -159,7 +159,7 @@ def _displays_for(given: bool | None) -> list[Progress]:
 def _held(
     store: str | Place | None, say: Callable[[str], None], scratch: str
 ) -> Iterator[tuple[Place, Rooms]]:
-    """Hold a store for one call; gives its absolute path, and room for temporary files.
+    """Lock a store for one call; yield its absolute path, and room for temporary files.
 
     Without a store that is in a temporary folder of this process, which nobody else knows.
     """

@@ -59,7 +59,7 @@ def mmd_drift(
         0.  "omitted": 1, the MMD in the columns of the coalition alone; columns that have not
         changed get less than 0, because each factor makes the others' discrepancy smaller.
     max_rows : the most rows of each table that are compared, a seeded sample; None: all
-        It takes about (m + n)²·d/2 steps.
+        It needs about (m + n)²·d/2 steps.
     n_permutations : int
         The p-value is (1 + those with at least as much) / (1 + n_permutations).
     n_rows : how many of the rows that carry most are listed

@@ -399,7 +399,7 @@ class _OneRun:
         return any(sha256_of_bytes(folder.get(each) or b"") == material.sha256 for each in old)
 
     def _check_replaced(self) -> None:
-        """Compare the statement that this one takes the place of."""
+        """Compare the statement that this one replaces."""
         replaced = self.statement["predicate"].get("dshap_replaces")
         if replaced is None:
             return

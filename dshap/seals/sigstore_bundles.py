@@ -30,7 +30,7 @@ def add_bundle(store: Place, run_id: str, sign: Sign) -> Place:
     store : Place
     run_id : str
     sign : function
-        Takes the statement as bytes, and gives the bundle as JSON: `ambient_signer()`.
+        Called with the statement as bytes; returns the bundle as JSON: `ambient_signer()`.
 
     Raises
     ------

@@ -75,9 +75,9 @@ def statement_of(
         The key that the statement will be signed with; None: it contains a note that it is not
         signed.
     replaced : Resource, optional
-        The statement of this run that this one takes the place of, such as after an erasure.
+        The statement of this run that this one replaces, such as after an erasure.
     reason : str
-        Why it takes its place.
+        Why it replaces it.
     """
     of_dshap = parts_of_record(record)
     if replaced is not None:

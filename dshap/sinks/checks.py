@@ -27,8 +27,8 @@ def check_sink(sink: Sink, facts: CubeFacts) -> None:
     Raises
     ------
     InputError
-        The rows have no key, the cube does not keep what the shape needs, or a name is too long or
-        there twice.
+        The rows have no key, the cube does not store the variables of the shape, or a name is too
+        long or there twice.
     """
     if facts.is_of_texts:
         raise InputError(

@@ -39,7 +39,7 @@ ALLOWED: Mapping[pa.DataType, tuple[str, ...]] = {
     MOMENT: ("time",),
     DAY: ("time",),
 }
-"""Arrow type of a sink's column -> the families of types that hold its values unchanged."""
+"""Arrow type of a sink's column -> the families of types that store its values unchanged."""
 
 WRITTEN_BY_COPY: Mapping[pa.DataType, str] = {
     pa.int64(): "bigint",
@@ -147,7 +147,7 @@ class Dialect:
     has_keys: bool = False
     """Whether a table gets a primary key, and columns that are never null."""
     keys_come_last: bool = False
-    """Whether a primary key is made once the lines are there, which takes less time."""
+    """Whether a primary key is made once the lines are there, which is faster."""
     has_comments: bool = False
     """Whether tables and columns have comments."""
     has_views: bool = False
@@ -198,7 +198,7 @@ class Dialect:
     def retyped(self, table: str, name: str, found: str, sql_type: str) -> str:
         """The statement that gives a column of type `found` another type.
 
-        Values that the type cannot hold are lost, or refused by the database.
+        Values that the type cannot represent are lost, or refused by the database.
         """
         return f"ALTER TABLE {table} ALTER COLUMN {self.quoted(name)} TYPE {sql_type}"
 

@@ -1,7 +1,7 @@
 """Loading a cube into a table of a database: staging, then delete and insert, one transaction.
 
 Where the driver appends to the table as INSERT would (`Dialect.appends`), only the keys are staged
-and the lines go straight into the table: written once, which takes half the time.
+and the lines go straight into the table: written once, in half the time.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class LoadChoice:
     chosen: BoolArray | None = None
     """The rows (n,); all where None."""
     gone: Iterator[pa.RecordBatch] | None = None
-    """The keys that are gone, which are taken once; None: those of the target that are not in the
+    """The keys that are gone, which are read once; None: those of the target that are not in the
     cube."""
     since: str = ""
     """The run since which rows changed."""
@@ -118,7 +118,7 @@ class TableLoad:
 
     @cached_property
     def nul(self) -> NulTexts:
-        """The lines whose texts hold a NUL character."""
+        """The lines whose texts contain a NUL character."""
         return NulTexts(self.sink, self.keys)
 
     @cached_property
@@ -342,7 +342,7 @@ def alteration_of(load: TableLoad, last: LoadLine | None) -> str:
 
 
 class CountedStream:
-    """A stream of batches whose lines are counted as a database takes them."""
+    """A stream of batches whose lines are counted as a database reads them."""
 
     def __init__(self, sink: Sink, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
         self.n_lines = 0
@@ -386,8 +386,8 @@ class CountedStream:
         DatabaseError
             The database accepted fewer lines than it was given.
         BaseException
-            An error of the cube, as itself: a driver may put it into words of its own, and DuckDB's
-            takes it for the end of the stream.
+            An error of the cube, as itself: a driver may put it into words of its own, and
+            DuckDB's treats it as the end of the stream.
         """
         try:
             taken = take(pa.RecordBatchReader.from_batches(self._schema, self._counted()))
@@ -453,7 +453,7 @@ def delete_own_lines(load: TableLoad) -> None:
 
 
 def note_gone(load: TableLoad, choice: LoadChoice) -> int:
-    """Keep the keys of the target that are in the cube no more, in a temporary table; count them.
+    """Write the keys of the target that are in the cube no more to a temporary table; count them.
 
     Lines without a run are of the user, and are let alone.
     Keys that are marked already are left out where keys are marked.

@@ -48,7 +48,7 @@ class NulTexts:
         Raises
         ------
         InputError
-            Texts hold a NUL character, and the sink refuses them.  All batches have been read by
+            Texts contain a NUL character, and the sink refuses them.  All batches have been read by
             then, so that the message counts all such lines.
         """
         for batch in batches:
@@ -99,7 +99,7 @@ class NulTexts:
 
 
 def _may_have_nul(values: pa.Array) -> bool:
-    """Whether the bytes of a column of texts hold a zero, which only a NUL character does."""
+    """Whether the bytes of a column of texts contain a zero, which only a NUL character does."""
     if not pa.types.is_string(values.type):
         return False
     content = values.buffers()[2]

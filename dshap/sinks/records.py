@@ -64,12 +64,13 @@ class Sink(ABC):
     against: Against | None = None
     """Whether "higher" or "lower" predictions count against a row, for shape "reasons"."""
     undo: bool = False
-    """Whether a reason must hold when its code alone is taken away, for shape "reasons"."""
+    """Whether a reason must still be valid when its code alone is taken away, for shape
+    "reasons"."""
     model_version: str = ""
     """The version of the model, for a column of the table; empty: the digest of the method."""
     primary_key: bool = True
     """Whether a table that a load makes gets a primary key and columns that are never null, where the
-    database has them; False for a table that takes lines of others too."""
+    database has them; False for a table that has lines of others too."""
     text: bool = False
     """Whether a column `reason_text` has reasons in words, of shapes "wide" and "top_k"; and a view
     TABLE_text the reasons of a row in one line, of shapes "top_k" and "reasons"."""

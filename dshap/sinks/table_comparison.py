@@ -47,8 +47,8 @@ def differences_in_table(
     job : str
         The name of the job.
     last : LastLoad
-        Where it wrote changed rows alone, lines of earlier loads keep their date and the version of
-        their model: both are compared of lines of all rows only.
+        Where it wrote changed rows alone, lines of earlier loads have their old date and the
+        version of their model: both are compared of lines of all rows only.
     """
     with masking(database), database.connect() as connection:
         session = LoadSession(connection, dialect_of(database.kind))

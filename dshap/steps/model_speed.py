@@ -1,6 +1,6 @@
 """The speed of the model on a few rows: the time of a plan's predictions, and how to save some.
 
-A plan knows how many predictions an explanation takes; only the model knows how long one takes.
+A plan knows how many predictions an explanation needs; only the model shows how long one takes.
 """
 
 from __future__ import annotations

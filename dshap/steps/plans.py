@@ -211,7 +211,7 @@ def _speeds(job: Job, table: JobRows, plan: JobPlan, n_probe: int) -> Iterator[M
 def _alternatives(
     job: Job, explain: ExplainTable, plan: Plan, model: Model, table: JobRows
 ) -> Iterator[Alternative]:
-    """Smaller designs and backgrounds that the table takes, with fewer predictions than the plan."""
+    """Smaller designs and backgrounds that the table accepts, with fewer predictions."""
     for setting, effect, smaller in smaller_jobs(job, explain, plan):
         (own,) = (each for each in smaller.explain if each.name == explain.name)
         with contextlib.suppress(InputError):  # too few coalitions for the columns

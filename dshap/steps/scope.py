@@ -84,7 +84,7 @@ class Scope(ABC):
     def hold(
         self, store: Place, say: Callable[[str], None], scratch: str
     ) -> AbstractContextManager[Rooms]:
-        """Hold the store, alone or beside others; gives the room beside it."""
+        """Lock the store, alone or beside others; gives the room beside it."""
         return alone(store, str(self), say, scratch)
 
     @abstractmethod

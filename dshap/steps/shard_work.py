@@ -68,7 +68,7 @@ class ShardWork:
 
     @property
     def time(self) -> str:
-        """The time that one core takes, in words."""
+        """The time of one core, in words."""
         return one_core_time(self.operations)
 
     @property

@@ -58,5 +58,5 @@ def with_targets(
 
 
 def without_targets(job: Job) -> Job:
-    """The job whose sinks hold no target: of rows that no sink is loaded with."""
+    """The job whose sinks have no target: of rows that no sink is loaded with."""
     return job.model_copy(update={"sink": [each.with_target(None) for each in job.sink]})

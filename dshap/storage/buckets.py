@@ -41,7 +41,7 @@ SETTINGS = {
     "gs": ("GOOGLE_", "GOOGLE_SERVICE_ACCOUNT"),
     "az": ("AZURE_", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"),
 }
-"""Scheme -> the beginning of its variables of the environment, and those that hold credentials."""
+"""Scheme -> the beginning of its variables of the environment, and those with credentials."""
 ENDPOINTS = frozenset(
     (
         "AWS_ENDPOINT",

@@ -51,7 +51,7 @@ def free_bytes(path: Path) -> int:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and its missing parents, and sync the folders that hold them."""
+    """Make a folder and its missing parents, and sync the folders that contain them."""
     missing = [each for each in (path, *path.parents) if not each.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for each in missing:

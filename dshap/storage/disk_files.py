@@ -45,7 +45,7 @@ class DiskFiles:
         self.path = path
 
     def put_new(self, name: str, *data: bytes | memoryview) -> bool:
-        """Create a file in one step; return False, changing nothing, if the name is taken.
+        """Create a file in one step; return False, changing nothing, if the name is in use.
 
         A file or a link in the place of the folder is removed.
 
@@ -333,7 +333,7 @@ def private_path(path: str) -> str:
 def _make_way_for_folder(path: Path) -> None:
     """Remove a file or link where a folder should be.
 
-    A folder is left, whoever makes it meanwhile: it may hold the files of another thread.
+    A folder is left, whoever makes it meanwhile: it may contain the files of another thread.
     """
     if os.path.lexists(path) and not path.is_dir():
         try:

@@ -36,7 +36,7 @@ class Folder:
         return str(self.path / name)
 
     def put_new(self, name: str, *data: bytes | memoryview) -> bool:
-        """Create a file in one step; return False, changing nothing, if the name is taken.
+        """Create a file in one step; return False, changing nothing, if the name is in use.
 
         A file or a link in the place of the folder is removed.
         """

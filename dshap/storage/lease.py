@@ -2,16 +2,16 @@
 
 It needs a folder alone (`Folder`), whatever is behind it, no clock that machines share, and no lock
 of a file system.  The file `NAME-000007.json` names the holder; its holder alone rewrites
-it, every half minute, with a counter.  The file with the highest number counts, and a name is taken
-by creating the next number, which one process alone can do.
+it, every half minute, with a counter.  The file with the highest number counts, and a process
+acquires a name by creating the next number, which one process alone can do.
 
 A holder is dead when an observer has seen no sign of life for three minutes of its own clock, or at
 once when both are on one machine and the holder's process is gone.
 
 A holder may have slept, with its process stopped or its machine suspended, and another may have
-taken the name meanwhile.  `Lease.check` compares the age of the last sign of life by a clock that
-counts sleep, and reads the files again where that age is near the three minutes.  `Lease.confirm`
-reads them always: call it before a step that destroys the work of another holder.
+acquired the name meanwhile.  `Lease.check` compares the age of the last sign of life by a clock
+that counts sleep, and reads the files again where that age is near the three minutes.
+`Lease.confirm` reads them always: call it before a step that destroys the work of another holder.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Holder:
     def is_silent(self) -> bool:
         """Whether it is elsewhere, and has given no sign of life for so long that it is dead.
 
-        Clocks may differ: who takes a lease watches its holder instead.
+        Clocks may differ: a process that wants a lease watches its holder instead.
         """
         if self.is_on_this_machine:
             return False
@@ -245,7 +245,7 @@ class Lease:
         """Raise a `LockedError` if the lease was lost: by silence, or to another process.
 
         It reads the files only where the last sign of life is so old that another process may have
-        taken the name, as after a suspension of this machine.
+        acquired the name, as after a suspension of this machine.
         """
         if self._mine is not None and self._is_late:
             self._renew()
@@ -325,7 +325,7 @@ class Lease:
             self._renew()
 
     def _renew(self) -> None:
-        """Give a sign of life, unless the lease is lost or another process has taken the name.
+        """Give a sign of life, unless the lease is lost or another process has acquired the name.
 
         A failure is a loss only where the last sign is old: nobody can have the name before.
         """

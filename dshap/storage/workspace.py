@@ -162,7 +162,7 @@ class WorkspaceOnDisk:
 
     @contextlib.contextmanager
     def opened(self, scratch: str) -> Iterator[Rooms]:
-        """The folders above that were missing are removed too, unless they hold a store by then."""
+        """The folders above that were missing are removed too, unless there is a store by then."""
         path = self.path
         made = [parent for parent in path.parents if not parent.exists()]
         try:

@@ -184,7 +184,7 @@ def _leaf_values(model: Any) -> FloatArray:
 
 
 def _grown(model: Any, factor: float, output: int = 0, columns: Whole | None = None) -> Tree:
-    """One fitted tree on some of the columns, whose leaves are taken times a factor."""
+    """One fitted tree on some of the columns, whose leaves are multiplied by a factor."""
     own = model.tree_
     column = np.asarray(own.feature, np.int64)
     if columns is not None:

@@ -92,7 +92,7 @@ def _check(booster: Any, kept: Mapping[int, tuple[Any, ...]]) -> None:
 def _rows(
     booster: Any, kept: Mapping[int, tuple[Any, ...]]
 ) -> Iterator[tuple[np.ndarray[Any, Any], Any]]:
-    """Rows that hold every category, as codes and as a data frame; other columns are random."""
+    """Rows with every category, as codes and as a data frame; other columns are random."""
     import pandas as pd
 
     names = booster.feature_names

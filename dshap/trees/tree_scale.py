@@ -50,8 +50,8 @@ class MarginLink:
     joins: Callable[[FloatArray, FloatArray, float], NDArray[np.bool_]]
     """Function that returns which rows agree (n,).
 
-    It takes margins (n, k), predictions (n, k') and the rounding error of a margin; numbers that
-    are not finite agree with any.
+    Its arguments are margins (n, k), predictions (n, k') and the rounding error of a margin;
+    numbers that are not finite agree with any.
     """
 
     @property

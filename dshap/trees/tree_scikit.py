@@ -69,7 +69,7 @@ class ScikitTrees:
         return found
 
     def _table(self, rows: FloatArray) -> Any:
-        """Rows in the form that the estimator takes."""
+        """Rows in the form that the estimator accepts."""
         return rows
 
     def predict(self, rows: FloatArray) -> Any:
@@ -160,7 +160,7 @@ def _kept_by_histogram(model: Any) -> Categories:
 
 
 def _without_names(model: Any) -> Any:
-    """A copy of a model that takes arrays without a warning about names.
+    """A copy of a model that accepts arrays without a warning about names.
 
     The columns have been put in its order before.
     """

@@ -69,7 +69,7 @@ class Copula(Gaussian):
     def choose(self, sample: FloatArray) -> State:
         """Estimate the margins from a sample.
 
-        `value`, `score` and `end` (Σp,) hold the columns one after the other, `size` (columns,)
+        `value`, `score` and `end` (Σp,) contain the columns one after the other, `size` (columns,)
         has the length of each.
         """
         parts = [_margin(column) for column in sample.T]

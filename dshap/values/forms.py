@@ -25,10 +25,11 @@ FOLD_ERROR = 1e-4
 LARGEST_ERROR = 1.5e-3
 """The largest error of it for a row that is checked.
 
-On lifts a value takes 64 landmarks and 12 squares in the median, and a ninth of the multiplications.  Of
-16,000 rows that were not checked, values err by 2e-4 in the worst of 43 coalitions (median 2e-5), and
-by 0.02 at most; the errors of learning from 32,768 rows are 9e-3 and 0.06.  With half as many rows that
-are checked, or without a largest error, rows far from all others err by up to 0.06.
+On lifts a value needs 64 landmarks and 12 squares in the median, and a ninth of the
+multiplications.  Of 16,000 rows that were not checked, values err by 2e-4 in the worst of 43
+coalitions (median 2e-5), and by 0.02 at most; the errors of learning from 32,768 rows are 9e-3 and
+0.06.  With half as many rows that are checked, or without a largest error, rows far from all others
+err by up to 0.06.
 """
 FOLD_SHARE = 0.5
 """The part of these errors that landmarks left out may cause, before squares are."""
@@ -95,8 +96,9 @@ class FormMaker:
 
     The values are Σ_r a_r k_S(x, z_r) [k_S(x, z_kept) W]_r.  They are shortened in two steps.  Landmarks
     that others express to a small residual, k_S(x, z_l) ≈ Σ_i k_S(x, z_i) B_il, are folded into these,
-    A_i += Σ_l B_il A_l.  Then the form becomes a sum of few squares, see `in_squares`.  Each step takes
-    the shortest whose errors, on rows of the data and on the landmarks, are within the limits.
+    A_i += Σ_l B_il A_l.  Then the form becomes a sum of few squares, see `in_squares`.  Each step
+    chooses the shortest whose errors, on rows of the data and on the landmarks, are within the
+    limits.
     """
 
     basis: Any

@@ -1,4 +1,4 @@
-"""Observational values of any model, with the columns taken as jointly Gaussian."""
+"""Observational values of any model, with the columns assumed to be jointly Gaussian."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Gaussian(Shifted, PredictedValue):
     Draws need not look like rows (integer columns get fractions): where the model varies strongly
     away from the data, few draws dominate the mean, and other seeds give other values.
 
-    `std_error` takes the fitted distribution as given: the error of μ and Σ is not in it.
+    `std_error` treats the fitted distribution as given: the error of μ and Σ is not in it.
 
     A column without variance in `data` carries no information about others, and has its mean where
     it is absent.
@@ -186,7 +186,7 @@ class Gaussian(Shifted, PredictedValue):
     def _values(self, scores: FloatArray, wanted: BoolArray) -> FloatArray:
         """Columns (m, …, columns) with these scores, which may be overwritten.
 
-        Columns of a coalition that are not wanted, `wanted` (m, columns), may hold anything.
+        Columns of a coalition that are not wanted, `wanted` (m, columns), may contain anything.
         """
         return scores
 

@@ -39,9 +39,9 @@ class KernelInterventional(KernelValue):
 
     Notes
     -----
-    Up to 12 players `design="auto"` lists all coalitions and every background row counts; above, it
-    takes the quadrature.  Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition 3,
-    with the mean embedding of S̄ as a vector over the model's landmarks.  It takes r·b·m
+    Up to 12 players `design="auto"` lists all coalitions and every background row counts; above,
+    it uses the quadrature.  Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition
+    3, with the mean embedding of S̄ as a vector over the model's landmarks.  It needs r·b·m
     multiplications once, and r·m for every explained row.
     """
 

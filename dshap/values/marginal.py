@@ -46,10 +46,10 @@ class Marginal(PredictedValue):
         more than one span in memory.  A `Background` contains weighted rows that
         `dshap.choose_background` chose from a table.
     players : mapping, optional
-        ``{"location": ["lat", "lon"]}`` makes one player of several columns, which takes the place
+        ``{"location": ["lat", "lon"]}`` makes one player of several columns, which has the place
         of its first column: read cubes by the names of players, not by the order given here.
     feature_names : sequence of str, optional
-        Names of the columns that predict takes, in its order.  Where not given: those that the
+        Names of the columns that predict accepts, in its order.  Where not given: those that the
         estimator behind ``predict`` was fitted on (`feature_names_in_`), else those of the
         background.  Frames are matched by them.
     output_names : sequence of str, optional
@@ -69,7 +69,7 @@ class Marginal(PredictedValue):
     buffer_rows : int
         The most rows in one predict call, which also has at most 64 MiB of rows.
     arrays : bool, optional
-        True calls predict with arrays (faster where it takes both), False with data frames; by
+        True calls predict with arrays (faster where it accepts both), False with data frames; by
         default as described at `predict`.
     scale : str, optional
         The scale of the predictions, before a link: "probability", "log-odds", "score", "margin",

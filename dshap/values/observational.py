@@ -72,8 +72,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         The largest error of attributions by learning from a part of the rows, in standard deviations
         of the predictions (root mean square over rows and players).  Rows are read in an order that
         is spread over the table, and their number doubles from 8,192 until the error that a
-        jackknife over eight parts states is no larger; where that takes more than half of the
-        table, and for tables of fewer than 32,768 rows, all rows are read.  The error is stored as
+        jackknife over eight parts states is no larger; where that is more than half of the table,
+        and for tables of fewer than 32,768 rows, all rows are read.  The error is stored as
         `learning_error`.  "all" reads every row, and states no error.
     kernel : Kernel or ProductKernel, optional
         Kernel of the embedding; the model's own where None.
@@ -89,7 +89,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
     Notes
     -----
     Source: RKHS-SHAP (2022), Proposition 3; with every row a landmark it is the paper's n×n
-    formula.  Far from the data the value tends to c.  It takes (q² + q·r) n multiplications once
+    formula.  Far from the data the value tends to c.  It needs (q² + q·r) n multiplications once
     for each coalition, and q·r for every explained row and coalition, with q at most the number of
     features.  Where the model has one output and its landmarks are the embedding's, the value is a
     quadratic form of k_S(x, z), whose matrix is folded to a triangle: q·r − q²/2.  If it was learned
@@ -425,7 +425,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         weights: Sequence[NDArray[Any]],
         n: float,
     ) -> dict[str, NDArray[Any]]:
-        """The arrays of the state that hold the weights W (q, r), learned from n rows, or forms."""
+        """The arrays of the state with the weights W (q, r), learned from n rows, or forms."""
         if not self._is_form:
             return {"weights": np.concatenate([each.ravel() for each in weights])}
         rows = self.check_rows

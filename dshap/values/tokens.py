@@ -21,7 +21,7 @@ from dshap.values.links import link_of
 from dshap.values.marginal import Marginal
 
 PROBE_LENGTH = 8
-"""Length of the text that predict is tried on, where it takes any length."""
+"""Length of the text that predict is tried on, where it accepts any length."""
 
 
 class Tokens(Marginal):
@@ -38,7 +38,7 @@ class Tokens(Marginal):
         it must be picklable.
     vocabulary : int, sequence of str or mapping, optional
         The number of token ids, their words in the order of the ids, or word -> id.  With words
-        the cube names tokens by them, and rows may hold words.  By default any id is allowed.
+        the cube names tokens by them, and rows may contain words.  By default any id is allowed.
     padding : int or str
         The token beyond the end of a text, which occurs in no text.
     reference : int or str, optional
@@ -46,8 +46,8 @@ class Tokens(Marginal):
     background : list of texts, optional
         Texts that replace absent tokens, instead of a reference.
     longest : int, optional
-        Number of columns that predict takes; longer texts are refused.  By default predict takes
-        texts of any length, and gets those of one length at a time, without padding.
+        Number of columns that predict accepts; longer texts are refused.  By default predict
+        accepts texts of any length, and gets those of one length at a time, without padding.
     tokenizer : callable, optional
         Function of a string that gives its tokens, as ids or words: rows may then be strings.
     column : str, optional

@@ -74,7 +74,7 @@ class Trees(TableValue):
         predictions ("log of the prediction"); the probabilities of scikit-learn's forests; and else
         the predictions themselves.
     background : "all", int, Background, array (b, columns), data frame, or any source that
-        `dshap.explain` takes, optional
+        `dshap.explain` accepts, optional
         "all" are the rows that are explained, a number is a random sample of them.  Background rows
         are counted by the patterns of decisions that they meet, so that any number of them costs
         the same afterwards.
@@ -105,8 +105,8 @@ class Trees(TableValue):
     -----
     A leaf whose path tests k players sees one of 2^k patterns of a row: which players pass.  The
     values of all patterns of a group of leaves are added up in tables beforehand, and a row is
-    looked up in them, one number a group and player.  Trees of more players than tables can hold
-    are integrated by quadrature, exact up to 64 players of a leaf.  Source: Nadel and Wettenstein,
+    looked up in them, one number a group and player.  Trees of too many players for tables are
+    integrated by quadrature, exact up to 64 players of a leaf.  Source: Nadel and Wettenstein,
     From decision trees to Boolean logic: a fast and unified SHAP algorithm (AAAI 2026); the values
     are those of Lundberg et al., From local explanations to global understanding with explainable
     AI for trees (Nature Machine Intelligence 2, 2020).

@@ -1,6 +1,6 @@
 """ADBC connection profiles: files that name a driver and its options, secrets by the environment.
 
-They are read here, because the driver manager takes a variable that is not set for an empty text.
+They are read here, because the driver manager treats a variable that is not set as an empty text.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class CsvFiles(RowsReadOnce):
         return table.schema.types[0]
 
     def _batches(self, path: str, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        """The rows of one file; raises `_TooNarrow` for a value that its type does not hold."""
+        """The rows of one file; raises `_TooNarrow` for a value that its type cannot represent."""
         names: list[str] = []
         try:
             with self._reader(path, types) as reader:
@@ -183,7 +183,7 @@ class CsvFiles(RowsReadOnce):
 
 
 class _TooNarrow(InputError):
-    """A value that the type of its column does not hold."""
+    """A value that the type of its column cannot represent."""
 
     def __init__(self, path: str, name: str, value: str) -> None:
         super().__init__(f"{path}: column {name!r} holds a value that is unlike those before it")

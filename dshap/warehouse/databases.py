@@ -137,7 +137,7 @@ class Database:
     def connect(self, *, read_only: bool = False) -> Iterator[Any]:
         """Open a connection (adbc_driver_manager.dbapi, without autocommit), closed at the end.
 
-        What was not committed is taken back.  Errors of the driver inside become `DatabaseError`.
+        Uncommitted changes are rolled back.  Errors of the driver inside become `DatabaseError`.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ def secrets_of(uri: str) -> set[str]:
 
 
 def _taken_apart(secret: str) -> list[str]:
-    """The parts of a secret that a driver may quote where it takes an address apart."""
+    """The parts of a secret that a driver may quote where it parses an address."""
     return [part for part in re.split(r"[@%\s:/?#]", secret) if len(part) >= _SHORTEST_PART]
 
 

@@ -18,7 +18,7 @@ DAY_AHEAD = timedelta(hours=14)
 """How far a date may be in the future, which counts from midnight in UTC: days begin so much
 earlier in the easternmost time zone."""
 _HOLD_TIMES = ("timestamp", "date", "string", "large_string", "string_view", "null")
-"""Types of columns that may hold times: texts are read as ISO has them."""
+"""Types of columns that may contain times: texts are read as ISO has them."""
 
 
 @dataclass(frozen=True)

@@ -296,7 +296,7 @@ class _Roles:
 
 
 def _opened(rows: Any, site: Site, roles: _Roles) -> RowReader:
-    """A reader of these rows that passes missing values on; a source is taken as it was opened."""
+    """A reader of these rows that passes missing values on; a source is used as it was opened."""
     features = roles.features
     match kind_of(rows):
         case "reader":

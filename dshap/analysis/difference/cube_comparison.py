@@ -63,7 +63,7 @@ def diff(
     Rankings by mean |φ| are compared by nDCG and Spearman's correlation, with 95 % intervals; the
     attributions of each feature by their population stability index and Wasserstein-1 distance,
     from histograms whose bins are the same in every cube; rows by their keys, those first whose
-    attributions changed most.  It takes one pass over both cubes, in the memory of two slices of
+    attributions changed most.  It needs one pass over both cubes, in the memory of two slices of
     them; rows in another order are joined in a temporary folder as large as both cubes.
 
     Parameters

@@ -69,9 +69,9 @@ class PairList:
     """Numbers of coalitions after each round, ∅ and N counted."""
     seed: int
     shells: int | None
-    """Number of outer sizes taken whole, as far as they fit; None: a pilot chooses it."""
+    """Number of outer sizes listed whole, as far as they fit; None: a pilot chooses it."""
     later_shells: int | None
-    """Number of outer sizes taken whole after the first part; None: a pilot is still to choose."""
+    """Number of outer sizes listed whole after the first part; None: a pilot is still to choose."""
 
     @property
     def n_pairs(self) -> int:
@@ -185,9 +185,9 @@ class PairList:
 
     @property
     def _steps(self) -> tuple[list[int], list[int]]:
-        """Number of pairs after each step of the draw, without the ends, and sizes taken whole.
+        """Number of pairs after each step of the draw, without the ends, and sizes listed whole.
 
-        An open list takes as few sizes whole as it can.
+        An open list has as few whole sizes as possible.
         """
         pairs = [budget // 2 - 1 for budget in self.budgets]
         if self.shells is not None:

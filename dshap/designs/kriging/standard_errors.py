@@ -79,7 +79,7 @@ def missed_weights(pairs: FloatArray) -> FloatArray:
     """Weights C (p, d) of the leave-one-out errors in the estimate of what φ misses.
 
     The errors of the n_s listed pairs of a size represent all N_s: C_ji = w_ji (N_s − n_s)/n_s.  A
-    size with no listed pair is taken to miss as much as the mean of the sizes that are partly
+    size with no listed pair is assumed to miss as much as the mean of the sizes that are partly
     listed.
     """
     d = pairs.shape[1]

@@ -82,7 +82,7 @@ third of those with size 1 whole; those of three-way interactions are a fifth la
 Half, twice: not measured.
 """
 DETERMINING_PAIRS = 1.25
-"""Pairs a player from which a list without size 1 is taken to determine the attributions.
+"""Pairs a player from which a list without size 1 is assumed to determine the attributions.
 
 Set by: not recorded.  Below it the rank of the list is computed.
 Half, twice: not measured.
@@ -197,7 +197,7 @@ Set by: not recorded.
 Half, twice: not measured.
 """
 DEVIANCE_SLACK = 6.63
-"""A pilot takes the smallest decay whose deviance is within this of the least.
+"""A pilot chooses the smallest decay whose deviance is within this of the least.
 
 Set by: the 99 % quantile of χ² with one degree of freedom, which replaced the 95 % one, 3.84.
 Where a few games leave the decay open, one that is too small mostly costs a few per cent of error,
@@ -228,7 +228,7 @@ Half, twice: not measured.
 # --- The pilot's choice of a list ------------------------------------------------------------
 
 GAIN = 0.8
-"""Ratio of expected errors below which more sizes are taken whole, or sparse terms are added.
+"""Ratio of expected errors below which more sizes are listed whole, or sparse terms are added.
 
 Beside game processes, which the same values have chosen already, sparse terms need its square.
 Set by: not recorded; 0.7 before pilots saw four times as many rows of the list's first part.
@@ -241,7 +241,7 @@ Set by: not recorded.
 Half, twice: not measured.
 """
 SCOUTED_GAIN = 0.96
-"""Ratio of expected errors below which size 1 is listed where it takes a third of the list or more.
+"""Ratio of expected errors below which size 1 is listed where it is a third of the list or more.
 
 Set by: for up to 64 players, the pilot expects 0.3 to 0.8 on real models, three-way interactions
 and networks, whose error is 0.1 to 0.6 of that without size 1; 0.73 to 0.99 on heavy tails (error

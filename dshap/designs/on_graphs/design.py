@@ -184,7 +184,7 @@ class OfChains:
 
 
 class Maker[**Given, Made: GraphDesign](Protocol):
-    """A function of a graph and options that also takes options alone."""
+    """A function of a graph and options that also accepts options alone."""
 
     @overload
     def __call__(self, *args: Given.args, **options: Given.kwargs) -> Made: ...

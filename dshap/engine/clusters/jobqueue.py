@@ -85,7 +85,7 @@ def queue_client(
     minimum: int | None = None,
     maximum: int | None = None,
 ) -> distributed.Client:
-    """Submit `workers` jobs to the queue, and keep as many there until the client is closed.
+    """Submit `workers` jobs to the queue, and replace jobs that end until the client is closed.
 
     With `maximum` their number follows the tasks that wait, from `minimum` (0) upward.
 

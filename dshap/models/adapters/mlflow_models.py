@@ -146,7 +146,7 @@ class ReadOptions:
 
 
 class MlflowModel:
-    """A model of MLflow's own, which takes data frames; it has the names of its signature.
+    """A model of MLflow's own, which accepts data frames; it has the names of its signature.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ _Read = Callable[[Path, ReadOptions], LoadedModel]
 
 
 def _reader(flavor: str, path: Path) -> _Read:
-    """The reader of the file of a flavour, whose library may keep it in several forms."""
+    """The reader of the file of a flavour, whose library may store it in several forms."""
     if path.suffix == ".skops":
         return _skops
     if path.suffix in (".pkl", ".pickle", ".joblib"):

@@ -71,7 +71,7 @@ class LoadedModel:
 
 
 class NamedPredictor:
-    """A fitted model, with the name by which a run knows it again: kind and SHA-256 of its file.
+    """A fitted model, with the name by which a run recognizes it: kind and SHA-256 of its file.
 
     It shows the facts of scikit-learn's estimators, as far as the model has them.
 
@@ -81,9 +81,9 @@ class NamedPredictor:
     method : name of the method that is explained
     stored_name : str
     takes_frames : whether it is called with data frames where it was fitted on them; a library of
-        trees takes arrays of numbers as well, and quicker
+        trees accepts arrays of numbers as well, and is faster with them
     categories : column -> its categories, for a library of trees that was fitted on categories; the
-        column may then hold their values as text or numbers too
+        column may then contain their values as text or numbers too
     options : options of the method
     """
 
@@ -131,7 +131,7 @@ class OwnCategories:
 
     @classmethod
     def of(cls, model: Any) -> OwnCategories | None:
-        """The categories of a model; None where it has none, or did not keep them."""
+        """The categories of a model; None where it has none, or did not store them."""
         try:
             library = library_of(model)(model)
             coded = library.coded({})
@@ -259,7 +259,7 @@ def load_onnx(
 ) -> LoadedModel:
     """Read a model in ONNX, run by onnxruntime on one thread.
 
-    It takes rows as one input of numbers (n, columns), or a data frame as one input (n, 1) a
+    It accepts rows as one input of numbers (n, columns), or a data frame as one input (n, 1) a
     column.  `output` names the output to explain; left out, the probabilities of a classifier, or
     the only output of numbers.
 

@@ -38,7 +38,7 @@ class PageRows:
     largest: Mapping[int, Mapping[int, list[int]]]
     """Part -> feature -> places among these rows, those that the feature moved most first."""
     predictions: FloatArray
-    """(s, p): predictions of rows that are taken evenly from all."""
+    """(s, p): predictions of rows sampled evenly from all."""
     n_explained: int
     """The number of rows of the store that have attributions."""
 
@@ -57,7 +57,7 @@ class Survey:
     largest: NDArray[np.int64]
     """(n, p, f): the rows with the largest |φ| of each part and listed feature, −1 for none."""
     predictions: FloatArray
-    """(s, p): predictions of rows that are taken evenly from all."""
+    """(s, p): predictions of rows sampled evenly from all."""
 
 
 class _Largest:

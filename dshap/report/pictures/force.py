@@ -39,7 +39,7 @@ LEVEL = 0.55
 LEVEL_INCHES = 0.24
 """The distance of two names in a figure of its own, in inches."""
 NAMES_SHARE = 0.26
-"""The most of the width of the axes that a name takes."""
+"""The most of the width of the axes for a name."""
 NAME_WIDTHS = (8, 40)
 """The least and the most characters of a name."""
 VALUE_WIDTH = 16

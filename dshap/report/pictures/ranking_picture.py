@@ -139,7 +139,7 @@ def draw_bars(
 
 
 def _number_size(axes: Any, share: float) -> float:
-    """The size of the numbers behind bars, in points, of which each takes this part of the height."""
+    """The size of the numbers behind bars, in points, of which each has this part of the height."""
     points = inches_of(axes)[1] * share * POINTS_PER_INCH
     return float(np.clip(NUMBER_SHARE * points, *NUMBER_SIZES_OF_BARS))
 

@@ -1,4 +1,4 @@
-"""Columns of numbers in files, each file sorted by its first column, taken range by range.
+"""Columns of numbers in files, each file sorted by its first column, read range by range.
 
 Together the files are one table that is never in memory: of a range of the first column each file
 has a slice, and few rows are in memory at once.  A range with too many rows is cut again.
