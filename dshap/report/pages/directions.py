@@ -37,7 +37,9 @@ def direction_words(found: Dependence, texts: PageTexts) -> str:
         ends, means = _in_groups(there, means, counts)
     if np.ptp(means) < LEAST_RANGE * _size(found):
         return "no clear direction"
-    high, low = (_range_text(found, ends[place], texts) for place in (means.argmax(), means.argmin()))
+    high, low = (
+        _range_text(found, ends[place], texts) for place in (means.argmax(), means.argmin())
+    )
     return f"most at {high}, least at {low}"
 
 

@@ -64,7 +64,9 @@ def test_estimates_have_their_errors(tmp_path):
     errors = {"a": 0.1, "b": 0.1, "c": 0.1, "d": 0.5}
     sampled = Ranking("one", 21, RANKING.magnitude, {}, errors)
     found = screen(tmp_path / "s", ranking=sampled)
-    assert "the share of “Debt” is within ± 9.8 % of all movement in 19 of 20 cases" in found.sure[0]
+    assert (
+        "the share of “Debt” is within ± 9.8 % of all movement in 19 of 20 cases" in found.sure[0]
+    )
     spread = Ranking("one", 21, RANKING.magnitude, {}, magnitude_spread={"d": 0.5})
     exact = screen(tmp_path / "e", ranking=spread).sure[0]
     assert exact.startswith("The shares are exact for these rows")
