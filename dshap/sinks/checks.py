@@ -116,10 +116,11 @@ def _refuse_repeated(sink: Sink, names: Sequence[str]) -> None:
 class ColumnDifference(NamedTuple):
     """A column of a target that is not as the sink needs it."""
 
-    column: str
     what: str
     remedy: str
     """The statement that mends it."""
+    retyped: str = ""
+    """The column, where it has another type; else empty."""
 
 
 def refuse_other_columns(
@@ -167,10 +168,10 @@ def _remedy(
     dialect: Dialect,
     table: str,
 ) -> str:
-    """What to do about a table of this sink; columns of some primary keys cannot be altered."""
+    """The remedy for a table of this sink; columns of some primary keys cannot be altered."""
     keys = {dialect.as_name(name) for name in primary_key(sink, facts)}
     has_fixed_key = sink.primary_key and dialect.has_keys and not dialect.keys_come_last
-    if has_fixed_key and any(dialect.as_name(each.column) in keys for each in differences):
+    if has_fixed_key and any(dialect.as_name(each.retyped) in keys for each in differences):
         return (
             "Its primary key cannot be altered. Give another table, or drop it, and the next run "
             f"writes all rows: DROP TABLE {table}"
@@ -189,14 +190,14 @@ def _differences(
         stands = there.pop(dialect.as_name(name), None)
         if stands is None:
             remedy = f"ALTER TABLE {table} ADD COLUMN {dialect.quoted(name)} {sql_type}"
-            yield ColumnDifference(name, f"it lacks {name!r}", remedy)
+            yield ColumnDifference(f"it lacks {name!r}", remedy)
         elif not dialect.allows(column.type, stands[1]):
             remedy = dialect.retyped(table, *stands, sql_type)
-            yield ColumnDifference(name, f"{name!r} is {stands[1]}, not {sql_type}", remedy)
+            yield ColumnDifference(f"{name!r} is {stands[1]}, not {sql_type}", remedy, name)
     for name, _ in there.values():
         if name.startswith(("phi_", "std_error_")) or name in (*OF_FEATURES, *TAIL, "rank"):
             remedy = f"ALTER TABLE {table} DROP COLUMN {dialect.quoted(name)}"
-            yield ColumnDifference(name, f"its column {name!r} is none of this sink", remedy)
+            yield ColumnDifference(f"its column {name!r} is none of this sink", remedy)
 
 
 def _shown(names: list[str]) -> str:
