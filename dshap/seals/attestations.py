@@ -141,7 +141,7 @@ def replace_seal(
 def _as_it_is(store: Place, material: Resource) -> Resource:
     """A material with the digest that its file in the store has now; another one as it is.
 
-    One whose file is gone keeps its name, without a digest.
+    One whose file is gone has its name, without a digest.
     """
     folder = Folder(store)
     if not (material.uri.startswith(OF_STORE) and material.sha256):
