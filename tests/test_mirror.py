@@ -52,6 +52,7 @@ ELSEWHERE = {
     "report/charts/swarm_charts.py": "report/charts/test_charts.py",
     "analysis/segment_names.py": "analysis/test_segment_groups.py",
     "core/late.py": "core/test_faces.py",
+    "cube/erased_note.py": "cube/test_erased_rows.py",
     "cube/array_groups.py": "run/test_in_memory.py",
     "cube/block_arrays.py": "cube/test_writer.py",
     "cube/memory_cube.py": "run/test_in_memory.py",

@@ -21,6 +21,7 @@ from dshap.core.records import BoolArray, FloatArray, Record
 from dshap.cube.arrays import RUN, read_run
 from dshap.cube.block_arrays import SUMMARIES
 from dshap.cube.creation import ROOT
+from dshap.cube.erased_note import ERASED, erased_rows
 from dshap.cube.metadata import block_rows
 from dshap.cube.opening import keep_opening
 from dshap.cube.packing import pack_cube, unpack_cube
@@ -45,8 +46,6 @@ from dshap.cube.value_digests import block_digests
 from dshap.cube.writer import keep_files
 from dshap.storage.folder import Folder
 
-ERASED = "erased"
-"""The note with the positions of the erased rows."""
 REDACTED = "(erased)"
 """The text in the place of a text that only erased rows had."""
 WITH_ROWS = ("background", "enough", "landmarks", "pilot", "predictions", "rows", "sample")
@@ -55,14 +54,6 @@ OF_SUMS = ("base", "fit", "moments", "range")
 """The first words of the names of states of sums over all rows, which are learned again too."""
 MODEL_ON_PAGE = "what-if"
 """The state of a model for a page, which contains rows for kernels."""
-
-
-def erased_rows(path: Place) -> NDArray[np.int64]:
-    """The positions of the rows that were erased from the cube at `path`, in order."""
-    note = notes_of(path).whole_one(ERASED)
-    if note is None:
-        return np.zeros(0, np.int64)
-    return np.asarray(note["rows"], np.int64)
 
 
 def erase_rows(path: Place, positions: NDArray[np.int64], *, has_learned: bool) -> None:

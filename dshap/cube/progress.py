@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dshap.core.places import Place
+from dshap.cube.erased_note import erased_rows
 from dshap.cube.layout import reading, refuse_foreign
 from dshap.cube.metadata import known_facts
 from dshap.cube.reference_copy import failures_of, has_copy, receipts_of
@@ -39,6 +40,8 @@ class CubeStatus:
     pending: int
     blocks_done: int
     n_blocks: int
+    erased: int = 0
+    """The rows that were erased, which are not among the skipped ones."""
     failures: tuple[FailedRows, ...] = ()
     """The reasons why rows failed, from the first blocks with such rows."""
 
@@ -70,16 +73,18 @@ def _status(path: Place) -> CubeStatus:
         ok += receipt["ok"]
         skipped += receipt["stop"] - receipt["start"] - receipt["ok"] - _rows_of(groups)
     n_failed = sum(map(_rows_of, failed.values()))
+    n_erased = len(erased_rows(path))
     told = [failed[name] for name in sorted(failed)[:MAX_TOLD]]
     return CubeStatus(
         str(path),
         n_rows=n_rows,
         ok=ok,
-        skipped=skipped,
+        skipped=skipped - n_erased,
         failed=n_failed,
         pending=n_rows - ok - skipped - n_failed,
         blocks_done=done,
         n_blocks=known_facts(path / "blocks" / "count").shape[0],
+        erased=n_erased,
         failures=_failures(group for groups in told for group in groups),
     )
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dshap.core.errors import DshapError
 from dshap.erasure.work import ErasureWork, HoldsRows
 from dshap.history.run_record import read_records
+from dshap.jobfile.schema import Job
 from dshap.steps.sink_targets import sink_in
 
 
@@ -14,21 +17,23 @@ class LoadedSinks(HoldsRows):
     noun = "lines of sinks"
 
     def erase(self, work: ErasureWork) -> None:
-        loaded = _loaded(work)
-        reached: set[str] = set()
-        for table in () if work.job is None else work.job.sink:
-            sink = sink_in(work.job, table)
+        reached = set() if work.job is None else set(self._erase_in(work, work.job))
+        for target in sorted(_loaded(work) - reached):
+            work.left.append(f"{target}, which earlier runs have loaded")
+
+    def _erase_in(self, work: ErasureWork, job: Job) -> Iterator[str]:
+        """Remove the lines from each sink of a job; yields its whole address, reached or not."""
+        for table in job.sink:
+            sink = sink_in(job, table)
             name = f"[[sink]] {table.name or sink.label}"
-            reached.add(sink.describe())
+            yield sink.describe()
             try:
-                n_lines = sink.forget(work.keys.columns, work.job.job.name)
+                n_lines = sink.forget(work.keys.columns, job.job.name)
             except DshapError as error:
                 work.left.append(f"{name} ({error})")
                 continue
             work.sinks[name] = n_lines
             work.count(self.noun, n_lines)
-        for target in sorted(loaded - reached):
-            work.left.append(f"{target}, which earlier runs have loaded")
 
 
 def _loaded(work: ErasureWork) -> set[str]:

@@ -11,7 +11,8 @@ from dshap.core.places import Place
 from dshap.core.rows import spans
 from dshap.cube import is_finished, store_parts
 from dshap.cube.blocks import CubeArrays
-from dshap.cube.erased_rows import erase_rows, erased_rows, listed_texts, redact_documents
+from dshap.cube.erased_note import erased_rows
+from dshap.cube.erased_rows import erase_rows, listed_texts, redact_documents
 from dshap.erasure.work import ErasureWork, HoldsRows, found_keys
 from dshap.storage.folder import Folder
 from dshap.tables.keys.wanted import NO_KEY
@@ -35,7 +36,7 @@ class StoredCubes(HoldsRows):
         found: set[int] = set()
         for name, path in all_cubes_in(work.store).items():
             cube = CubeArrays(path)
-            if not found_keys(cube.keys, work.keys):
+            if not found_keys(cube.key_kinds, work.keys):
                 if cube.keys:
                     work.left.append(f"{name}, whose key is {', '.join(cube.keys)}")
                 continue

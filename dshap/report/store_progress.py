@@ -60,6 +60,7 @@ def _progress_line(status: CubeStatus) -> str:
     rows = {
         "ok": status.ok,
         "skipped": status.skipped,
+        "erased": status.erased,
         "failed": status.failed,
         "pending": status.pending,
     }

@@ -301,7 +301,7 @@ def take_turn(load: TableLoad, ledger: Ledger, job: str) -> None:
 def refuse_shape(load: TableLoad, *, is_known: bool) -> None:
     """Raise an `InputError` where the target is there with columns that do not fit."""
     if load.found:
-        refuse_other_columns(load.sink, load.schema, load.found, load.dialect, load.table, is_known)
+        refuse_other_columns(load.sink, load.facts, load.found, load.dialect, load.table, is_known)
 
 
 def upgrade(load: TableLoad) -> str:

@@ -21,7 +21,7 @@ from dshap.core.late import pa, pc
 from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.blocks import CubeArrays, FinishedBlock, finished_blocks
-from dshap.cube.erased_rows import erased_rows
+from dshap.cube.erased_note import erased_rows
 from dshap.sinks.cube_words import dictionary_of
 from dshap.sinks.line_forms import MOST_REASONS, LineForm
 from dshap.sinks.reason_texts import RowsInWords

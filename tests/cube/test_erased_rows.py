@@ -9,7 +9,8 @@ import dshap
 from dshap.core.errors import DamagedError
 from dshap.core.places import place_of
 from dshap.cube import cube_status, read_notes, stored_importance
-from dshap.cube.erased_rows import erase_rows, erased_rows, redacted
+from dshap.cube.erased_note import erased_rows
+from dshap.cube.erased_rows import erase_rows, redacted
 from dshap.cube.verify import verify_cube
 from dshap.designs import kernelshap
 from dshap.values import Marginal
@@ -43,7 +44,7 @@ def test_sums_are_those_of_the_rows_left_and_errors_bound_theirs(rows, tmp_path)
     assert erased_rows(path).tolist() == gone.tolist()
     assert read_notes(path)["erased"] == {"rows": gone.tolist()}
     assert verify_cube(path) == []
-    assert cube_status(path).ok == 56
+    assert (cube_status(path).ok, cube_status(path).erased) == (56, 4)
     now = stored_importance(path)
     without = np.random.default_rng(2).normal(size=(60, 8))
     value = Marginal(game, without[:20])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,10 @@ import pyarrow.parquet as pq
 import zarr
 from numpy.typing import NDArray
 
+WORD = r"(?:KEY|TEXT)CANARY\d+"
+"""The pattern of the keys and texts."""
+NUMBER = r"\d+\.\d{6,}"
+"""The pattern of numbers that may be canaries."""
 DATABASES = (".duckdb", ".sqlite")
 
 
@@ -38,30 +43,30 @@ class Canaries:
         listed = found.tolist()
         numbers = [each for each in listed if isinstance(each, float)]
         whole = [each for each in listed if isinstance(each, int)]
-        more = self._in_numbers(np.array(numbers, np.float64))
-        more |= set(whole) & {each for each in self.keys if isinstance(each, int)}
-        texts = (each for each in listed if isinstance(each, str | bytes))
-        return more | {word for text in texts for word in self.in_text(text)}
+        texts = [each for each in listed if isinstance(each, str)]
+        more = self._in_numbers(np.array(numbers, np.float64)) | (set(whole) & self.keys)
+        return more | self.in_text("\0".join(texts))
 
     def _in_numbers(self, numbers: NDArray[np.float64]) -> set[Any]:
-        chosen = numbers[np.isin(numbers, list(self.numbers))]
-        as_float32 = np.isin(numbers.astype(np.float32), np.float32(list(self.numbers)))
-        return {*chosen.tolist(), *numbers[as_float32].tolist()}
+        """The canaries among numbers, those that were rounded to float32 too."""
+        wanted = np.array(sorted(self.numbers))
+        with np.errstate(over="ignore"):
+            is_wanted = np.isin(numbers.astype(np.float32), wanted.astype(np.float32))
+        return {*numbers[is_wanted].tolist()}
 
-    def in_text(self, text: str | bytes) -> set[Any]:
-        """The canaries that stand in a text, or in bytes: as they are, or in shortest form."""
-        if isinstance(text, bytes):
-            text = text.decode("utf-8", "replace")
-        words = [*self.texts, *(key for key in self.keys if isinstance(key, str))]
-        words += [repr(number) for number in self.numbers]
-        return {word for word in words if word in text}
+    def in_text(self, text: str) -> set[Any]:
+        """The canaries that stand in a text, numbers in their shortest form."""
+        words = set(re.findall(WORD, text)) & {*self.keys, *self.texts}
+        return words | (set(re.findall(NUMBER, text)) & {repr(each) for each in self.numbers})
 
     def in_bytes(self, content: bytes) -> set[Any]:
-        """The canaries that stand in raw bytes, numbers as float64 too."""
-        found = self.in_text(content)
-        for number in self.numbers:
-            if np.float64(number).tobytes() in content:
-                found.add(number)
+        """The canaries that stand in raw bytes, numbers as float64 at any place too."""
+        found = self.in_text(content.decode("utf-8", "replace"))
+        wanted = np.array(sorted(self.numbers))
+        for first in range(min(8, len(content))):
+            n_numbers = (len(content) - first) // 8
+            numbers = np.frombuffer(content, "<f8", n_numbers, first)
+            found |= {*numbers[np.isin(numbers, wanted)].tolist()}
         return found
 
 

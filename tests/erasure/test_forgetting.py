@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from dshap import diff as difference
 from dshap.cli import cli
 from dshap.core.errors import InputError, LockedError, NotLearnedError, SinkError
 from dshap.core.places import place_of
-from dshap.cube import current_of, read_notes, stored_importance
+from dshap.cube import cube_status, current_of, read_notes, stored_importance
 from dshap.cube.blocks import CubeArrays, finished_blocks
-from dshap.cube.erased_rows import erased_rows
+from dshap.cube.erased_note import erased_rows
 from dshap.erasure.forgetting import forget_keys
 from dshap.erasure.journal import Journal, erased_of_cube
 from dshap.erasure.stored_cubes import all_cubes_in
@@ -27,6 +28,8 @@ from dshap.jobfile.reading import read_job_file
 from dshap.jobs.replay import replay_run
 from dshap.jobs.replay_outcome import WantedRows
 from dshap.jobs.verification import verify_job_store
+from dshap.report import page
+from dshap.report.store_progress import status_lines
 from dshap.steps.outlook import night_lines, nights_of, read_learned
 from dshap.storage.running import alone
 from tests.erasure.canaries import found_in
@@ -88,10 +91,7 @@ def test_a_search_of_every_file_finds_canaries_before_and_none_after(tmp_path):
         shop.night(frame)
     wanted = canaries(frame)
     (tmp_path / "table.parquet").unlink()  # the source is not dshap's
-    with importable(tmp_path):
-        from dshap.report import page
-
-        page(shop.store, tmp_path / "page.html", segments=["city", "a:3"], force=True)
+    page(shop.store, tmp_path / "page.html", segments=["city", "a:3"], force=True)
     before = found_in(tmp_path, wanted)
     everything = wanted.keys | wanted.texts | wanted.numbers
     for place in ("parts", "keys", "prepared", "reasons"):
@@ -196,6 +196,25 @@ def test_a_method_without_such_a_row_stays_and_rows_are_carried(tmp_path):
     record = (shop.store / "runs" / run_id / "run_results.json").read_text()
     assert '"deleted": 0' in record
     assert '"changed": 1' in record
+
+
+def test_readers_leave_erased_rows_out(shop, tmp_path):
+    keys = keys_of_canaries(shop)
+    forget_keys(shop.store, keys)
+    first, *_, last = shop.runs()
+    frame = table(shop.n_rows, 2)
+    run_id = shop.night(frame[~has_canary(frame)])  # its rows stand at other places
+    found = difference(shop.store / "reasons" / last, shop.store / "reasons" / run_id)
+    assert "180 rows in both" in str(found)
+    assert "0 only in old, 0 only in new" in str(found)
+    status = cube_status(place_of(shop.store) / "reasons" / first)
+    assert (status.ok, status.skipped, status.erased, status.pending) == (180, 0, 20, 0)
+    lines = status_lines({"reasons": status})
+    assert lines == ["reasons: 200 rows: 180 ok, 20 erased, 0 pending; 40 of 40 blocks done"]
+    page(shop.store, tmp_path / "page.html", run=first)
+    text = (tmp_path / "page.html").read_text()
+    assert "20 rows were erased on request" in text
+    assert "were skipped, as they have missing values" not in text
 
 
 def test_unknown_keys_are_counted_and_nothing_is_erased(shop):

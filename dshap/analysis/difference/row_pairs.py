@@ -33,6 +33,7 @@ from dshap.cube.datasets import (
     rows_of,
     status_of,
 )
+from dshap.cube.erased_note import ERASED
 from dshap.cube.layout import reading
 from dshap.tables import WideHashes, number_keys, wide_hashes
 
@@ -182,10 +183,20 @@ class CubeRows:
             self._chosen(predicted, self.outputs, 1),
             self._chosen(base_value, self.outputs, 1),
         )
-        is_finished = self.status(rows) != Status.PENDING
+        status = self.status(rows)
+        is_finished = status != Status.PENDING
+        if ERASED in self.cube.attrs:
+            is_finished &= ~((status == Status.SKIPPED) & self._has_no_key(rows))
         if is_finished.all():
             return found
         return found[is_finished]
+
+    def _has_no_key(self, rows: slice) -> BoolArray:
+        """(n,): whether all key columns of a row have the fill value, as those of an erased row."""
+        is_empty = np.ones(rows.stop - rows.start, bool)
+        for values in self.plain_keys(rows).values():
+            is_empty &= _is_filled(values)
+        return is_empty & bool(self.keys)
 
     @staticmethod
     def _chosen(values: NDArray[Any], places: Sequence[int], axis: int) -> FloatArray:
@@ -238,6 +249,15 @@ def _plain_keys(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind == "f":
         return values.astype(np.float64)
     return values
+
+
+def _is_filled(keys: NDArray[Any]) -> BoolArray:
+    """(n,): whether a key is the fill value of its column."""
+    if keys.dtype.kind == "M":
+        return np.isnat(keys)
+    if keys.dtype.kind == "T":
+        return np.asarray(keys == "")
+    return np.asarray(keys == -1)
 
 
 def have_same_order(old: CubeRows, new: CubeRows) -> bool:

@@ -312,7 +312,8 @@ COUNTED_GAMES = 2
 """The number of independent games that all games of a pilot together count for, at most.
 
 Set by: games of one model are alike, and are less evidence about the next than as many independent
-ones. Half, twice: counted as one game, priors of small slopes win by chance on few columns; counted
+ones.
+Half, twice: counted as one game, priors of small slopes win by chance on few columns; counted
 in full, they win by chance in general.
 """
 LEAST_WEIGHT = 0.001
@@ -345,7 +346,8 @@ BY_GAME_GAIN = 0.95
 
 Set by: expected errors are little evidence about the actual errors.  At 0.8 to 0.95 the error was
 0.4 to 0.9 times that of the shared process on seven models of words, images and columns, and above
-it 0.9 to 1.1 on ten, votes among them. Half, twice: not measured.
+it 0.9 to 1.1 on ten, votes among them.
+Half, twice: not measured.
 """
 OWN_DECAY_PAIRS = 8
 """Pairs a player on which the decay of game processes is chosen.
@@ -530,7 +532,8 @@ SOLUTION_MATRICES = 6
 """Matrices of pairs × pairs in memory at a time while a solution is computed.
 
 Set by: the matrices of the code; plans are compared with measured peaks
-(`tests/engine/test_memory.py`). Half, twice: changes no number, only the memory that a plan counts
+(`tests/engine/test_memory.py`).
+Half, twice: changes no number, only the memory that a plan counts
 with.
 """
 COMPARED_MATRICES = 5

@@ -53,12 +53,12 @@ MODELS_OF_VALUES: Mapping[str, str] = {
     "tokens": "a model of texts",
 }
 """Value function -> the models that it explains, in words."""
-OTHER_ROWS = "filling in its values from other rows, whatever the other columns are"
+OTHER_ROWS = "filled in from other rows, whatever the values of the other columns"
 LIKE_ROWS = (
-    "averaging over rows that are alike in the remaining columns, so that columns which go together "
+    "averaged over rows that are alike in the remaining columns, so that columns which go together "
     "share their influence"
 )
-BY_BRANCHES = "following every branch of the trees that asks for it, weighted by the training rows that took it"
+BY_BRANCHES = "averaged over the branches of the trees, in the proportions of the training rows"
 ABSENT: Mapping[str, str] = {
     "marginal": OTHER_ROWS,
     "kernel_interventional": OTHER_ROWS,
@@ -69,9 +69,9 @@ ABSENT: Mapping[str, str] = {
     "gaussian": LIKE_ROWS,
     "copula": LIKE_ROWS,
     "observational": LIKE_ROWS,
-    "tokens": "replacing a word by a reference word",
+    "tokens": "replaced by a reference word",
 }
-"""Value function, or its kind -> the meaning of leaving a column out."""
+"""Value function, or its kind -> how a value was replaced that was treated as unknown."""
 
 
 @dataclass(frozen=True)
@@ -240,11 +240,11 @@ def _sure(cubes: Mapping[str, Place], given: Sequence[Ranking], texts: PageTexts
     model = "how often the model is right is another question, which this page does not answer."
     largest = features_of([ranking])[0]
     half = ranking.half_width(largest) / total_of(ranking)
-    reach = f"that of {texts.quoted(largest)} is right to ± {percent(half, 1)} of all movement"
+    reach = f"the share of {texts.quoted(largest)} is within ± {percent(half, 1)} of all movement"
     if not ranking.has_errors:
-        said = f"The shares are computed, not estimated{_additivity(cubes, ranking, largest)}"
+        said = f"The shares are exact for these rows{_additivity(cubes, ranking, largest)}"
         if ranking.has_intervals:
-            said += f"; for more rows like these {reach} in 19 of 20 cases"
+            said += f"; for other rows like these, {reach} in 19 of 20 cases"
         return f"{said}; {model}"
     if not np.isfinite(half):
         return f"The shares are estimates of unknown error; {model}"
@@ -262,18 +262,19 @@ def _additivity(cubes: Mapping[str, Place], ranking: Ranking, largest: str) -> s
 def _limits(cubes: Mapping[str, Place]) -> str:
     return (
         "These numbers show how the model uses its columns, not what causes the outcome, and are no "
-        f"verdict on fairness; leaving a column out meant {'; or '.join(_absences(cubes))}."
+        "verdict on fairness; to measure a column, its value was treated as unknown and "
+        f"{'; or '.join(_absences(cubes))}."
     )
 
 
 def _absences(cubes: Mapping[str, Place]) -> Iterator[str]:
-    """The meanings of leaving a column out under each explanation, each meaning once."""
+    """How an unknown value was replaced under each explanation, each way once."""
     found: dict[str, list[str]] = {}
     for name, path in cubes.items():
         value = _value_of(path)
         keys = (value.get("absent"), value.get("kind"), value.get("value"))
         known = [ABSENT[key] for key in keys if isinstance(key, str) and key in ABSENT]
-        meaning = next(iter(known), "what its value function says")
+        meaning = next(iter(known), "replaced by the rule of its value function")
         if value.get("value") == "trees" and value.get("absent") != "path-dependent":
             meaning = OTHER_ROWS
         found.setdefault(meaning, []).append(label(name))

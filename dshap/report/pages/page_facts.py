@@ -113,6 +113,8 @@ def _missing(path: Place, status: CubeStatus, unreadable: Sequence[slice]) -> It
         yield f"{each.rows:,} rows failed, first {printable(each.first)}: {printable(each.reason)}."
     if status.skipped:
         yield f"{status.skipped:,} rows were skipped, as they have missing values."
+    if status.erased:
+        yield f"{status.erased:,} rows were erased on request, and take part in no number."
 
 
 def _gaps(done: Sequence[tuple[int, int]], n_rows: int) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ from dshap.core.errors import DamagedError
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.cube.blocks import CubeArrays
+from dshap.cube.erased_note import erased_rows
 from dshap.cube.reader import key_texts
 from dshap.report.pages.codes import WIDTH, number_codes, place_codes, place_width
 from dshap.report.pictures.waterfall import MAX_STEPS
@@ -188,8 +189,12 @@ class RowTable:
         return found
 
     def is_there(self, rows: slice) -> NDArray[np.bool_]:
-        """Whether each row is more than pending: it has a key."""
-        return np.asarray(self.first.read_rows("status", rows) != Status.PENDING)
+        """Whether each row is more than pending, and not erased: it has a key."""
+        is_there = np.array(self.first.read_rows("status", rows) != Status.PENDING)
+        erased = erased_rows(self.first.path)
+        inside = erased[(erased >= rows.start) & (erased < rows.start + len(is_there))]
+        is_there[inside - rows.start] = False
+        return is_there
 
     def batch(self, rows: slice) -> RowBatch | None:
         """All that is written of these rows; None where they cannot be read."""
