@@ -167,7 +167,7 @@ def _remedy(
     dialect: Dialect,
     table: str,
 ) -> str:
-    """What to do about a table of this sink; columns of some primary keys cannot be altered."""
+    """The remedy for a table of this sink; columns of some primary keys cannot be altered."""
     keys = {dialect.as_name(name) for name in primary_key(sink, facts)}
     has_fixed_key = sink.primary_key and dialect.has_keys and not dialect.keys_come_last
     if has_fixed_key and any(dialect.as_name(each.column) in keys for each in differences):

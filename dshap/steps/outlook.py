@@ -104,7 +104,7 @@ def nights_of(job: Job) -> dict[str, Any] | None:
 
 
 def _explanation_of(job: Job, name: str) -> dict[str, Any]:
-    """Of one explanation the cube that is read, the method, and when it is learned again."""
+    """The current cube, the method, and when that is learned again, of one explanation."""
     store = place_of(job.job.store)
     facts = {"current": current_of(store / name), "method": None, "learned_in": None}
     about = read_learned(store / ROOM, name)
