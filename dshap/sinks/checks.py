@@ -55,7 +55,7 @@ def check_sink(sink: Sink, facts: CubeFacts) -> None:
 
 
 def _check_codes(sink: Sink, facts: CubeFacts) -> None:
-    """Check that a cube has what lines of reasons need."""
+    """Check that a cube has the variables for lines of reasons."""
     if sink.codes is None or not facts.features:  # the features are not known yet
         return
     players = sink.codes.players
@@ -134,7 +134,7 @@ def refuse_other_columns(
     """Check the columns of the target, name -> type, against those of the sink.
 
     `is_known`: the ledger has a load into the table.  Statements that mend a table are
-    offered for such tables only: in another one they would alter the data of somebody else.
+    offered for such tables only: in another one they would alter the data of other users.
 
     Raises
     ------
