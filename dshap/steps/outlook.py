@@ -83,7 +83,8 @@ def nights_of(job: Job) -> dict[str, Any] | None:
     """The facts about the last night and the next one; None of a job without [incremental].
 
     They are last_run, exit_status, unfinished (runs that are finished first), deletes, is_other_model
-    and explanations: name -> current, method, learned_in, learned_anew, learned_anew_by (the key of the job that asks for it).
+    and explanations: name -> current, method, learned_in, learned_anew, and learned_anew_by: the key of
+    the job that asks for it.
     """
     if not job.is_incremental:
         return None
