@@ -149,7 +149,7 @@ def explain(
     quality : rows that nothing was learned from, optional
         MSE_v on these rows goes into the cube's attribute `mse_v`, by coalition size too; see
         `mse_v`.
-    what_if : keep the model in the store too, for the what-if of `dshap.report.page`: small linear
+    what_if : store the model too, for the what-if of `dshap.report.page`: small linear
         models, kernels and path-dependent tree ensembles.  The store then contains the model and,
         of kernels, rows of the table.  A line of progress gives the reason where there is no
         what-if.  The same call on a finished store adds it.
@@ -227,7 +227,7 @@ def explain(
         value = value.value
     else:
         prepared = None
-    # without a store the columns stand in the Dataset; a cube of texts has their tokens
+    # without a store the columns are in the Dataset; a cube of texts has their tokens
     keeps_columns = store is None and not is_of_texts(value)
     if keeps_columns:
         keeps_columns = RULES["keep_rows"]("keep_rows", options.pop("keep_rows", True))
@@ -269,7 +269,7 @@ def explain(
 def _finish(
     explanation: Measurable, session: Session, held_out: RowReader | None, what_if: bool
 ) -> None:
-    """Do what was asked for beyond the attributions: measure MSE_v, keep the model for a page."""
+    """Do what was asked for beyond the attributions: measure MSE_v, store the model for a page."""
     if held_out is not None:
         measure(explanation, held_out, session)
     if what_if and isinstance(explanation, Explanation):
@@ -304,9 +304,9 @@ def prepare(
     ----------
     value : a value function that learns from its data (`KernelInterventional`,
         `KernelObservational`, `ConditionalRegression`, `Gaussian`, `Trees` with a background)
-    rows : the data to learn from, as `explain` takes rows; None: those of the value function
-    design : "auto", "exact", "kernelshap" or a design of `dshap.designs`
-    store : path of a folder for the states; the same call again resumes after a crash, and computes
+    rows : the data to learn from, in any form of the rows of `explain`; None: those of the value
+    function design : "auto", "exact", "kernelshap" or a design of `dshap.designs` store : path of a
+    folder for the states; the same call again resumes after a crash, and computes
         nothing where all states exist
     client, progress : as in `explain`
     **options : `coalition_tile`, `row_span`, `missing`, `max_coalitions`, `memory_limit` of
@@ -350,7 +350,7 @@ def mse_v(
     Parameters
     ----------
     value : a value function, or a prepared one
-    rows : rows that nothing was learned from, as `explain` takes them
+    rows : rows that nothing was learned from, in any form that `explain` accepts
     design : the design whose proper coalitions are averaged over, weighted by size such that every
         proper coalition counts alike; "auto": all of them where they are at most `max_coalitions`.
         From a sample it is an estimate, interpolated for sizes without a coalition.

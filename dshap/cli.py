@@ -500,7 +500,7 @@ def is_terminal() -> bool:
 
 
 class _Questions:
-    """Asks on a terminal for what is not given, and takes the proposals elsewhere.
+    """Asks on a terminal for what is not given, and uses the proposals elsewhere.
 
     Parameters
     ----------
@@ -1269,8 +1269,8 @@ def forget(
 ) -> None:
     """Erase the rows of some keys from a store, from the sinks of its job, and from its page.
 
-    Cubes that are finished keep all other values, bit for bit.  The same command again finishes an
-    erasure that was stopped.
+    All other values of finished cubes stay the same, bit for bit.  The same command again finishes
+    an erasure that was stopped.
     """
     from dshap.erasure.forgetting import forget_keys
 

@@ -37,17 +37,20 @@ from tests.house import circles, importers_of_designs, measured, members
 # when `explain` came to take models as they are: libraries are known by what their objects have.
 # Nodes were raised by a fiftieth, classes by 11, statements by two and ternaries by one, when columns got words: a
 # dictionary, a card, years and digits, intervals over rows, and sentences about reasons by language.
-# Nodes were raised by a sixteenth, classes by 13 and ternaries by 23, when pictures got options, sums of what they leave
-# out, axes of their own and a second library: a record for each picture, and a chart beside it.
+# Nodes were raised by a sixteenth, classes by 13 and ternaries by 23, when pictures got options, sums of what they
+# leave out, axes of their own and a second library: a record for each picture, and a chart beside it.
+# Nodes were raised by a tenth, classes by 110, ternaries by 66, protocols by two and questions about types by 30, when
+# six new uses got rooms of their own: the page's first screen, rows and runs, what-if models, reason codes with certain
+# places, seals and replays, erasure, and what comes before a first night (samples, probes, a first job file).
 BOUNDS = {
-    "syntax nodes": 453_000,
+    "syntax nodes": 507_000,
     "syntax nodes in a hundred statements": 717,
     "assignments of several things at once": 4,
-    "ternaries": 413,
+    "ternaries": 482,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 858,
-    "protocols": 51,
+    "classes": 972,
+    "protocols": 53,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,
     "names that several modules define": 0,
@@ -56,7 +59,7 @@ BOUNDS = {
     "frames from explain to a compiled loop": 8,
     "frames from explain to predict": 10,
     "statements of the longest function outside loops/": 40,
-    "isinstance, hasattr, getattr": 329,
+    "isinstance, hasattr, getattr": 360,
     "modules in circles": 0,
     "modules in circles with typing imports": 0,
     "modules that import designs outside attributors and the face": 0,

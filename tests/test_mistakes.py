@@ -112,6 +112,7 @@ WRONG: dict[str, list[Any]] = {
     "kernels": ["rbf", 3, None, OBJECT, X, RBF(), [], [RBF(1.0)], [RBF], {"a": RBF()}, [1.0, 2.0, 3.0]],
     "embedding": ["nystrom", 3, OBJECT, X, [Nystrom(3)], Nystrom, RBF(), True],
     "value": [None, 3, "value", OBJECT, X, predict, RIDGE, values.Marginal],
+    "codes": ["a", 3, ["a"], OBJECT, X, {"c": []}, {"c": "x0"}, {"c": None}, {"c": ["x0"], "d": ["x0"]}],
     "explained": [None, 3, "value", OBJECT, X, values.Marginal],  # a model or a function is none
     "design": ["nosuch", 3, None, OBJECT, designs.exact, ["exact"], designs.exact(7), designs.KernelShapDesign,
                designs.local(order=1)],
@@ -174,7 +175,7 @@ KIND = {
     "gram": "numbers", "cross": "numbers",
     "model": "model", "estimator": "model", "predict": "predict", "kernel": "kernel", "kernels": "kernels",
     "embedding": "embedding", "value": "value", "design": "design", "link": "link", "of": "of", "store": "store",
-    "scale": "stated scale",
+    "scale": "stated scale", "codes": "codes", "undo_codes": "optional flag", "what_if": "flag",
     "client": "client", "key": "key", "target": "target", "progress": "progress", "memory_limit": "bytes",
     "units": "text", "families": "word", "given": "embedding", "decay": "penalty", "shells": "whole",
     "sparse": "word", "tol": "number", "graph": "graph", "order": "optional whole", "outside": "word",

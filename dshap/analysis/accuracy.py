@@ -36,7 +36,7 @@ BINS_AN_OCTAVE = 64
 """Bins of the median between a size and its double: it is right to within 1 %."""
 LEAST_EXPONENT = -1_074
 MOST_EXPONENT = 1_024
-"""Powers of two between which all numbers of float64 lie."""
+"""The exponents of powers of two that bound all numbers of float64."""
 
 
 @dataclass(frozen=True)

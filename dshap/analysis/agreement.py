@@ -1,4 +1,4 @@
-"""Agreement of two rankings of the same things, with intervals that hold for other rows too."""
+"""Agreement of two rankings of the same things, with intervals that apply to other rows too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dshap.core.records import FloatArray
 N_DRAWS = 1_000
 """The number of draws of an interval."""
 COVERAGE = 0.95
-"""The share of intervals that are to hold the agreement of all rows."""
+"""The share of intervals that should cover the agreement of all rows."""
 MIN_GROUPS = 10
 """The fewest groups of rows from which an interval is made."""
 
@@ -124,8 +124,8 @@ def agreement(
     draws of both means: groups of rows are drawn with replacement, the same for both sides, so
     that rows of one key stay together; and errors of sampled coalitions are drawn as normal.  Draws
     agree less than the given rankings, as neighbours swap places, and the given ones agree less than
-    those of all rows by about as much.  So the upper end lies as far above the value as the lower
-    end of the draws lies below it, 1 at most.
+    those of all rows by about as much.  So the upper end is as far above the value as the lower
+    end of the draws is below it, 1 at most.
     """
     value = float(of(old.mean[None], new.mean[None])[0])
     is_there = (old.group_rows + new.group_rows) > 0

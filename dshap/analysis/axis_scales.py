@@ -26,12 +26,12 @@ STEPS_OF_TIME = (
     ("m", (1, 5, 10, 30)),
     ("s", (1, 5, 10, 30)),
 )
-"""Units of time and how many of them lie between two names of an axis of times."""
+"""Units of time and how many of them are between two names of an axis of times."""
 
 
 @dataclass(frozen=True)
 class AxisScale:
-    """Where values lie on an axis: at x, or at sign(x) ln(1 + |x| / c)."""
+    """The places of values on an axis: at x, or at sign(x) ln(1 + |x| / c)."""
 
     constant: float | None = None
     """c, about the |value| up to which the axis is linear; None: it is linear throughout."""

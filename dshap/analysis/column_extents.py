@@ -36,8 +36,8 @@ def extents_of(
 ) -> dict[str, Extent]:
     """The extent of each of these columns, where its values have an order.
 
-    Few rows are all in the sample; of more, all values are read once, and the result is kept with
-    the histograms.
+    Few rows are all in the sample; of more, all values are read once, and the result is stored
+    with the histograms.
     """
     wanted = [name for name in names if has_order(samples[name])]
     if views[0].cube.sizes["instance"] <= SAMPLED_ROWS:

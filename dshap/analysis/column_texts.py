@@ -40,13 +40,13 @@ from dshap.cube.reader import key_texts
 MISSING = "missing"
 """The text of a missing value."""
 LOOKED_AT = 1_000
-"""The rows that are looked at to see whether a column holds years."""
+"""The rows that are looked at to see whether a column contains years."""
 YEAR_NAME = re.compile(r"(?<![a-z])(years?|yr|jahr|ann[eé]e|a[nñ]o|anno)(?![a-z])|jahr$|year$")
-"""The pattern of names that say that a column holds years."""
+"""The pattern of names of columns with years."""
 NAMED_YEARS = (1000, 2999)
-"""Whole numbers between these are years in a column whose name says so."""
+"""Whole numbers between these are years in a column with such a name."""
 PLAIN_YEARS = (1900, 2100)
-"""A column of different whole numbers, all between these, holds years whatever its name."""
+"""A column of different whole numbers, all between these, contains years for any name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class ColumnTexts:
 
     @cached_property
     def _years(self) -> dict[str, bool]:
-        """Column -> whether it holds years, of those that were asked for."""
+        """Column -> whether it contains years, of those that were asked for."""
         return {}
 
     def entry(self, column: str) -> ColumnEntry:
@@ -96,10 +96,10 @@ class ColumnTexts:
         return self.entry(column).order
 
     def is_year(self, column: str) -> bool:
-        """Whether a column holds years: its format says so, or it plainly does.
+        """Whether a column contains years, by its format or else by its values.
 
-        It plainly does where all its values are whole numbers between 1900 and 2100, and not all the
-        same; or between 1000 and 2999 where the name of the column has the word "year".
+        Without a format it does where all its values are whole numbers between 1900 and 2100, and
+        not all the same; or between 1000 and 2999 where the name of the column has the word "year".
         """
         if self.entry(column).format:
             return is_year_format(self.entry(column).format)
@@ -176,8 +176,8 @@ def texts_of(cube: Any, rows: Any = None) -> ColumnTexts:
     ----------
     cube : the Dataset of a cube, or the path of its store
     rows : data frame, table, or array (n, columns), optional
-        The columns of the rows of the cube, as pictures take them; they are looked at, at most 1,000
-        rows, to see which columns hold years.  None: those that the cube was stored with.
+        The columns of the rows of the cube, as in pictures; they are looked at, at most 1,000
+        rows, to see which columns contain years.  None: those that the cube was stored with.
 
     Examples
     --------
@@ -261,7 +261,7 @@ class _Sample:
 
 
 def has_year_name(column: str) -> bool:
-    """Whether the name of a column says that it holds years: "year", "YearBuilt", "Baujahr"."""
+    """Whether the name of a column means years: "year", "YearBuilt", "Baujahr"."""
     words = re.sub(r"(?<=[a-zà-ÿ])(?=[A-ZÀ-Þ])", "_", column).lower()
     return YEAR_NAME.search(words) is not None
 
@@ -284,7 +284,7 @@ def _are_years(values: NDArray[Any] | None, is_named: bool) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN or NaT, or the empty text by which cubes keep a missing one."""
+    """Whether a value is None, NaN or NaT, or the empty text by which cubes store a missing one."""
     return value is None or value != value or value == ""
 
 

@@ -18,17 +18,17 @@ from dshap.cube.columns import columns_of as columns_of
 from dshap.cube.datasets import row_slices
 
 Samples = Mapping[str, NDArray[Any]]
-"""Column -> its values in rows that are taken evenly from all of the cube's."""
+"""Column -> its values in rows sampled evenly from all of the cube's."""
 SAMPLED_ROWS = 65_536
 """About the most rows from which bins of column values are learned."""
 SAMPLED_PARTS = 16
-"""The most places of a table from which these rows are taken."""
+"""The most places of a table from which these rows are read."""
 NUMBERS = frozenset("biufM")
 """Kinds of numpy dtypes whose values have an order: numbers, flags and times."""
 
 
 def require_column(columns: Columns, name: str) -> None:
-    """Raise an `InputError` where there is no such column; it says where columns come from."""
+    """Raise an `InputError` where there is no such column; it names the sources of columns."""
     if name in columns:
         return
     if columns:
@@ -78,7 +78,7 @@ def as_texts(values: NDArray[Any]) -> NDArray[Any]:
 def _distinct_texts(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """The texts of categories, and the place of each value (n,) among them; None is missing.
 
-    So is an empty text, by which stored cubes keep a missing one.
+    So is an empty text, by which stored cubes represent a missing one.
     """
     objects = values.astype(object)
     is_text = pd.api.types.infer_dtype(objects, skipna=True) == "string"
@@ -120,14 +120,14 @@ def _in_digits(value: float, digits: int) -> str:
 def bins_of_column(
     cube: Any, read: Callable[[slice], NDArray[Any]], n_bins: int = MAX_VALUE_BINS
 ) -> Record:
-    """Bins of a column, learned from rows that are taken evenly from all of the cube's."""
+    """Bins of a column, learned from rows sampled evenly from all of the cube's."""
     return bins_of_sample(sample_of_column(cube, read), n_bins)
 
 
 def bins_of_sample(
     sample: NDArray[Any], n_bins: int = MAX_VALUE_BINS, order: Sequence[str] = ()
 ) -> Record:
-    """Bins of a column, learned from a sample of its values; categories stand in their `order`.
+    """Bins of a column, learned from a sample of its values; categories are in their `order`.
 
     False and True have a bin each, though only one of them occurs.
     """
@@ -139,12 +139,12 @@ def bins_of_sample(
 
 
 def sample_of_column(cube: Any, read: Callable[[slice], NDArray[Any]]) -> NDArray[Any]:
-    """Values of a column in rows that are taken evenly from all of the cube's."""
+    """Values of a column in rows sampled evenly from all of the cube's."""
     return np.concatenate([read(rows) for rows in sampled_slices(cube)])
 
 
 def samples_of(cube: Any, columns: Columns, names: Collection[str]) -> Samples:
-    """Values of each of these columns in rows that are taken evenly from all of the cube's."""
+    """Values of each of these columns in rows sampled evenly from all of the cube's."""
     return {name: sample_of_column(cube, read) for name, read in columns.items() if name in names}
 
 

@@ -74,7 +74,7 @@ class Dependence:
     bins: Record
     """The value bins, as `number_bins` or `category_bins`."""
     ends: FloatArray
-    """(v,): the ends of the bins on the axis, without that of missing values; a category takes one
+    """(v,): the ends of the bins on the axis, without that of missing values; a category has one
     unit."""
     middles: FloatArray
     """(v − 1,): the mean of the values in each bin, or the middle of a category."""
@@ -92,7 +92,7 @@ class Dependence:
     rows: int
     """The number of rows that are explained."""
     scale: AxisScale
-    """Where values lie on the axis, which holds all finite ones."""
+    """The places of values on the axis, which includes all finite ones."""
     n_infinite: int
     """The number of infinite values, which count in the bin of missing ones."""
     output: str
@@ -128,7 +128,7 @@ class Dependence:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The ends of an axis that holds all attributions, and 0."""
+        """The ends of an axis that includes all attributions, and 0."""
         return limits_of([self.histogram])
 
     def grid(self, steps: int) -> FloatArray:
@@ -333,7 +333,7 @@ def _tally(
 def _bins_of_numbers(view: View, sample: NDArray[Any], extent: Extent, most: int) -> Record:
     """Bins of about equally many rows; of a density none is wider than a part of the axis.
 
-    A density would shade all of a wide bin, where few rows lie far from each other.
+    A density would shade all of a wide bin, where few rows are far from each other.
     """
     numbers = as_numbers(sample)
     bins_of = finite_bins if extent.n_infinite else number_bins

@@ -1,4 +1,4 @@
-"""How far two histograms of attributions lie apart: the stability index, and Wasserstein's distance."""
+"""Distances of two histograms of attributions: the stability index, and Wasserstein's distance."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ONE_NUMBER = 0.01
 def stability_counts(old: Moments, new: Moments, n_bins: int = STABILITY_BINS) -> CodeArray:
     """(b, 2): rows of two histograms of attributions in coarser bins, old and new.
 
-    The coarser bins hold about equally many old rows, `n_bins` of them where attributions are
-    spread; a bin of attributions that holds as much as one of these by itself stands alone.  Bins
+    The coarser bins contain about equally many old rows, `n_bins` of them where attributions are
+    spread; a bin of attributions with as many rows as one of these is a bin by itself.  Bins
     without a row are left out.
     """
     codes, counts = _on_same_codes(old, new)
@@ -41,7 +41,7 @@ def population_stability(old: Moments, new: Moments) -> float:
     PSI = Σ_b (q_b − p_b) ln(q_b / p_b) over the bins of `stability_counts`, p of the old rows and q
     of the new ones, with half a row added to each bin of both: p_b = (c_b + 1/2) / (n + B/2).  It is
     0 where both are the same.  Of two samples of n and m rows of one population it is
-    (B − 1)(1/n + 1/m) on average.  It is 0 too where all rows lie in two bins, beside the number
+    (B − 1)(1/n + 1/m) on average.  It is 0 too where all rows are in two bins, beside the number
     between these, nearer than a hundredth of it: one number, to within rounding or noise.
     """
     if _is_one_number(old, new):
@@ -52,7 +52,7 @@ def population_stability(old: Moments, new: Moments) -> float:
 
 
 def _is_one_number(old: Moments, new: Moments) -> bool:
-    """Whether all attributions lie beside one end of a bin, and are about the same in both."""
+    """Whether all attributions are beside one end of a bin, and are about the same in both."""
     codes, _ = _on_same_codes(old, new)
     if len(codes) != 2:
         return False

@@ -86,7 +86,7 @@ class Forces:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The ends of an axis that holds all arrows and the base value."""
+        """The ends of an axis that includes all arrows and the base value."""
         raised = float(self.row.attributions.clip(min=0.0).sum())
         first = self.row.prediction - raised
         low = min(first, self.row.base_value)

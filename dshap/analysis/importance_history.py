@@ -40,7 +40,7 @@ class ImportanceHistory:
     runs: tuple[str, ...]
     """The ids of the finished runs, in the order of the days that they are for."""
     days: tuple[date | None, ...]
-    """The day that each run is for (`--as-of`); None where its record does not tell."""
+    """The day that each run is for (`--as-of`); None where its record lacks it."""
     rows: NDArray[np.int64]
     """(t,): the rows that each explains."""
     features: tuple[str, ...]
@@ -89,7 +89,7 @@ def _times_in(runs: Sequence[str], days: Sequence[date | None]) -> list[datetime
 
 
 def _day_of(store: Place, run: str) -> date | None:
-    """The day that a run is for, as its record in the store of a job tells; None where it does not."""
+    """The day that a run is for, from its record in the store of a job; None without a record."""
     content = Folder(store).get(f"runs/{run}/run_results.json")
     with contextlib.suppress(ValueError, KeyError, TypeError):
         return date.fromisoformat(json.loads(content or b"")["args"]["dshap"]["as_of"])

@@ -20,7 +20,7 @@ def scale_of_cube(cube: Any) -> str:
 
 
 def measure_of_cube(cube: Any, output: str = "") -> str:
-    """Units and scale of a cube in words: "EUR", "log-odds", "EUR, log"; empty where none is said.
+    """Units and scale of a cube in words: "EUR", "log-odds", "EUR, log"; empty where none is given.
 
     A scale with which the name of the output beside these words begins is left out.
     """

@@ -101,7 +101,7 @@ def number_text(value: float | None, error: float | None = None, sign: bool = Fa
     ----------
     value : the number
     error : its standard error, or half the width of its interval
-    sign : whether a plus stands before what is above 0
+    sign : whether numbers above 0 have a plus
     """
     if value is None or not math.isfinite(value):
         return "—"

@@ -38,7 +38,7 @@ def strongest_partners(view: View, features: Sequence[str], samples: Samples) ->
 
 
 def _is_colour(bins: Record) -> bool:
-    """Whether the values of a column lie between low and high: numbers, or two categories."""
+    """Whether values of a column have a place between low and high: numbers, or two categories."""
     return "categories" not in bins.arrays or number_of_bins(bins) - 1 <= MOST_NAMES
 
 

@@ -12,11 +12,12 @@ that with probability 1 − α or more no statement about a row is wrong (Bonfer
 depend on each other in any way, as they do, having the coalitions in common).  What follows from
 right statements is right: "A is larger than B" and "B is larger than C" give "A is larger than C".
 
-The place of a code then lies between 1 + (codes that are stated to be larger) and C − (codes that are
+The place of a code then is between 1 + (codes that are stated to be larger) and C − (codes that are
 stated to be smaller).  Where both ends are one number the place is stated, and all stated places of a
-row are right together with probability 1 − α or more.  Otherwise the code cannot be told apart from
-its neighbours.  Ranges of ranks from simultaneous intervals of all differences are those of Klein,
-Wright and Wieczorek, A joint confidence region for an overall ranking of populations (JRSS C, 2020).
+row are right together with probability 1 − α or more.  Otherwise the code cannot be distinguished
+from its neighbours.  Ranges of ranks from simultaneous intervals of all differences are those of
+Klein, Wright and Wieczorek, A joint confidence region for an overall ranking of populations (JRSS
+C, 2020).
 
 Without standard errors (exact methods) s = 0: every difference beyond rounding is certain, and codes
 whose values are equal to rounding share their places.
@@ -40,7 +41,7 @@ class Places(NamedTuple):
     """The places of codes in the order of their values, the largest first; arrays (n, C)."""
 
     first: NDArray[np.int64]
-    """The smallest place that the data allow, from 1 on; 0 for codes that take no part."""
+    """The smallest place that the data allow, from 1 on; 0 for codes that are not compared."""
     last: NDArray[np.int64]
     """The largest place that the data allow."""
     is_reason: BoolArray
@@ -65,7 +66,7 @@ def reason_places(
     rounding: FloatArray,
     takes_part: BoolArray,
 ) -> Places:
-    """The places of codes among those of a row that take part.
+    """The places of codes among those of a row that are compared.
 
     Parameters
     ----------

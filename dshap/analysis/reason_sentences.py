@@ -32,7 +32,7 @@ CLASS_SCALES = frozenset((PROBABILITY, LOG_ODDS, SCORE, MARGIN))
 UNNAMED = "output"
 """The name of the output of a function that names none."""
 FLAG_KEYS = ({"true", "false"}, {"0", "1"})
-"""The values of a column whose texts say by themselves what is there, such as "a guarantor"."""
+"""The values of a column whose texts are complete by themselves, such as "a guarantor"."""
 NO_REASON = 1e-12
 """An attribution up to this part of the row's largest number is 0 but for rounding."""
 
@@ -289,7 +289,7 @@ def sentences(
     rows: Any = None,
     output: str | None = None,
 ) -> list[str]:
-    """Say why the model predicts what it predicts for a row, in a sentence for each decision.
+    """Explain the prediction of the model for a row, in a sentence for each decision.
 
     A sentence names the features with the largest |attribution|: first those that led to the
     outcome, then those that spoke against it, each with its value and its attribution.  Of several
@@ -384,7 +384,7 @@ def writer_of(cube: Any, wording: Wording, rows: Any = None) -> SentenceWriter:
 
 
 def writer_of_store(arrays: CubeArrays) -> SentenceWriter:
-    """The writer of sentences about the rows of a stored cube, in the wording that it keeps."""
+    """The writer of sentences about the rows of a stored cube, in the wording that it stores."""
     facts = known_facts(arrays.path / "attribution").attributes
     return SentenceWriter(
         texts_of(arrays.path),
@@ -437,7 +437,7 @@ def predicted_outputs(
 ) -> list[bool | None]:
     """Whether each output is the predicted class; None where its own prediction decides.
 
-    `is_chosen` says that the only output is the class that is explained for the row.
+    `is_chosen`: the only output is the class that is explained for the row.
     """
     if not writer.is_of_classes:
         return [None] * len(predictions)

@@ -49,7 +49,7 @@ def row_groups(view: View, columns: Columns, segment: str) -> RowGroups:
     Raises
     ------
     InputError
-        The column was not kept, or has too many values.
+        The column was not stored, or has too many values.
     """
     name = column_of_segment(segment, columns)
     require_column(columns, name)
@@ -117,7 +117,7 @@ def _quantile_bins(
 
 
 def _end_names(ends: Sequence[float], is_time: bool) -> list[str]:
-    """The ends of bins as text, in four digits below a thousand where these tell them apart."""
+    """The ends of bins as text, in four digits below a thousand where these differ."""
     rounded = [_rounded(end) for end in ends]
     if is_time or len(set(rounded)) < len(ends):
         return value_names(ends, is_time)

@@ -30,8 +30,8 @@ def sums_by_group(
     """For each explanation, the sums over the rows of each of these groups.
 
     They are `counts (s,)`, the explained rows, and `sums (1 + R, statistics, s, d)`, as those of a
-    block's summary, with upper bounds of the errors of sampling.  Those that are kept beside a
-    finished cube are read; the others are made in one pass over all explanations, and kept there.
+    block's summary, with upper bounds of the errors of sampling.  Those that are stored beside a
+    finished cube are read; the others are made in one pass over all explanations, and stored there.
 
     Parameters
     ----------

@@ -83,10 +83,10 @@ def segments_of(
 ) -> Segments:
     r"""The mean attribution and mean |attribution| of every feature in each segment of the rows.
 
-    The interval of a mean over the n rows of a segment takes them as a sample of more rows that are
-    like them: mean ± :math:`t_{n-1}` · s / √n, s the standard deviation over these rows.  It covers
-    less where few rows carry most of the sum: docs/performance.md says how often.  Where these
-    rows are all there are, the mean is exact.
+    The interval of a mean over the n rows of a segment treats them as a sample of more rows that
+    are like them: mean ± :math:`t_{n-1}` · s / √n, s the standard deviation over these rows.  It
+    covers less where few rows carry most of the sum: docs/performance.md reports how often.  Where
+    these rows are all there are, the mean is exact.
 
     Where attributions have standard errors, mean |attribution| is corrected as in
     `feature_ranking`, and an upper bound of its error, 1.96 · mean standard error, is added in
@@ -101,7 +101,7 @@ def segments_of(
     Raises
     ------
     InputError
-        As `beeswarm`; a column that was not kept, or with too many values.
+        As `beeswarm`; a column that was not stored, or with too many values.
     """
     view = view_of(cube, output)
     columns = columns_of(view.cube, rows)

@@ -1,6 +1,6 @@
 """Densities of attributions on a grid, and the place of each between low and high values.
 
-They are numbers: whoever draws a picture, on axes or as SVG, takes its heights and colours here.
+They are numbers: pictures on axes and as SVG get their heights and colours here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REACH = 3.0
 DEPTH = 0.5
 """The power of a density that is drawn, so that tails stay visible beside a peak."""
 POINT = 1e-6
-"""The width of a bin, as a part of a step, below which its rows lie at one place, such as at 0."""
+"""The width of a bin, as a part of a step, below which its rows are at one place, such as at 0."""
 LEAST_HEIGHT = 0.05
 """The least height of a density where any row is, as a part of the largest."""
 MARGIN = 0.03
@@ -34,7 +34,7 @@ MARGIN = 0.03
 
 @dataclass(frozen=True)
 class Shades:
-    """Numbers of rows in steps of an axis of attributions, and where their column's values lie."""
+    """Numbers of rows in steps of an axis of attributions, and the places of column values."""
 
     rows: FloatArray
     """(steps, …): rows in each step; not whole, as the rows of a bin are spread over it."""
@@ -44,7 +44,7 @@ class Shades:
     """(steps, …): the share, 0 to 1, of the rows whose values have no place: missing ones, and
     those of categories."""
     low: FloatArray
-    """(…): the lower end of the bin of the smallest attribution: no step below it holds rows."""
+    """(…): the lower end of the bin of the smallest attribution: no step below it has rows."""
     high: FloatArray
     """(…): the upper end of the bin of the largest attribution; NaN, as `low`, without a row."""
 
@@ -69,7 +69,7 @@ def shades_of(histogram: Moments, places: FloatArray, grid: FloatArray) -> Shade
     """The density of a histogram on a grid (g + 1,), coloured by the places of its value bins.
 
     `places (…, v)` are those of the last axis of the value bins, NaN without order; the axes
-    before it, such as the bins of another column, stay.  Gives steps (g, …), which hold no rows
+    before it, such as the bins of another column, stay.  Gives steps (g, …), which contain no rows
     beyond the outermost bins of attributions.
     """
     ordered = np.nan_to_num(places)
@@ -132,7 +132,7 @@ def _smoothed(histogram: Moments, mass: FloatArray, grid: FloatArray) -> FloatAr
 
 
 def limits_of(histograms: Iterable[Moments]) -> tuple[float, float]:
-    """The ends of an axis that holds all attributions, and 0."""
+    """The ends of an axis that includes all attributions, and 0."""
     ends = [bin_ends(each["codes"]) for each in histograms if len(each["codes"])]
     lower = min((float(low[0]) for low, _ in ends), default=0.0)
     upper = max((float(high[-1]) for _, high in ends), default=0.0)

@@ -63,7 +63,7 @@ class SideBySide:
     rows: int
     """The number of rows that both explain."""
     limits: tuple[float, float]
-    """The ends of an axis that holds all attributions shown, and 0."""
+    """The ends of an axis that includes all attributions shown, and 0."""
     output: str
     words: str
     """The words of the axis."""

@@ -44,7 +44,7 @@ class Breakdown:
     position: int
     key: Mapping[str, str]
     values: Mapping[str, Any]
-    """Column -> value of the row, where the cube keeps them."""
+    """Column -> value of the row, where the cube stores them."""
     parts: tuple[RowExplanation, ...]
 
     def to_dict(self) -> dict[str, Any]:

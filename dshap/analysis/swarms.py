@@ -1,7 +1,7 @@
 """The attributions of all rows of every feature, as numbers: the record behind `beeswarm`.
 
-Below `FEW_ROWS` it holds the points; of more rows it holds histograms, made in one pass over the
-cube in the memory of one slice of it.
+Below `FEW_ROWS` it contains the points; of more rows it contains histograms, made in one pass over
+the cube in the memory of one slice of it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Swarm:
 
     @property
     def has_order(self) -> bool:
-        """Whether values of the column lie between low and high."""
+        """Whether values of the column have a place between low and high."""
         return self.bins is not None and "edges" in self.bins.arrays
 
     def shades(self, grid: FloatArray) -> Shades:
@@ -72,7 +72,7 @@ class Swarms:
     rows: int
     """The number of rows that are explained."""
     limits: tuple[float, float]
-    """The ends of an axis that holds all attributions shown, and 0."""
+    """The ends of an axis that includes all attributions shown, and 0."""
     output: str
     words: str
     """The words of the axis: what it shows, of which output, its units, over how many rows."""
@@ -84,7 +84,7 @@ class Swarms:
 
     @property
     def has_order(self) -> bool:
-        """Whether the values of any column lie between low and high, so that colours tell them."""
+        """Whether values of any column have a place between low and high, shown by colours."""
         return any(each.has_order for each in self.features)
 
     @property

@@ -66,8 +66,8 @@ class Tally:
 def tallied(view: View, columns: Columns, wanted: Mapping[str, Tally]) -> dict[str, Moments]:
     """The histogram (`histogram_of`) of each of these tallies.
 
-    Those that are kept beside a finished cube are read; the others are made in one pass over the
-    cube, and kept there.
+    Those that are stored beside a finished cube are read; the others are made in one pass over the
+    cube, and stored there.
     """
     return tallied_together([view], [columns], wanted)[0]
 
@@ -95,7 +95,7 @@ def kept_or_made(
     digests: Sequence[Mapping[str, str]],
     made: Callable[[Sequence[str]], list[dict[str, Moments]]],
 ) -> list[dict[str, Moments]]:
-    """Sums over the rows of each explanation, by their names: those kept, the others made and kept.
+    """Sums over the rows of each explanation, by name: stored ones are read, others computed.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def kept_or_made(
 
 
 def _found(kept: KeptHistograms | None, digests: Mapping[str, str]) -> dict[str, Moments]:
-    """The histograms that are kept, by their names."""
+    """The stored histograms, by their names."""
     if kept is None:
         return {}
     found = {name: kept.get(digest) for name, digest in digests.items()}
@@ -126,7 +126,7 @@ def _found(kept: KeptHistograms | None, digests: Mapping[str, str]) -> dict[str,
 
 
 def _kept_of(view: View, columns: Columns) -> KeptHistograms | None:
-    """The histograms that are kept of a cube; None where it is not a store's, as it was stored."""
+    """The stored histograms of a cube; None where it is not a store's, as it was stored."""
     path = store_of(view.cube)
     if path is None or (columns and columns.store != path):
         return None

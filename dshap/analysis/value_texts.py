@@ -31,7 +31,7 @@ def tick_texts(
 ) -> list[str]:
     """Numbers or times (in microseconds since 1970) beside the axis of a column, as text.
 
-    They have the format of the dictionary of columns, if it tells them apart.
+    They have the format of the dictionary of columns, if they differ in it.
     """
     plain = axis_texts(ticks)
     if is_time:

@@ -1,4 +1,4 @@
-"""The base class of user-defined attributors, which `explain` takes instead of a value function."""
+"""The base class of user-defined attributors, which replace a value function in `explain`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BaseAttributor(Predicted):
 
     A subclass defines ``attribute(rows (n, columns)) -> Attribution``, with the help of
     `attribution`; `cost` where it is known; and `fingerprint` where the attributions depend on more
-    than the model and the players. The object is sent to the workers with everything that it holds
+    than the model and the players. The object is sent to the workers with all its attributes
     except `data`, which only supply the names and kinds of the columns. Links are not applied to
     its attributions.
     """

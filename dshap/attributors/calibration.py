@@ -10,10 +10,10 @@ import numpy as np
 from dshap.core.records import BoolArray, FloatArray
 
 PAIRS_FOR_COLUMNS = 2
-"""Pairs for each control variate from which on the columns take part, beside the predictions.
+"""Pairs for each control variate from which on the columns are used, beside the predictions.
 
 With 50 pairs of 20 columns of boosted trees the columns lowered the error from 16 to 11 %, with 84
-from 13 to 8 %, with 164 from 10 to 5 %; the intervals held 95 to 98 %.
+from 13 to 8 %, with 164 from 10 to 5 %; the intervals covered 95 to 98 %.
 """
 MOST_STRETCH = 3.0
 """The largest squared distance of the means, in the metric of the covariance of the drawn rows, that
@@ -53,12 +53,12 @@ class KnownMeans:
     prediction: FloatArray
     """(P, k): f(b_p)."""
     mean_row: FloatArray
-    """(columns,): NaN for a column with missing values, which takes no part."""
+    """(columns,): NaN for a column with missing values, which is not used."""
     mean_prediction: FloatArray
     """(k,): E f."""
 
     def calibration(self, kept: BoolArray) -> Calibration:
-        """The weights of each set of `kept` pairs (1 + R, P); the first set is all pairs."""
+        """The weights of each set of pairs, `kept` (1 + R, P); the first set is all pairs."""
         columns = self._columns
         gaps = self.prediction - self.mean_prediction
         weights = np.stack([_weights(gap, columns, kept) for gap in gaps.T])  # (k, 1 + R, P)
@@ -66,7 +66,7 @@ class KnownMeans:
 
     @property
     def _columns(self) -> FloatArray:
-        """(P, c): the columns that take part, less their means; none where there are few pairs."""
+        """(P, c): the columns in use, less their means; none where there are few pairs."""
         gaps = self.rows - self.mean_row
         if len(gaps) < PAIRS_FOR_COLUMNS * (1 + gaps.shape[1]):
             return gaps[:, :0]
@@ -92,7 +92,7 @@ def _weights(gap: FloatArray, columns: FloatArray, kept: BoolArray) -> FloatArra
 def _nearest(gaps: FloatArray) -> FloatArray | None:
     """Weights (n,) nearest to 1/n that sum to 1 and by which gaps (n, c) have the mean 0.
 
-    None where that is impossible, or takes more than `MOST_STRETCH`.
+    None where that is impossible, or needs more than `MOST_STRETCH`.
     """
     n = len(gaps)
     middle = gaps.mean(axis=0)

@@ -45,7 +45,7 @@ from dshap.values.trees import Trees
 MAX_COALITIONS = 2_048
 """Design "auto" lists all coalitions up to this many, and samples (or uses a closed form) above."""
 MAX_TABLE_COALITIONS = 4_096
-"""The limit of design "auto" for value functions with a closed form, which is taken above it."""
+"""The limit of design "auto" for value functions with a closed form, which is used above it."""
 
 
 def _permutation(d: int, n_coalitions: int, seed: int) -> Design:
@@ -228,7 +228,7 @@ def _too_many(n_players: int, limit: int) -> str:
 
 
 def _fallback(value: Explained, limit: int, seed: int, why: str) -> Listed:
-    """The sampled design that "auto" takes for tables: see `Fallback`."""
+    """The sampled design that "auto" chooses for tables: see `Fallback`."""
     n_players = len(value.players)
     if limit < LEAST["kriging"](n_players):
         # a regression has as many unknowns as coalitions
@@ -266,7 +266,7 @@ def _of_texts(
 
 
 def _fallback_of_texts(value: Explained, limit: int, seed: int, why: str) -> Listed:
-    """The sampled design that "auto" takes for texts: see `Fallback`."""
+    """The sampled design that "auto" chooses for texts: see `Fallback`."""
     design = sampled("kernelshap", len(value.players), limit, seed)
     return Listed(
         value, design, why=f"{why}; shorter texts take as many, all there are where they are fewer"
@@ -286,7 +286,7 @@ def design_of(value: Explained, design: Any) -> Any:
 
 
 def _within(design: Design, limit: int | None) -> Design:
-    """Return the design; raise InputError if it takes more coalitions than `limit`."""
+    """Return the design; raise InputError if it needs more coalitions than `limit`."""
     if limit is not None and design.info.n_coalitions > limit:
         takes = f"takes {design.info.n_coalitions:,} coalitions of {design.info.n_players} players"
         raise InputError(

@@ -22,7 +22,7 @@ class Checked(NamedTuple):
     gap: FloatArray
     """(k,): the largest |Σφ + base − prediction| that the stated error allows, beyond rounding."""
     stated: Mapping[str, Sequence[float] | float]
-    """name -> numbers that this tile states; the cube keeps the largest over all tiles."""
+    """name -> numbers that this tile states; the cube stores the largest over all tiles."""
     repeat_with: State | None = None
     """A more accurate state to repeat these rows with; None where the attributions are good."""
 
@@ -165,7 +165,7 @@ class StateOfRows:
 class ClosedFormAttributor(Instances):
     """Computes φ of a closed form and checks that Σφ + base is the prediction.
 
-    Additivity must hold to the error that the form states for these rows, and to rounding.
+    Additivity must be accurate to the error that the form states for these rows, and to rounding.
     """
 
     form: ClosedForm

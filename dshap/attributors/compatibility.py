@@ -201,7 +201,7 @@ def refuse(ask: str, kinds: Iterable[str], **facts: Any) -> None:
 
 
 def not_together(ask: str, kind: str, **facts: Any) -> InputError:
-    """The error of the table for this kind; a KeyError where the table says that they go together."""
+    """The error of the table for this kind; a KeyError where they go together by the table."""
     return InputError(TABLE[ask][kind].format(ask=ask, **facts))
 
 
@@ -217,7 +217,7 @@ def printed() -> str:
 
 
 def _cell(ask: str, kind: str, numbers: dict[str, int]) -> str:
-    """A cell that says "yes", or the number of the sentence, whose facts are dots."""
+    """The text of a cell: "yes", or the number of the sentence, whose facts are dots."""
     if (ask, kind) in UNASKED:
         return ""
     sentence = TABLE[ask].get(kind)

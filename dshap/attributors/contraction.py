@@ -38,7 +38,7 @@ UNMET_ANSWERS = 3.0
 class Contraction:
     """The sum of values times scores over coalition tiles, and the finish of the design.
 
-    Beside the `whole` sum (n, d, k) it holds those of the jackknife groups (R, n, c, k), with their
+    Beside the `whole` sum (n, d, k) it has those of the jackknife groups (R, n, c, k), with their
     own scores, and `pairs` (n, pairs, k), the sums for interactions where they are asked for.
     """
 

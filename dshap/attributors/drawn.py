@@ -37,7 +37,7 @@ from dshap.core.records import FloatArray, Moments, State
 from dshap.core.types import Design
 
 STEP = 0.5
-"""The part of the way to the mean without a group at which a link's difference is taken.
+"""The part of the way to the mean without a group at which a link's difference is computed.
 
 A mean without a group may be a probability of 0, where a logarithm is infinite; half-way it is not.
 """
@@ -67,7 +67,7 @@ class DrawnValues:
     def design(self) -> Design:
         """The design, or its linear form with the same coalitions, through which moves go.
 
-        Where games have processes of their own, the shared process stands for them.
+        Where games have processes of their own, the shared process replaces them.
         """
         return self.game.made.of("linear design", lambda: linear(self.game.design))
 
@@ -181,7 +181,7 @@ class DrawnContraction(Contraction):
 class DrawnNoisyContraction(DrawnContraction, NoisyContraction):
     """A contraction for a stochastic model over a sampled background.
 
-    Both answers give the moves of the draws, which then hold some of the model's noise as well:
+    Both answers give the moves of the draws, which then include some of the model's noise as well:
     their error is not too small.
     """
 
@@ -215,8 +215,8 @@ class DrawnNoisyContraction(DrawnContraction, NoisyContraction):
 class DrawnWholeContraction(DrawnContraction, WholeContraction):
     """A contraction of values over draws, for designs that need all values at once.
 
-    The moves go through the linear form of the design while they are computed: they are not held,
-    and no game is solved for them.
+    The moves go through the linear form of the design while they are computed: they are not
+    stored, and no game is solved for them.
     """
 
     def part(self, rows: FloatArray, index: int) -> Moments:
@@ -250,7 +250,7 @@ class DrawnRounds(RoundsAttributor):
     """Rounds of values over draws: a row stops by the error of its coalitions alone.
 
     More coalitions do not make the error of the draws smaller, so that no row waits for it; it is
-    part of the standard errors that are stored.  Values are held beside their moves, as further
+    part of the standard errors that are stored.  Values are stored beside their moves, as further
     outputs.
     """
 

@@ -38,7 +38,8 @@ SLACK = 0.25
 JUDGED_ROWS = 128
 """The number of rows whose attributions are judged."""
 JUDGED_SHARE = 2
-"""A tile of coalitions is judged in so many pieces, as the moments of all parts of the rows are held."""
+"""A tile of coalitions is judged in so many pieces, as the moments of all parts of the rows are in
+memory."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def n_blocks_to(n_rows: int) -> int:
 class SpreadBlock:
     """The pass that collects the rows of one block of the spread order, with their predictions.
 
-    The record holds `x` (n, columns) and `prediction` (n, k), in the order, without bad rows.
+    The record contains `x` (n, columns) and `prediction` (n, k), in the order, without bad rows.
     """
 
     model: Predictor
@@ -132,7 +133,7 @@ class SpreadBlock:
         return cls(model, positions[at], at)
 
     def reads(self, step: int) -> list[tuple[int, int]]:
-        """The spans (start, stop) that hold the rows, each within `step` rows of the table."""
+        """The spans (start, stop) that contain the rows, each within `step` rows of the table."""
         cuts = np.flatnonzero(np.diff(self.positions // step)) + 1
         return [(int(part[0]), int(part[-1]) + 1) for part in np.split(self.positions, cuts)]
 
@@ -163,7 +164,7 @@ class PartSums:
 class JudgedTile:
     """The pass that gives the values of some rows from all rows so far, and without each part.
 
-    Each block lies in one part of the rows.  The result holds `values` (1 + parts, n, m, k).
+    Each block is in one part of the rows.  The result contains `values` (1 + parts, n, m, k).
     """
 
     value: LearnsFromData

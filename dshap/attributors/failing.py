@@ -62,8 +62,8 @@ class Spared:
     """Calls functions of the rows of a tile, and leaves out rows that fail.
 
     A call that fails is halved until the failing rows are known: at most 2 n calls for n rows, and
-    each row takes part in 1 + log2 n of them. The other rows keep the values that the function
-    gives for them.
+    each row is in 1 + log2 n of them. The other rows have the values that the function gives for
+    them.
     """
 
     rows: FloatArray
@@ -154,8 +154,8 @@ def sparing(
 ) -> Attribution:
     """Repeat attribute(rows), which raised `error`, without the rows that fail.
 
-    `reasons` of the result holds why. The other rows are attributed by one call, as if the table
-    did not hold the rows that fail.
+    `reasons` of the result has the reason for each. The other rows are attributed by one call, as
+    if the table did not contain the rows that fail.
 
     Raises
     ------
@@ -200,7 +200,7 @@ def _reasons(
 
 
 def with_bad_rows(found: Attribution) -> Attribution:
-    """The attributions, with rows that hold NaN or infinity marked as failed."""
+    """The attributions, with rows that contain NaN or infinity marked as failed."""
     is_bad = ~(finite_rows(found.phi) & finite_rows(found.prediction))
     is_bad &= found.is_ok
     if not is_bad.any():

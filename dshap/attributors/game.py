@@ -114,7 +114,7 @@ class Instances:
     n_outputs: int
     """k': number of attributed outputs, after the link."""
     micro_rows: int
-    """Rows of a micro-block, whose values are held at once."""
+    """Rows of a micro-block, whose values are in memory at once."""
     is_kept: bool
     """Whether states stay in memory once loaded."""
     is_active: BoolArray
@@ -122,7 +122,7 @@ class Instances:
     cache: dict[str, Any] = field(default_factory=dict, repr=False)
     """Loaded states and what follows from them, by name; it is not sent to workers."""
     made: MadeAnew = field(default_factory=MadeAnew, repr=False)
-    """Results that follow from states and coalitions, and take as much memory as they do."""
+    """Results that follow from states and coalitions, and need as much memory as they do."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "cache": {}}
@@ -220,8 +220,8 @@ class Instances:
     def _with_main_effects(self, pairs: FloatArray, phi: FloatArray) -> FloatArray:
         """The interaction matrix (n, d of the cube, d of the cube, k).
 
-        Off the diagonal stands half the index of each pair (n, pairs, k); on it the main effects,
-        what is left of phi (n, d, k).
+        Off the diagonal is half the index of each pair (n, pairs, k); on it the main effects, the
+        rest of phi (n, d, k).
         """
         d = phi.shape[1]
         active = np.flatnonzero(self.is_active)
@@ -435,5 +435,5 @@ def rows_off(
 
 
 def first_tiles(tiles: Iterable[tuple[int, int]], n_coalitions: int) -> list[int]:
-    """The tiles that lie within the first `n_coalitions` coalitions."""
+    """The tiles within the first `n_coalitions` coalitions."""
     return [tile for tile, (_, stop) in enumerate(tiles) if stop <= n_coalitions]

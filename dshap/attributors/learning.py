@@ -23,7 +23,7 @@ from dshap.core.types import Design, Predictor
 
 @dataclass(frozen=True)
 class BaseValue:
-    """The pass that sums w f(X) and w over the good rows of a table, and takes the range of f(X).
+    """The pass that sums w f(X) and w over the good rows of a table, and finds the range of f(X).
 
     E f is the ratio of the two sums.
     """
@@ -91,7 +91,7 @@ def _extremes(predictions: FloatArray) -> dict[str, FloatArray]:
 
 @dataclass(frozen=True)
 class PredictionRange:
-    """The pass that takes the smallest and largest prediction of each output over rows.
+    """The pass that computes the smallest and largest prediction of each output over rows.
 
     Rows that cannot be predicted are left out.
     """

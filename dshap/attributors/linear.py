@@ -131,9 +131,9 @@ class Linear(ClosedForm):
     def cost(self, n: int = 1) -> Cost:
         """Bytes and operations for n rows.
 
-        The state holds the matrices of all groups; `prepare` needs a covariance with its parts and,
-        for conditional values, the transforms of all groups, their sums and a batch of coalitions;
-        a micro-block also needs the matrices reordered for their product.
+        The state contains the matrices of all groups; `prepare` needs a covariance with its parts
+        and, for conditional values, the transforms of all groups, their sums and a batch of
+        coalitions; a micro-block also needs the matrices reordered for their product.
         """
         c = self.value.n_columns
         k = self.value.n_outputs
@@ -188,8 +188,8 @@ def linear_transform(
     Returns
     -------
     LinearTransform
-        `LinearGaussian(coef, intercept, transform=...)` takes it; `save` and `load` keep it in a
-        file.
+        `LinearGaussian(coef, intercept, transform=...)` accepts it; `save` and `load` store it in
+        a file.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def linear_transform(
     E[x | x_S] = μ + G_S (x − μ), with the identity in the rows of present and Σ_CS Σ_SS⁻¹ in those
     of absent columns; T[i] = Σ_S operator[S, i] G_S of the design.  Source: the notes on
     LinearExplainer with correlated features of the shap package (its transform averages over
-    permutations too).  It takes one factorisation for each coalition: m·columns³/3 operations.
+    permutations too).  It needs one factorisation for each coalition: m·columns³/3 operations.
     """
     mean = finite_array("mean", mean, (1,), "(columns,)")
     covariance = finite_array("covariance", covariance, (2,), "(columns, columns)")

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class MadeAnew:
-    """Nothing is kept: a tile of many rows computes what it needs, and frees it."""
+    """Nothing is cached: a tile of many rows computes its results, and frees them."""
 
     def of[T](self, name: Hashable, make: Callable[[], T]) -> T:
         """The result of `make`, which is the same each time for one name."""
@@ -15,7 +15,7 @@ class MadeAnew:
 
 
 class MadeOnce(MadeAnew):
-    """Every result is kept in memory: for calls of few rows, which take less time than it does.
+    """Every result is cached: for calls of few rows, which need less time than the results.
 
     It is not sent to other processes.
     """

@@ -101,7 +101,7 @@ ROUND_SLACK = 10
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a learned attributor that the cube keeps beside the attributions."""
+    """Facts about a learned attributor that the cube stores beside the attributions."""
 
     base: FloatArray | None = None
     """v(empty) (k,); None where it differs from row to row."""
@@ -117,7 +117,7 @@ class Method(ABC):
     """
 
     value: Any
-    """The value function, or the given attributor, over the players that take part."""
+    """The value function, or the given attributor, over the active players."""
     why: str = field(default="given", kw_only=True)
     """The reason for this choice, as the plan shows it."""
     undone: UndoneCodes = field(default=UndoneCodes(), kw_only=True)
@@ -147,8 +147,8 @@ class Method(ABC):
     def info(self) -> DesignInfo:
         """The properties of the design.
 
-        A method without a design lists the two ends only, and its additivity holds to a stated
-        error, not by construction.
+        A method without a design lists the two ends only, and its additivity is accurate to a
+        stated error, not by construction.
         """
         d = len(self.value.players)
         return DesignInfo(d, N_ENDS, self.learner.n_replicates, d, is_efficient=False)
@@ -160,7 +160,7 @@ class Method(ABC):
 
     @property
     def why_errors(self) -> str:
-        """Why `std_error` is NaN, or what it holds beside the error of the coalitions; else empty."""
+        """Why `std_error` is NaN, or its errors beside that of the coalitions; else empty."""
         why = self.why_no_errors
         return f"NaN: {why}" if why else ""
 
@@ -195,12 +195,12 @@ class Method(ABC):
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """The vocabulary of texts, whose tokens the cube keeps; None for tables."""
+        """The vocabulary of texts, whose tokens the cube stores; None for tables."""
         return None
 
     @property
     def game_seconds(self) -> float:
-        """Estimated seconds of one core that processes of its own may take for a row."""
+        """Estimated seconds of one core that Gaussian processes of its own may need for a row."""
         return 0.0
 
     def work(self) -> Work:
@@ -249,11 +249,11 @@ class Method(ABC):
         return self
 
     def with_choice(self, choice: State) -> Self:
-        """A copy that holds the choice (such as landmarks) made from a sample of the data."""
+        """A copy with the choice (such as landmarks) made from a sample of the data."""
         return self.with_value(self.value.chosen(choice))
 
     def with_landmarks(self, states: States) -> Self:
-        """A copy that holds the stored choice from a sample, if there is one to make."""
+        """A copy with the stored choice from a sample, if there is one to make."""
         if not sample_size(self.learner):
             return self
         return self.with_choice(states.store.get(states.landmarks_name, State))
@@ -267,7 +267,7 @@ class Method(ABC):
         return self
 
     def tuned(self, choice: Record) -> Self:
-        """A copy whose design holds this choice from a pilot."""
+        """A copy whose design has this choice from a pilot."""
         return self
 
     @property
@@ -732,7 +732,7 @@ class ByLength(Listed):
         return found
 
     def work(self) -> Work:
-        """As for tables, plus the bytes that designs of other lengths keep."""
+        """As for tables, plus the bytes that designs of other lengths store."""
         work = super().work()
         kept = KEPT_DESIGNS * 8 * (1 + work.info.n_replicates) * work.info.n_players**2
         return replace(work, info=replace(work.info, kept_bytes=work.info.kept_bytes + kept))

@@ -30,7 +30,7 @@ def player_factors(factors: FloatArray, members: BoolArray) -> FloatArray:
 
 
 def rest_factor(factors: FloatArray, members: BoolArray) -> FloatArray:
-    """(n, r): product over the columns of no player, which keep the background's value."""
+    """(n, r): product over the columns of no player, which have the background's value."""
     return factors[~members.any(axis=0)].prod(axis=0)
 
 

@@ -2,7 +2,7 @@
 
 φ is a mean over pairs of an order and its reversal.  Each pair walks from its own row b_p of the
 background to the row x, so that the pairs are independent draws of both orders and rows, and their
-jackknife holds both errors.  A pair costs 2 (d − 1) predictions, however large the background.
+jackknife measures both errors.  A pair costs 2 (d − 1) predictions, however large the background.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dshap.values.marginal import Marginal
 PART_PREDICTIONS = 1_000
 """The fewest predictions for a row that a task makes which shares the pairs with others.
 
-A part more takes 0.3 ms of a core, to be kept and added.
+A part more costs 0.3 ms of a core, to be stored and added.
 """
 PAIRING = 0x726F7773
 """Position in the stream of a seed at which the drawn rows are dealt to the pairs."""
@@ -48,9 +48,9 @@ PAIRING = 0x726F7773
 FEW_ROWS = 1_000
 """Backgrounds in memory of fewer rows are averaged whole for every coalition.
 
-With 50 pairs, 20 columns and 100 rows, a row for each pair takes 1,900 predictions for an error of 6
-(boosted trees) to 7.5 % (a network), all rows take 190,000 for 1.1 %.  The error for equal predictions
-is about the same; who gives few rows expects their mean.
+With 50 pairs, 20 columns and 100 rows, a row for each pair needs 1,900 predictions for an error of
+6 (boosted trees) to 7.5 % (a network), all rows need 190,000 for 1.1 %.  The error for equal
+predictions is about the same; who gives few rows expects their mean.
 """
 
 

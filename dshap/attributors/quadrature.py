@@ -45,7 +45,7 @@ CHECKED_SHARE = 128
 MAX_CHECKED = 32
 """The most rows of a tile checked for each reason: farthest rows, and largest additivity gaps.
 
-On 256 rows of 32 columns 2 + 2 rows held the largest error in 11 of 12 cases.
+On 256 rows of 32 columns 2 + 2 rows included the largest error in 11 of 12 cases.
 """
 COUNT_ROWS = 3
 """Further rows, evenly spaced, that the number of nodes is chosen on."""
@@ -120,7 +120,7 @@ class Quadrature(ClosedForm):
     The background is n_background rows that herding chooses from 4,000 rows of the data, such that
     v_S(x) is near its value over *all* rows for 256 pairs of a coalition and a row. The root mean
     square of the remaining error, the error of the base value and that of the nodes are stated in
-    the cube's attribute `closed_form`. With the whole background kept no error remains.
+    the cube's attribute `closed_form`. With the whole background no error remains.
 
     The number of nodes is chosen for every tile of rows, on pairs of its rows and background rows.
     The tile is computed again with more nodes where the error of its farthest rows, or of those
@@ -181,7 +181,7 @@ class Quadrature(ClosedForm):
         return State({"candidates": sample})
 
     def chosen(self, choice: State) -> Self:
-        """A copy that holds these candidates."""
+        """A copy with these candidates."""
         return replace(self, candidates=choice["candidates"])
 
     def _trials(self, seed: int) -> tuple[BoolArray, FloatArray]:

@@ -25,9 +25,9 @@ class RoundsAttributor:
     """Explains rows by a growing design, each round only for the rows whose error exceeds `tol`.
 
     A row stops once its relative error, multiplied with `at_once` so that the intervals of all
-    players hold jointly with 95 %, is at most tol. A row whose values have not varied has no range
-    to compare its error with: it goes on to the last round. Values are kept: no coalition is
-    evaluated twice.
+    players have a joint coverage of 95 %, is at most tol. A row whose values have not varied has no
+    range to compare its error with: it goes on to the last round. Values are stored: no coalition
+    is evaluated twice.
     """
 
     game: Game
@@ -103,7 +103,7 @@ class RoundsAttributor:
         return self.game.tile_values(spared, tile)
 
     def _changes_from_draws(self, grown: Design, values: FloatArray) -> FloatArray | float:
-        """Moves of φ (R, n, d, k) that no coalition takes away, for the stored errors alone."""
+        """Moves of φ (R, n, d, k) that no coalition removes, for the stored errors alone."""
         return 0.0
 
 
@@ -113,11 +113,11 @@ def _without(found: Found, started: RowsLeft, failed: Mapping[int, str]) -> tupl
 
 
 def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDArray[Any]]:
-    """Forecast, from a pilot's games (games, m), how many coalitions `tol` will take.
+    """Forecast, from a pilot's games (games, m), how many coalitions `tol` will need.
 
     Gives the median error after the first round that has standard errors, and the median of
     coalitions · (error · `at_once`/tol)², as the error of a mean falls with the root of their
-    number. Games whose values have not varied have no such error, and take all coalitions.
+    number. Games whose values have not varied have no such error, and need all coalitions.
     """
     rounds = rounds_of(design)
     first = next((each for each in rounds if not each.info.why_no_errors), rounds[-1])
@@ -137,7 +137,7 @@ def forecast(design: Design, values: FloatArray, tol: float) -> Mapping[str, NDA
 
 
 def at_once(d: int, n_replicates: int) -> float:
-    """Factor that widens a standard error from R replicates to hold for all d players at once.
+    """Factor that widens a standard error from R replicates to cover all d players at once.
 
     The Bonferroni correction: t_{R−1}(1 − 0.025/d)/t_{R−1}(0.975).
     """

@@ -1,4 +1,4 @@
-"""The learned states of one run: the store that keeps them, and names that say what decides each."""
+"""The learned states of one run: their store, and names made from all inputs of each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class States:
     follows_from: Mapping[str, Any]
     """Plain values that decide the states of the coalition tiles, the coalitions excepted."""
     is_active: BoolArray
-    """(d of the cube,): True for players of the design; the others hold constant columns, and their
+    """(d of the cube,): True for players of the design; the others have constant columns, and their
     attribution is 0."""
     data: RowReader | None = None
     """The data to learn from; None where all states exist, and where nothing is learned."""
@@ -34,9 +34,9 @@ class States:
     """Whether the range of the predictions of the explained rows bounds their errors too; where
     not, it is that of the data and of each row's own prediction."""
     loaded: dict[str, Any] | None = None
-    """States in memory that several attributors share; None where each keeps its own."""
+    """States in memory that several attributors share; None where each has its own."""
     made: MadeAnew = field(default_factory=MadeAnew)
-    """The rule by which attributors keep results that follow from states and coalitions."""
+    """The rule by which attributors cache results that follow from states and coalitions."""
 
     @property
     def table(self) -> RowReader:

@@ -19,7 +19,7 @@ from dshap.core.types import Design
 from dshap.predictors.token_function import by_length
 
 KEPT_DESIGNS = 8
-"""The most designs (one per length) whose solutions a process keeps."""
+"""The most designs (one per length) whose solutions a process caches."""
 
 
 @dataclass(kw_only=True)

@@ -32,7 +32,7 @@ class Tiling:
     """Number of coalition tiles whose states are evaluated together as one."""
     row_span: int
     cache_bytes: int
-    """Bytes of prepared states that a worker keeps in memory."""
+    """Bytes of prepared states that a worker caches in memory."""
     tol: float | None
     """The error at which rounds end for a row; None: all coalitions are evaluated for every row."""
     stage_coalitions: tuple[int, ...]

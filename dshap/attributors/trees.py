@@ -161,7 +161,7 @@ class TreeForm(PairedForm):
 
 
 def _background_of(state: State) -> CountedRows | None:
-    """The background that a state holds; None without one."""
+    """The background in a state; None without one."""
     if "counts" not in state.arrays:
         return None
     return CountedRows(state["counts"], int(state["total"]), state["coded"], state["weights"])

@@ -1,9 +1,9 @@
 """Values without the players of a code: one more coalition for each code, beside the attributions.
 
-A reason says that a code counts against somebody.  Undoing it asks the value function what would be
-without it: v(N) − v(N ∖ code), the change of the prediction when the players of the code alone are
-absent.  An attribution is a mean of such changes over all coalitions, so that both may differ in
-sign, where a code acts through interactions with others.
+A reason means that a code counts against somebody.  Undoing it asks the value function what would
+be without it: v(N) − v(N ∖ code), the change of the prediction when the players of the code alone
+are absent.  An attribution is a mean of such changes over all coalitions, so that both may differ
+in sign, where a code acts through interactions with others.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class UndoneCodes:
     """The codes that are taken away, each by itself."""
 
     positions: tuple[tuple[int, ...], ...] = ()
-    """For each code, its players among those that take part; empty where all are constant."""
+    """For each code, its players among the active ones; empty where all are constant."""
     n_players: int = 0
 
     @classmethod
     def of(cls, codes: Codes, players: Sequence[str]) -> UndoneCodes:
-        """The codes by the positions of their players; those that do not take part are left out."""
+        """The codes by the positions of their players; inactive players are left out."""
         place = {name: position for position, name in enumerate(players)}
         positions = tuple(
             tuple(place[name] for name in named if name in place) for named in codes.values()
@@ -169,7 +169,7 @@ class OneMorePass(Sequence[Any]):
 
 @dataclass
 class UndoingAttributor:
-    """An attributor whose attributions also say what the prediction would be without each code."""
+    """An attributor whose attributions also contain the prediction without each code."""
 
     inner: Any
     """The attributor."""

@@ -45,8 +45,8 @@ def with_floor(
 
     Returns replicates (R, n, d, k). The floor applies to a row and output whose attributions phi
     (n, d, k) are all 0 and whose jackknife groups all agree. By the rule of three, with 95 %
-    confidence a value that none of m sampled coalitions took is taken by at most a share of 3/m of
-    all coalitions: `unmet`. The floors of all rows stand in one group, so that they add up in the
+    confidence a value that none of m sampled coalitions has occurs in at most a share of 3/m of
+    all coalitions: `unmet`. The floors of all rows are in one group, so that they add up in the
     error of a mean: the rows share their coalitions. `is_drawn` (d,) marks the players that have a
     sampling error; None: all.
     """

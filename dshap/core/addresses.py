@@ -54,7 +54,8 @@ owner, and is masked with the secret."""
 _WHOLE_KEYS = re.compile(
     rf"((?:{'|'.join(_BUCKET)}):/{{1,2}})[^/?#:@]*:.*@", re.IGNORECASE | re.DOTALL
 )
-"""Pattern of the same in a text that is an address as a whole: the secret may hold spaces and quotes."""
+"""Pattern of the same in a text that is an address as a whole: the secret may contain spaces and
+quotes."""
 _TOKEN = re.compile(r"(https?:/{1,2})[^\s/?#:@'\"]+@", re.IGNORECASE)
 _NAMES = (
     r"pass|(?:pg)?password|passwd|passphrase|pwd|sig|signature|secret|token|credential|credentials|auth|"

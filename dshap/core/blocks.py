@@ -34,8 +34,8 @@ EMPTY = 0
 FULL = 1
 N_ENDS = 2
 """The number of trivial coalitions at the head of every list: the empty one, then the full one.
-Proper coalitions begin at this index.  The values of the two are v(empty) and v(N), taken from the
-model in float64, so a value function is never asked for them."""
+Proper coalitions begin at this index.  The values of the two are v(empty) and v(N), computed by
+the model in float64, so a value function is never asked for them."""
 
 
 class GroupParts(NamedTuple):
@@ -223,7 +223,7 @@ class Attribution:
     """(n, C, k): v(N) − v(N without the players of each code); None where not asked for."""
 
     classes: NDArray[np.int16] | None = None
-    """(n,): the class that a row is explained for, where the link takes the predicted one."""
+    """(n,): the class that a row is explained for, where the link uses the predicted one."""
 
     stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
     """Name of a number that a closed form states, such as an error -> its values for these rows;

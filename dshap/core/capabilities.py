@@ -116,7 +116,7 @@ class ValuesAtOnce(Design, Protocol):
 
     @property
     def game_seconds(self) -> float:
-        """Estimated seconds of one core that `of_values` takes per game.
+        """Estimated seconds of one core that `of_values` needs per game.
 
         It is 0 where no pilot may still choose a model for each game by itself.
         """

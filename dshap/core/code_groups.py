@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.core.errors import InputError, unknown_name
+from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.printing import label
 from dshap.core.records import FloatArray
 
@@ -31,14 +31,14 @@ def checked_codes(name: str, given: Any) -> dict[str, list[str]]:
     """
     if not isinstance(given, Mapping) or not given:
         raise InputError(
-            f"{name} is {given!r}: give each code its players, such as "
+            f"{name} is {shown(given)}: give each code its players, such as "
             "{'debt': ['debt_ratio', 'open_loans'], 'income': ['income']}"
         )
     codes: dict[str, list[str]] = {}
     for code, players in given.items():
         if isinstance(players, str) or not isinstance(players, Sequence) or not players:
             raise InputError(
-                f"{name}: code {label(str(code))!r} is {players!r}: give a list of names"
+                f"{name}: code {label(str(code))!r} is {shown(players)}: give a list of names"
             )
         codes[str(code)] = [str(player) for player in players]
     counts = Counter(player for players in codes.values() for player in players)

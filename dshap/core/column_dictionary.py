@@ -271,7 +271,7 @@ def _values(value: Any, place: str) -> dict[str, str]:
 
 
 def _check_format(text: str, place: str) -> None:
-    """Raise an `InputError` where Python takes a format for no number and no time."""
+    """Raise an `InputError` where Python can format no number and no time with a format."""
     said = (
         f'{place} format = {text!r}: give a format of Python such as ".0%", ",.2f" or "d", '
         '"%d.%m.%Y" for times, or "year"'

@@ -38,7 +38,7 @@ class Draws:
     advice: str
     """The option that makes the error smaller, such as "raise n_samples"."""
     population: int | None = None
-    """The number of rows that the draws were taken from, without replacement; None: infinite."""
+    """The number of rows that the draws are from, without replacement; None: infinite."""
 
     @property
     def n_draws(self) -> int:

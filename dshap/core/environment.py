@@ -73,7 +73,7 @@ def with_names(said: str, text: str) -> str:
     """Put ``{{ env_var(NAME) }}`` in the place of each value in a message about a filled text.
 
     A value of one or two letters is left: it would be found in the middle of other words.  An excerpt
-    of the statement is left out ("LINE 1: …" of DuckDB): it may hold a piece of a value.
+    of the statement is left out ("LINE 1: …" of DuckDB): it may contain a piece of a value.
 
     Parameters
     ----------

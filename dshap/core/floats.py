@@ -1,7 +1,7 @@
 """Arrays, lists and data frames of numbers as float64: the one road from what a user gives.
 
-What float64 cannot hold is refused: text, times, complex numbers, integers beyond ±2^53.  Missing
-values, masked or of nullable columns, become NaN.
+Values that float64 cannot represent are refused: text, times, complex numbers, integers beyond
+±2^53.  Missing values, masked or of nullable columns, become NaN.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class Players:
     """The names of the d players and the columns of each.
 
     `of(n_columns, names, groups)` builds them from ``players={"location": ["lat", "lon"]}``: a
-    group takes the position of its first column, and all other columns are players by themselves.
+    group has the position of its first column, and all other columns are players by themselves.
     """
 
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ class Players:
         return len(self.names)
 
     def over(self, is_active: BoolArray) -> Players:
-        """Keep the active players (d,) alone; columns of the others belong to no player."""
+        """Return the active players (d,) alone; columns of the others belong to no player."""
         names = tuple(name for name, active in zip(self.names, is_active, strict=True) if active)
         return Players(names, self.members[is_active])
 

@@ -136,7 +136,7 @@ EXTREMES: Mapping[str, Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]] = {
 class Moments(Record):
     """Sums and extremes over rows.
 
-    Adding two records adds every array, but takes the minimum of arrays called `least` and the
+    Adding two records adds every array, but computes the minimum of arrays called `least` and the
     maximum of those called `largest`: any tree over row spans gives the same quantity.  Where the
     rows of `counts` are those of an array `codes`, rows of the same code are added.
     """

@@ -32,7 +32,7 @@ class OfTable:
     """A random sample of so many of them; None: all."""
 
     def sample(self, reader: RowReader) -> FloatArray | None:
-        """The sample of a table, without rows that are skipped; None where all rows are taken."""
+        """The sample of a table, without rows that are skipped; None where all rows are used."""
         if self.n_rows is None or self.n_rows >= reader.n_rows:
             return None
         return read_sample(reader, self.n_rows, seed=0)["x"]
@@ -44,7 +44,7 @@ def spans(start: int, stop: int, step: int = SPAN_ROWS) -> list[tuple[int, int]]
 
 
 def spans_with(positions: Positions, cut: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The spans of `cut` that hold at least one of these sorted positions."""
+    """The spans of `cut` that contain at least one of these sorted positions."""
     return [(a, b) for a, b in cut if np.searchsorted(positions, a) < np.searchsorted(positions, b)]
 
 

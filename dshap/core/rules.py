@@ -1,7 +1,7 @@
 """One rule for each option: it gives the option in plain form, or raises an `InputError`.
 
 `checked(seed=seed, penalty=penalty)` looks up the rule of each name in `RULES` and gives the values
-in that order.  A rule takes the name of an option and the given value, and returns the value in
+in that order.  A rule accepts the name of an option and the given value, and returns the value in
 plain form: floats, integers, tuples, never an array with one number.  Messages name the
 option, describe the given value, and list the allowed values.
 """
@@ -336,7 +336,7 @@ def _by_name(
 
 
 def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = None) -> Path:
-    """The absolute path that a text names; "~" is the home folder, file:// is taken.
+    """The absolute path that a text names; "~" is the home folder, file:// is accepted.
 
     Parameters
     ----------
@@ -466,7 +466,7 @@ RULES: Mapping[str, Rule] = {
     "version": Whole(0),
     "with_interventional": Flag(),
 }
-"""Option -> its rule, the same wherever the option is taken."""
+"""Option -> its rule, the same wherever the option is used."""
 
 
 def checked(**options: Any) -> list[Any]:

@@ -26,7 +26,7 @@ def thread_pools() -> ThreadpoolController:
 
     The search takes 3 to 6 ms, more than a small design or a step of a fit, so it is repeated only
     after further modules were imported: libraries are loaded by modules.  That of scipy is loaded
-    here: a limit that is set before would not hold for it.
+    here: a limit that is set before would not apply to it.
     """
     scipy.linalg.blas  # noqa: B018 (scipy imports it when it is first asked for)
     return _pools(len(sys.modules))

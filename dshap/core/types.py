@@ -253,7 +253,7 @@ class Predictor(Protocol):
 
     @property
     def categories(self) -> Mapping[str, tuple[Any, ...]]:
-        """Column -> its categories; rows hold positions in that list (NaN where missing)."""
+        """Column -> its categories; rows contain positions in that list (NaN where missing)."""
         ...
 
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Predictor:
@@ -304,8 +304,8 @@ class Explained(Protocol):
     def data(self) -> Any:
         """The background: rows whose mean prediction is v(empty), and that are learned from.
 
-        It is an array, or whatever `explain` takes; None for a closed form of the model alone,
-        which then leaves out no player for a constant column.
+        It is an array, or any data that `explain` accepts; None for a closed form of the model
+        alone, which then leaves out no player for a constant column.
         """
         ...
 
@@ -338,7 +338,7 @@ class ValueFunction(Explained, Protocol):
 
 @runtime_checkable
 class GivenAttributor(Explained, Attributor, Protocol):
-    """An attributor that `explain` takes in place of a value function.
+    """An attributor that `explain` accepts in place of a value function.
 
     It knows its model and players too.
     """
@@ -356,7 +356,7 @@ class GivenAttributor(Explained, Attributor, Protocol):
 def replaced[AnyValue: Explained](value: AnyValue, **parts: Any) -> AnyValue:
     """A copy of a value function with another `model`, other `players`, or other `data`.
 
-    Workers hold data=None.
+    Workers have data=None.
     """
     other = copy.copy(value)
     vars(other).update(parts)

@@ -143,7 +143,7 @@ class Wording:
         raise InputError(f'{place} = {shown(given)}: give a mapping, like {{"language": "de"}}')
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values of all that differs from the language's own, as `Wording.of` takes them."""
+        """Plain values of all that differs from the language's own, for `Wording.of`."""
         own = LANGUAGES[self.language]
         found: dict[str, Any] = {
             name: text for name, text in self.words.items() if text != own[name]

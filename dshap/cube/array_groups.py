@@ -68,7 +68,7 @@ class ArrayGroup(Protocol):
 class ZarrGroup:
     """A group of a Zarr store.
 
-    Files of an array lie side by side: a folder for each would be one more object, and one more to
+    Files of an array are side by side: a folder for each would be one more object, and one more to
     sync.
     """
 

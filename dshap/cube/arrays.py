@@ -29,11 +29,11 @@ JOB = "dshap_job"
 RUNS = "runs"
 """The room of the records of a job's runs, in its store."""
 ROOMS_OF_RUNS = ("keys", "parts", "prepared", RUNS)
-"""The folders in the store of a job that hold no cube: see `dshap.history.run_folders`."""
+"""The folders in the store of a job without a cube: see `dshap.history.run_folders`."""
 RUN_TIME = re.compile(r"\d{8}T\d{6}Z")
 """The form of the names in the folder `runs`: times in UTC."""
 NAT = np.iinfo(np.int64).min
-"""The integer that stands for a missing time."""
+"""The integer that represents a missing time."""
 KEY_FILL: Mapping[str, Any] = {"int64": -1, "string": "", "datetime64[ns]": NAT}
 
 
@@ -271,7 +271,7 @@ def _codes(root: ArrayGroup, layout: CubeLayout) -> None:
 
 
 def _measure(layout: CubeLayout) -> dict[str, str]:
-    """The attributes of arrays that hold attributions: the units, and the scale."""
+    """The attributes of arrays of attributions: the units, and the scale."""
     return {"units": layout.units, "scale": layout.scale}
 
 
@@ -382,7 +382,7 @@ def _column(
 
 
 def _column_fill(kind: str) -> Any:
-    """The fill value of a kept column, for rows that are not written yet."""
+    """The fill value of a stored column, for rows that are not written yet."""
     if kind == TEXT:
         return ""
     if kind in TIME_UNITS:
@@ -511,8 +511,8 @@ def holds_runs_alone(path: Place) -> bool:
 def lost_its_metadata(path: Place) -> bool:
     """Whether this is a job's store that lost its own metadata.
 
-    It is, if the copy of what it was created with names a job.  Where that is lost too, it is if it
-    holds whole states, or records of runs, and cubes of dshap, and nothing else.
+    It is, if the copy of what it was created with names a job.  Where that is lost too, it is one
+    if it contains whole states, or records of runs, and cubes of dshap, and nothing else.
     """
     return read_job(path) is None and _was_job_store(path)
 

@@ -97,7 +97,7 @@ def _of_texts(
 
 
 def _as_stored(values: np.ndarray, dtype: str) -> np.ndarray:
-    """A kept column in the type of its array; missing text is empty, times are integers."""
+    """A stored column in the type of its array; missing text is empty, times are integers."""
     if dtype in TIME_UNITS:
         return values.view(np.int64)
     if dtype != TEXT:

@@ -65,7 +65,7 @@ class CubeArrays:
 
     @cached_property
     def rows_digest(self) -> str | None:
-        """The digest of the rows that were explained; None where the cube keeps none."""
+        """The digest of the rows that were explained; None where the cube has none."""
         rows: Mapping[str, Any] = self._fingerprint.get("rows", {})
         return rows.get("digest")
 
@@ -202,7 +202,7 @@ class FinishedBlock:
 
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:
-        """kept column -> values (n,); empty if the cube keeps no columns."""
+        """stored column -> values (n,); empty if the cube stores no columns."""
         return self.cube.rows(self.cube.columns, self._rows)
 
     @property

@@ -19,7 +19,7 @@ from dshap.cube.summary import bounded_sums
 from dshap.storage.array_files import rows_of_array
 
 EXPLAINED = -1
-"""The position that stands for a row that is explained, and not copied."""
+"""The position of a row that is explained, and not copied."""
 COPIED = (
     "attribution",
     "base_value",
@@ -33,7 +33,8 @@ COPIED = (
     "std_error",
     "status",
 )
-"""The variables of a carried row that are copied; its key and kept columns are those of tonight."""
+"""The variables of a carried row that are copied; its key and stored columns are those of
+tonight."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ class CarriedRows:
     path: Place
     """The path of the earlier cube."""
     positions: Place
-    """The place of a .npy file (n,) of int64: the row of the earlier cube whose values each row of
-    the new cube takes; −1 for rows that are explained."""
+    """The place of a .npy file (n,) of int64: the row of the earlier cube with the values for each
+    row of the new cube; −1 for rows that are explained."""
     share: FloatArray
     """(d, k): the `share_of_coalitions` of the earlier cube."""
     _arrays: dict[str, StoredRows] = field(default_factory=dict, compare=False, repr=False)
@@ -61,7 +62,7 @@ class CarriedRows:
     ) -> dict[str, NDArray[Any]]:
         """The stored values (n, …) of a block, with those of its carried rows in place.
 
-        `stored` holds the explained rows, `positions` (n,) are those of `positions_of`.
+        `stored` contains the explained rows, `positions` (n,) are those of `positions_of`.
 
         Raises
         ------
@@ -83,7 +84,7 @@ class CarriedRows:
         return whole
 
     def residual_of(self, positions: NDArray[np.int64]) -> FloatArray:
-        """(k,): the largest |Σφ + base − prediction| of the blocks that hold the carried rows."""
+        """(k,): the largest |Σφ + base − prediction| of the blocks with the carried rows."""
         blocks_of_file = self._array("blocks/count").shard_rows
         block_rows = self._array("status").shard_rows // blocks_of_file
         blocks = np.unique(positions[positions != EXPLAINED] // block_rows)
@@ -128,7 +129,7 @@ def _sorted_rows_at(array: StoredRows, ordered: NDArray[np.int64]) -> NDArray[An
 
 
 def _pieces(ordered: NDArray[np.int64], chunk: int, shard: int) -> Iterator[slice]:
-    """Slices of sorted positions that lie in neighbouring chunks of one shard."""
+    """Slices of sorted positions in neighbouring chunks of one shard."""
     is_apart = (np.diff(ordered // chunk) > 1) | (np.diff(ordered // shard) > 0)
     starts = [0, *(np.flatnonzero(is_apart) + 1).tolist()]
     stops = [*starts[1:], len(ordered)]
@@ -165,7 +166,7 @@ def block_sums_with_carried(
     """The sums of a block with carried rows, and what the carried ones miss additivity by (k,).
 
     They follow from the stored values (n, …).  Replicates of carried rows are not known: the sums
-    hold bounds of the errors in their place (`bounded_sums`).  `share` is that of
+    contain bounds of the errors in their place (`bounded_sums`).  `share` is that of
     `CarriedRows`.
     """
     is_ok = stored["status"] == Status.OK

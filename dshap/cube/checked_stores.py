@@ -1,7 +1,7 @@
-"""A store of Zarr that answers known files from memory, and tells where files have moved.
+"""A store of Zarr that answers known files from memory, and detects that files have moved.
 
-To Zarr a chunk that is not there holds fill values.  The chunks of a cube go elsewhere when it is
-packed: whoever opened it before would read rows as pending that have attributions.
+To Zarr a chunk that is not there contains fill values.  The chunks of a cube go elsewhere when it
+is packed: whoever opened it before would read rows as pending that have attributions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CheckedStore(WrapperStore[Store]):
     ----------
     store : the store of Zarr that reads them
     place : the place of its files
-    token : a text that tells this store from another one at the same place
+    token : a text that distinguishes this store from another one at the same place
     known : key -> content of files that are in memory: all documents of a group, where there are any
     """
 

@@ -1,4 +1,4 @@
-"""SHA-256 digests of what a finished cube holds, the same before and after it is packed.
+"""SHA-256 digests of the content of a finished cube, the same before and after it is packed.
 
 Packing copies the encoded chunks of a block byte for byte, so that these, and not the files, are
 digested.  The digest of a block of an array is that of its chunks one after the other, each behind

@@ -8,7 +8,7 @@ player at once, so that sums and differences have replicates of their own,
     c_A(g) = Σ_{i ∈ A} φ_i(g),    se²(c_A − c_B) = Σ_g [(c_A(g) − c_B(g)) − (c_A − c_B)]²,
 
 the formula of each attribution for another linear form of them.  Both are computed while the
-replicates of a block are there, and C² numbers a row are kept of its R · d replicates.
+replicates of a block are there, and C² numbers a row are stored of its R · d replicates.
 """
 
 from __future__ import annotations

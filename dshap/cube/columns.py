@@ -1,4 +1,4 @@
-"""The explained columns beside a cube: put into its Dataset, and read from where they are kept."""
+"""The explained columns beside a cube: put into its Dataset, and read from their place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dshap.cube.reader import ROW_PREFIX
 ReadColumn = Callable[[slice], NDArray[Any]]
 """The function that gives the values of a column in a slice of the cube's rows."""
 TIMES = frozenset({"date", "datetime", "datetime64"})
-"""The kinds of objects, as pandas tells them, that stand for times."""
+"""The kinds of objects that represent times, in the words of pandas."""
 
 
 @dataclass(frozen=True, eq=False)

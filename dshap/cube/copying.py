@@ -38,11 +38,11 @@ def copy_store(source: Place, target: Place, say: Callable[[str], None]) -> Stor
     Raises
     ------
     InputError
-        There is no store, or one place lies in the other.
+        There is no store, or one place is in the other.
     LockedError
         A run is going on at one of the places.
     StoreMismatchError
-        Something else lies at the target.
+        Something else is at the target.
     UnreachableError
         A file reads back with another content than was written.
     """

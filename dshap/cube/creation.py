@@ -27,9 +27,9 @@ from dshap.storage.private_folders import (
 )
 
 CONTAINER = "state"
-"""A scalar container variable (CF): its folder holds receipts, the plan and prepared states.
+"""A scalar container variable (CF): its folder contains receipts, the plan and prepared states.
 
-It holds no chunk.
+It has no chunk.
 """
 ROOT = "zarr.json"
 """The root document of a store."""
@@ -195,7 +195,7 @@ def clear_orphans(path: Place, older_s: float = 0.0) -> tuple[str, ...]:
     """Remove what a killed run left unfinished in the store at `path`; give the names.
 
     Only the holder of the store's lock may ask for files of any age.  Where others may be writing,
-    give `older_s`, longer than anybody takes to finish a file.  Links and files of others are
+    give `older_s`, longer than any process needs to finish a file.  Links and files of others are
     left.  In a bucket it is the mark of a creation that ended, at most.
     """
     folder = Folder(path)
@@ -208,7 +208,7 @@ def clear_orphans(path: Place, older_s: float = 0.0) -> tuple[str, ...]:
 def _is_empty_container(path: Path) -> bool:
     """Whether this is the container of a store in which nothing was written to the end.
 
-    It holds empty rooms, unfinished files, and the document of its own Zarr group, at most.
+    It contains empty rooms, unfinished files, and the document of its own Zarr group, at most.
     """
     if path.name != CONTAINER or path.is_symlink() or not path.is_dir():
         return False

@@ -1,7 +1,7 @@
 """The cubes of a job with nights: one for each run in a folder, and a pointer to the one that is read.
 
-The folder of such an explanation is STORE/EXPLAIN.  It holds a cube for each run id, and the file
-`current`, which names one of them.
+The folder of such an explanation is STORE/EXPLAIN.  It contains a cube for each run id, and the
+file `current`, which names one of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SHOWN_RUNS = 5
 
 
 def set_current(folder: Place, run_id: str) -> None:
-    """Let the cube of this run be the one that is read, in one step that a power cut keeps.
+    """Let the cube of this run be the one that is read, in one step that survives a power cut.
 
     The pointer never goes back to an earlier run, and never over one that was written meanwhile.
 
@@ -56,7 +56,7 @@ def set_current(folder: Place, run_id: str) -> None:
 
 
 def current_of(folder: Place) -> str | None:
-    """The run whose cube is read; None where nothing says so.
+    """The run whose cube is read; None where none is recorded.
 
     Raises
     ------

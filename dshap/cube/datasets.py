@@ -120,14 +120,14 @@ def rows_of(cube: xr.Dataset, name: str, rows: slice) -> NDArray[Any]:
 
 
 def key_coordinates(cube: xr.Dataset) -> list[str]:
-    """The coordinates of the rows' keys, in the order of the key where the Dataset tells it."""
+    """The coordinates of the rows' keys, in the order of the key where the Dataset records it."""
     names = [str(name) for name in cube.coords if cube[name].dims == ("instance",)]
     order = str(cube["attribution"].encoding.get("coordinates", "")).split()
     return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
 
 
 def key_column(variable: xr.DataArray) -> str:
-    """The key column that a coordinate holds, by the name that it had in the table."""
+    """The key column of a coordinate, by the name that it had in the table."""
     told = str(variable.attrs.get("long_name", ""))
     if told.startswith(KEY_OF_ROW):
         return told[len(KEY_OF_ROW) : -1]
@@ -180,7 +180,7 @@ def stored_arrays(cube: xr.Dataset, name: str) -> CubeArrays | None:
 
 @lru_cache(maxsize=8)
 def _stored(path: Place, version: str) -> tuple[CubeArrays | None, Mapping[str, str]]:
-    """The arrays of a store, and the names of its lazy ones; `version` tells it from one before.
+    """The arrays of a store, and the names of its lazy ones; `version` identifies their state.
 
     There are none where `path` is not a cube of this program.
     """
@@ -221,7 +221,7 @@ def coalition_share(cube: xr.Dataset) -> FloatArray:
 
     The rest is that of random draws.  It comes from the store of a Dataset, or from what `loaded`
     noted: by name, and by position where features or outputs have other names.  It is 1 where
-    neither tells it.
+    neither has it.
     """
     found = _noted_share(cube)
     if found is None:
@@ -236,7 +236,7 @@ def coalition_share(cube: xr.Dataset) -> FloatArray:
 
 
 def _noted_share(cube: xr.Dataset) -> xr.DataArray | None:
-    """The share (feature, output) that the store of a Dataset, or `loaded`, tells."""
+    """The share (feature, output) that the store of a Dataset, or `loaded`, contains."""
     path = origin_of(cube)
     if path is not None:
         return _named_share(open_cube(path), stored_share(path))

@@ -1,4 +1,4 @@
-"""The description of a cube by people, kept as notes: the dictionary of its columns, and a card.
+"""The description of a cube by people, stored as notes: the dictionary of its columns, and a card.
 
 No number of a cube depends on these notes, so that they may change when all rows are explained.
 """
@@ -33,7 +33,7 @@ class Description:
 
     @property
     def notes(self) -> dict[str, dict[str, Any]]:
-        """Name -> the note that a cube keeps; an empty one where there is nothing to keep."""
+        """Name -> the note for a cube; an empty one where there is nothing to store."""
         found: dict[str, dict[str, Any]] = {}
         if self.columns is not None:
             found[COLUMNS] = self.columns.to_note()
@@ -65,7 +65,7 @@ def wording_of_note(note: Any) -> Wording:
 
 
 def describe_cube(path: Place, description: Description) -> bool:
-    """Keep a description beside the cube at `path`; whether that changed anything.
+    """Store a description beside the cube at `path`; return whether that changed anything.
 
     Only the holder of the store's lock may ask.
     """
@@ -90,7 +90,7 @@ def describe_cube(path: Place, description: Description) -> bool:
 
 
 def _is_kept(notes: ReceiptFolder, names: Set[str], name: str, note: dict[str, Any]) -> bool:
-    """Whether a note is there, or none where an empty one is to be kept; `names` are those there."""
+    """Whether a note is there, or is absent for an empty one; `names` are those there."""
     if note:
         return name in names and notes.holds(name, note)
     return name not in names

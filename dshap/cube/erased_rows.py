@@ -1,8 +1,8 @@
-"""Rows that are erased from a finished cube: they keep their place, without values, texts or key.
+"""Rows that are erased from a finished cube: their places stay, without values, texts or key.
 
 Each variable of an erased row has its fill value (NaN, "", −1), and the status "skipped".  The sums of
-its block are made anew from the rows that are left.  All other values keep their bits.  The note
-`ERASED` lists the positions, so that readers leave these rows out.
+its block are made anew from the rows that are left.  The bits of all other values stay the same.
+The note `ERASED` lists the positions, so that readers leave these rows out.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ from dshap.storage.folder import Folder
 REDACTED = "(erased)"
 """The text in the place of a text that only erased rows had."""
 WITH_ROWS = ("background", "enough", "landmarks", "pilot", "predictions", "rows", "sample")
-"""The first words of the names of states that hold rows, or numbers of single rows."""
+"""The first words of the names of states with rows, or numbers of single rows."""
 OF_SUMS = ("base", "fit", "moments", "range")
 """The first words of the names of states of sums over all rows, which are learned anew too."""
 MODEL_ON_PAGE = "what-if"
-"""The state of a model for a page, which of kernels holds rows."""
+"""The state of a model for a page, which contains rows for kernels."""
 
 
 def erase_rows(path: Place, positions: NDArray[np.int64], *, has_learned: bool) -> None:
@@ -221,7 +221,7 @@ def _without_rows(
     """Groups of failed rows without the erased ones: the first of a group may not be named any more.
 
     `statuses` (n,) are those of the block that begins at row `start`.  The words of a reason may
-    hold a value of its first row: those of an erased row go.
+    contain a value of its first row: those of an erased row go.
     """
     n_left = int(np.count_nonzero(statuses == Status.FAILED))
     kept: list[dict[str, Any]] = []
@@ -241,7 +241,7 @@ def _without_rows(
 
 
 def _erase_in_failures(path: Place, positions: NDArray[np.int64], tile: int) -> None:
-    """Take the words about erased rows out of the reasons why whole blocks failed."""
+    """Remove the words about erased rows from the reasons why whole blocks failed."""
     failures = failures_of(path)
     for block in np.unique(positions // tile).tolist():
         name = block_name(block)
@@ -252,7 +252,7 @@ def _erase_in_failures(path: Place, positions: NDArray[np.int64], tile: int) -> 
 
 
 def _erase_states(path: Place, positions: NDArray[np.int64], *, has_learned: bool) -> None:
-    """Remove histograms, which are made again, and states that hold rows or follow from them."""
+    """Remove histograms, which are made again, and states that contain rows or follow from them."""
     histograms = histograms_of(path)
     for name in list(histograms.names()):
         histograms.remove(name)
@@ -285,7 +285,7 @@ def _holds_rows(name: str, path: Place) -> bool:
 
 
 def redact_documents(path: Place, texts: Collection[str]) -> None:
-    """Take texts out of the record of the run in the root document, and out of the copy of it.
+    """Remove texts from the record of the run in the root document, and from its copy.
 
     The old copy goes last; the same call again goes on where a killed one ended.
     """

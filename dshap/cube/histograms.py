@@ -1,4 +1,4 @@
-"""Histograms and sums of a finished cube, kept beside it by whoever needed them first.
+"""Histograms and sums of a finished cube, stored beside it when they are first needed.
 
 One pass over a cube of a hundred million rows takes minutes, and pictures, pages and comparisons ask
 for the same histograms again.  Each is a sealed record under `state/histograms`, named by what it was
@@ -23,7 +23,7 @@ from dshap.core.records import Moments, Record
 from dshap.cube.reference_copy import histograms_of, is_finished, receipts_of
 
 LEAST_ROWS = 100_000
-"""The rows from which histograms are kept; a pass over fewer takes a tenth of a second or two."""
+"""The rows from which histograms are stored; a pass over fewer needs a tenth of a second or two."""
 SHARE = 0.1
 """The largest size of all histograms together, as a part of that of the stored attributions."""
 FORM = 1
@@ -31,7 +31,7 @@ FORM = 1
 
 
 def histogram_bytes(n_rows: int, attribution_bytes: int) -> int:
-    """The most bytes of all histograms that are kept of a cube; 0 where none are."""
+    """The most bytes of all stored histograms of a cube; 0 where none are stored."""
     if n_rows < LEAST_ROWS:
         return 0
     return int(SHARE * attribution_bytes)
@@ -39,7 +39,7 @@ def histogram_bytes(n_rows: int, attribution_bytes: int) -> int:
 
 @dataclass(frozen=True)
 class KeptHistograms:
-    """The histograms that are kept of one cube, by digests of what they count."""
+    """The stored histograms of one cube, by digests of what they count."""
 
     path: Place
     """The path of the cube."""
@@ -50,7 +50,7 @@ class KeptHistograms:
 
     @classmethod
     def of(cls, path: Place, n_rows: int) -> KeptHistograms | None:
-        """The kept histograms of a cube; None where none are kept: it is small, or not finished."""
+        """The stored histograms of a cube; None for a cube that is small or not finished."""
         if n_rows < LEAST_ROWS or not is_finished(path):
             return None
         digest = hashlib.blake2b(digest_size=12)
@@ -70,9 +70,9 @@ class KeptHistograms:
         return _unpacked(folder.get(name, Record))
 
     def put(self, histograms: Mapping[str, Moments]) -> None:
-        """Keep histograms, by the digests of what they count, unless all would be too large together.
+        """Store histograms, by the digests of their counts, unless all would be too large together.
 
-        Nothing is kept where the store cannot be written, as by a reader without the right to.
+        Nothing is stored where the store cannot be written, as by a reader without the right to.
         """
         folder = histograms_of(self.path)
         with contextlib.suppress(OSError, InputError):
@@ -94,7 +94,7 @@ class KeptHistograms:
 
 
 def _packed(histogram: Moments) -> Record:
-    """A histogram in a few kilobytes: the cells that hold rows, as gaps between them, and their rows.
+    """A histogram in a few kilobytes: the cells with rows, as gaps between them, and their rows.
 
     Sums without bins of attributions stay as they are.
     """
@@ -131,7 +131,7 @@ def _unpacked(record: Record) -> Moments:
 
 
 def _squeezed(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Numbers from 0 on in Zstandard; byte by byte of all, so that zeros lie side by side."""
+    """Numbers from 0 on in Zstandard; byte by byte of all, so that zeros are side by side."""
     if not len(numbers):
         return np.zeros(0, np.uint8)
     planes = numbers.astype("<u8").view(np.uint8).reshape(-1, 8).T

@@ -24,7 +24,7 @@ from dshap.cube.reference_copy import has_copy
 from dshap.storage.folder import Folder
 
 TEXT = "string"
-"""The type of a kept column of text."""
+"""The type of a stored column of text."""
 TIME_UNITS: Mapping[str, str] = {"datetime64[ns]": "nanoseconds", "datetime64[us]": "microseconds"}
 """The type of a column of times -> the unit of its integers, counted from 1970, as CF names it."""
 TAKEN = frozenset(
@@ -95,7 +95,7 @@ class CubeLayout:
     undoes_codes: bool = False
     """Whether the cube has v(N) − v(N without the players of a code)."""
     is_adaptive: bool = False
-    """Whether each row takes as many coalitions as its error requires (`tol`)."""
+    """Whether each row uses as many coalitions as its error requires (`tol`)."""
     link: str = ""
     """The link in words, with the class that it is of; empty for the identity."""
     scale: str = TARGET
@@ -107,11 +107,11 @@ class CubeLayout:
     keys: Mapping[str, str] = field(default_factory=dict)
     """key column -> "int64", "string" or "datetime64[ns]"."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Explained column that is kept -> its dtype; empty if none is kept."""
+    """Explained column that is stored -> its dtype; empty if none is stored."""
     vocabulary: Vocabulary | None = None
     """The vocabulary of rows that are texts; None for other rows.
 
-    Tokens of texts are kept, and there is no attribution beyond the end of a text.
+    Tokens of texts are stored, and there is no attribution beyond the end of a text.
     """
     run: Mapping[str, Any] = field(default_factory=dict)
     """The fingerprint and everything else that describes the run; stored as one JSON string."""
@@ -140,7 +140,7 @@ class CubeLayout:
 
     @property
     def row_variables(self) -> dict[str, str]:
-        """kept column -> its variable in the group `rows`."""
+        """stored column -> its variable in the group `rows`."""
         return variable_names(self.columns)
 
 

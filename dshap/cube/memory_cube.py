@@ -57,7 +57,7 @@ class MemoryCube:
         good = attribution.good
         self._values("blocks/count")[tile] = len(good.phi)
         self._values("blocks/residual")[tile] = residual_of(good)
-        if self.layout.n_replicates:  # the sums say whose the standard errors are: `_share`
+        if self.layout.n_replicates:  # the sums show the sources of the standard errors: `_share`
             self._values("blocks/attribution")[tile] = block_sums(good)
         record = {
             "block": tile,
@@ -85,11 +85,11 @@ class MemoryCube:
         self._values("base_value")[...] = base
 
     def write_note(self, name: str, content: dict[str, Any]) -> None:
-        """Keep a small record, which is an attribute of the Dataset."""
+        """Store a small record, which is an attribute of the Dataset."""
         self.notes[name] = content
 
     def mark_failed(self, tile: int, start: int, stop: int, reason: str) -> None:
-        """Mark a block without attributions as failed in `status`, and keep the reason."""
+        """Mark a block without attributions as failed in `status`, and store the reason."""
         self._values("status")[start:stop] = Status.FAILED
         group = failed_group(reason, stop - start, start, f"rows {start} to {stop - 1}")
         self.ended[tile] = {"block": tile, "start": start, "stop": stop, "failed": [group]}

@@ -23,7 +23,7 @@ class ArrayFacts:
     dims: tuple[str | None, ...]
     """The names of the dimensions; empty where they have none."""
     grid: tuple[int, ...]
-    """The shape of what one file holds."""
+    """The shape of the content of one file."""
     attributes: Mapping[str, Any]
 
     @property

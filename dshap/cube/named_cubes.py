@@ -35,14 +35,14 @@ def cubes_in(store: Place, run_id: str = "") -> dict[str, Place]:
 
 
 def named_cubes(store: Place, run_id: str = "") -> dict[str, Place]:
-    """Name -> path of each cube of a store, which is one cube or holds several.
+    """Name -> path of each cube of a store, which is one cube or contains several.
 
     Of an explanation with a cube for each run it is the current one, or that of `run_id`.
 
     Raises
     ------
     InputError
-        There is no store, or it holds no cube; the message names stores inside the folder.
+        There is no store, or it contains no cube; the message names stores inside the folder.
     DamagedError
         The pointer to the current cube names none that is there.
     """

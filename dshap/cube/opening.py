@@ -2,7 +2,7 @@
 
 A cube has a document for each array, names of features and outputs, base values and notes: dozens of
 small files, which cost dozens of requests in a bucket.  The root document of a packed cube lists the
-others, and its mark `packed` holds the content of the small files.
+others, and its mark `packed` contains the content of the small files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Opening:
     """name -> content of its small files, the root document among them; empty if it is not packed."""
     notes: Mapping[str, Any]
     columns: Sequence[str]
-    """The variables of the kept columns, in their order."""
+    """The variables of the stored columns, in their order."""
     rows_at_once: int
     """The rows of a lazy chunk: whole blocks."""
 

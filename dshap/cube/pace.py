@@ -1,8 +1,8 @@
 """How fast the blocks of a cube end, and when the others may have: from the times of their marks.
 
 A block that was explained has a receipt, and one that failed as a whole a record of that.  Two
-listings of small files tell which have ended, and when by the clock of the store: nothing is read
-of what they hold, and no process is asked.
+listings of small files show which have ended, and when by the clock of the store: their content is
+not read, and no process is asked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dshap.storage.sealed_files import ReceiptFolder
 
 RECENT = 16
 """The most blocks, those that ended last, over which the recent rate is measured.  Where the times of
-blocks vary as much as their mean, sixteen of them tell it to a quarter."""
+blocks vary as much as their mean, sixteen of them estimate it to a quarter."""
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ BLOCKS_OF_PACK = 512
 LEAST_BLOCKS = 32
 """The blocks from which a cube is packed: fewer are a few hundred files."""
 GROWING = "."
-"""The separator in the names of files that hold one block each."""
+"""The separator in the names of files with one block each."""
 IN_PACKS = "/"
-"""The separator in the names of files that hold many blocks."""
+"""The separator in the names of files with many blocks."""
 CONSOLIDATED = "consolidated_metadata"
 
 

@@ -5,7 +5,7 @@ by its checksum; the receipts of a pack go into one file.  Then the documents of
 one by one, and only then the old files are removed: whoever is killed when, each array can be read
 in the form that its document names.
 
-Two marks in the folder `state` tell how far it is.  With `packing` both forms are complete, and a
+Two marks in the folder `state` show its progress.  With `packing` both forms are complete, and a
 document may be of either.  With `packed` only the packed form counts.
 """
 

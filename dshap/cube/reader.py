@@ -72,7 +72,7 @@ def open_cube(store: str | Place, *, index: bool = False) -> xr.Dataset:
     Parameters
     ----------
     store : path of a cube, or of the folder of an explanation with a cube for each run, of which
-        the current one is opened; a store of several explanations holds one in each of its groups
+        the current one is opened; a store of several explanations has one in each of its groups
     index : make the key an index, so that ``cube.sel(id=5)`` works for a key column "id", with
         several key columns ``cube.sel(shop=5, day="2012-08-09")`` (up to 10 million rows)
 
@@ -80,7 +80,7 @@ def open_cube(store: str | Place, *, index: bool = False) -> xr.Dataset:
     -------
     xarray.Dataset
         dims (instance, feature, output); `attribution`, `prediction`, `base_value`, `status`, the
-        explained columns that the store keeps, as `row_COLUMN`, and the key as a coordinate without
+        stored explained columns, as `row_COLUMN`, and the key as a coordinate without
         an index, named after its column (`key_status` and the like where the cube has that name).
 
     Raises
@@ -244,13 +244,13 @@ def row_key(path: Place, position: int) -> dict[str, str]:
 
 
 def kept_row(path: Place, position: int) -> dict[str, Any]:
-    """column -> value of one row; empty if the cube does not keep the explained columns."""
+    """column -> value of one row; empty if the cube does not store the explained columns."""
     with reading(path):
         return {name: _plain_value(array, position) for name, array in kept_arrays(path).items()}
 
 
 def kept_arrays(path: Place) -> dict[str, zarr.Array[Any]]:
-    """kept column -> its array; empty if the cube keeps none."""
+    """stored column -> its array; empty if the cube has none."""
     if not Folder(path).has_room("rows"):
         return {}
     rows = stored_group(path / "rows")
@@ -289,7 +289,7 @@ def key_texts(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _plain_value(array: zarr.Array[Any], position: int) -> Any:
-    """A kept value as a number or text; a time in ISO form, empty where it is missing."""
+    """A stored value as a number or text; a time in ISO form, empty where it is missing."""
     values = decoded(np.asarray(array[position : position + 1]), array)
     value = values[0]
     if values.dtype.kind == "T":

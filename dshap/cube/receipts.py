@@ -55,7 +55,7 @@ def is_packed(path: Place) -> bool:
 class BlockReceipts(ReceiptFolder):
     """The receipts of the finished blocks of a cube, packed or not.
 
-    Once the cube is packed (its mark `PACKED` is there) a packed receipt is taken before a file of
+    Once the cube is packed (its mark `PACKED` is there) a packed receipt is preferred to a file of
     its own: a process that explained the same block again has written the same values.
 
     Parameters

@@ -1,8 +1,8 @@
 """The reference copy of the files that a store was created with, and the list of a finished run.
 
-Metadata, names and plan never change after creation, so the store keeps a copy of them: a record of
-bytes under its `state`, sealed like any state.  States and notes belong to no block and are not in
-the copy; a finished run lists them, so that a lost one is noticed.
+Metadata, names and plan never change after creation, so the store contains a copy of them: a record
+of bytes under its `state`, sealed like any state.  States and notes belong to no block and are not
+in the copy; a finished run lists them, so that a lost one is noticed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def notes_of(path: Place) -> ReceiptFolder:
 
 
 def histograms_of(path: Place) -> StateFolder:
-    """The folder of the histograms of the cube at `path`, which pictures kept; nothing needs them."""
+    """The folder of the histograms of the cube at `path`, stored by pictures, not needed."""
     return StateFolder(path / CONTAINER / "histograms")
 
 
@@ -105,7 +105,7 @@ def mark_prepared(path: Place, content: dict[str, Any]) -> None:
 
 
 def may_prepare(path: Place) -> bool:
-    """Whether nothing but prepared states lies at `path`, and the rows that they follow from."""
+    """Whether only prepared states are at `path`, and the rows that they follow from."""
     return not Folder(path).is_there() or set(Folder(path).list()) <= {PREPARED, CONTAINER, "parts"}
 
 
@@ -122,7 +122,7 @@ def read_plan(path: Place) -> bytes | None:
 
 
 def keep_copy(path: Place) -> None:
-    """Store the reference copy of a store that was just created, before it holds any cube."""
+    """Store the reference copy of a store that was just created, before it contains any cube."""
     _keep(path, [name for name in Folder(path).tree() if not name.startswith(CHANGES)])
 
 
@@ -168,7 +168,7 @@ def copy_name_of(path: Place) -> str:
 def copy_name(path: Place) -> str | None:
     """The name of the stored reference copy, or None if there is none.
 
-    It contains a digest of the store's metadata, so that the copy of another store is not taken.
+    It contains a digest of the store's metadata, so that the copy of another store is not used.
     """
     return next(copy_of(path).names(), None)
 
@@ -255,10 +255,10 @@ def restore_files(path: Place, names: Iterable[str]) -> None:
 
 
 def renew_copy(path: Place, fresh: Place) -> None:
-    """Take over the copy of an equal, newly created store, and restore the files that differ.
+    """Adopt the copy of an equal, newly created store, and restore the files that differ.
 
     The root document comes after the others, and the copy last: where a process is killed before,
-    nothing is held against a copy of what is not there yet.
+    nothing is compared with a copy of files that are not there yet.
     """
     source = copy_of(fresh)
     target = copy_of(path)
@@ -302,7 +302,7 @@ def refuse_altered(path: Place, *, with_plan: bool = True) -> None:
 def mark_finished(path: Place, others: Iterable[str] = ()) -> None:
     """Write the list of what a finished run has left, unless the same list is there.
 
-    It holds states, notes, and `others`, the cubes of a job.
+    It lists states, notes, and `others`, the cubes of a job.
     """
     content = {
         "states": list(states_of(path).names()),
@@ -337,7 +337,7 @@ def awaits_shards(path: Place) -> bool:
 
 
 def unmark_learned(path: Place) -> None:
-    """Remove the mark of `mark_learned`, once a finished run says more."""
+    """Remove the mark of `mark_learned`, once the mark of a finished run replaces it."""
     mark_of(path).remove(LEARNED)
 
 

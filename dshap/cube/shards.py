@@ -1,8 +1,8 @@
 """The files of an array: rows read from them, and one file made of rows, without an event loop.
 
 Zarr sends each chunk of a shard through an event loop and two threads: about a millisecond, several
-times what its bytes take.  A shard that is not exactly as this program writes it is left to Zarr,
-which says what is wrong with it.
+times the time for its bytes.  A shard that is not exactly as this program writes it is left to
+Zarr, which reports its fault.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dshap.storage.folder import Folder
 CRC_BYTES = 4
 """The bytes of the CRC32C behind a chunk, and behind the index of a shard."""
 NO_CHUNK = 2**64 - 1
-"""The offset, in the index of a shard, of a chunk that holds fill values only."""
+"""The offset, in the index of a shard, of a chunk with fill values only."""
 NO_OFFSET = -1
 """`NO_CHUNK` as a signed integer."""
 MOVED = "the cube was packed into other files after it was opened: open it again"
@@ -54,7 +54,7 @@ class Shards:
     """The rows of a file."""
     chunk_rows: int
     is_sharded: bool = True
-    """Whether a file holds chunks and their index; else it is one chunk."""
+    """Whether a file contains chunks and their index; else it is one chunk."""
     separator: str = "/"
     _indexes: dict[str, NDArray[np.int64]] = field(
         default_factory=dict, init=False, compare=False, repr=False
@@ -177,7 +177,7 @@ class Shards:
         return True
 
     def encoded(self, values: NDArray[Any]) -> bytes | None:
-        """One file that holds these rows; None where all of them are fill values.
+        """One file with these rows; None where all of them are fill values.
 
         It has the bytes that Zarr writes: a chunk of fill values only is left out, and the last
         file of an array has fill values behind its last row.
@@ -350,7 +350,7 @@ def index_in(content: memoryview, n_chunks: int) -> NDArray[np.int64] | None:
 def index_of(sizes: Sequence[int]) -> bytes:
     """The index of a file of chunks of so many bytes, one after the other, with its checksum.
 
-    A chunk of 0 bytes is not stored: it holds fill values only.
+    A chunk of 0 bytes is not stored: it has fill values only.
     """
     ends = np.cumsum(sizes)
     index = np.full((len(sizes), 2), NO_CHUNK, "<u8")

@@ -3,7 +3,7 @@
 The estimates are means, mean squares and mean magnitudes.  |φ̂| and φ̂² of a noisy φ̂ are biased
 upward: the square by se², the magnitude by 0.8 se where φ = 0.  A mean over rows does not remove
 this bias; it is subtracted here.  The se of this bias is that of the sampled coalitions alone, whose
-errors differ between columns and stand in columns without effect too.  An error of few draws or
+errors differ between columns and also occur in columns without effect.  An error of few draws or
 background rows is another thing: it shifts the attributions of all rows by about the same, is a part
 of each column's own effect, and leaves mean |φ̂| nearly where it is.  It counts in the standard errors
 of the estimates, and nothing is subtracted for it.
@@ -133,7 +133,7 @@ def bounded_sums(
     by an upper bound of the error of each sum, the others do not deviate.  For a row let δ (R,) be
     the deviations of its replicates, with |δ| = se.  By the triangle inequality the deviations of
     a sum over rows are at most Σ se long, those of a sum of f(φ) with slope f' at most Σ |f'| se,
-    those of Σ φ² at most Σ (2 |φ| se + se²).  As bounds of all blocks stand in one replicate with
+    those of Σ φ² at most Σ (2 |φ| se + se²).  As bounds of all blocks are in one replicate with
     one sign, `estimates` adds them up, and its standard errors are upper bounds too.
 
     `total` adds up over rows, or over groups of them, which are then an axis in the place of rows.
@@ -172,8 +172,8 @@ def named_means(means: FloatArray) -> dict[str, FloatArray]:
 def share_of_coalitions(means: Mapping[str, FloatArray]) -> FloatArray:
     """(d, k): the share of the sampled coalitions in the variance of `std_error`, 0 to 1.
 
-    The rest is that of random draws.  It is 1 where there is no error, and in cubes of versions that
-    have not kept it.
+    The rest is that of random draws.  It is 1 where there is no error, and in cubes of versions
+    that have not stored it.
     """
     variance = means["sum_of_variances"][0]
     squared = means.get("sum_of_squared_errors", means["sum_of_variances"])[0]

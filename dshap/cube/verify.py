@@ -65,7 +65,7 @@ from dshap.storage.running import alone, refuse_running
 from dshap.storage.sealed_files import CreateOnlyFolder
 
 ROOMS_WITHOUT_PARTS = ("keys", "parts", "runs")
-"""The rooms of a job's store in which no cube and no prepared state lies."""
+"""The rooms of a job's store that contain no cube and no prepared state."""
 MARK = f"{CONTAINER}/{FINISHED}.json"
 """The file of the list of what a finished run has left."""
 MISSING = "is missing"
@@ -86,7 +86,8 @@ class Damage:
     is_copied: bool = False
     """Whether it is a created file, which is restored from its copy without a run."""
     is_orphan: bool = False
-    """Whether it is a file that nothing needs: one that a killed run left, or a kept histogram."""
+    """Whether it is a file that nothing needs: one that a killed run left, or a stored
+    histogram."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.what}"
@@ -121,7 +122,7 @@ def _pointers(store: Place) -> dict[str, Place]:
     if has_nights(store):
         return {store.name: store}
     names = names_of_cubes(store)
-    if "attribution" in names:  # a cube, which holds no other
+    if "attribution" in names:  # a cube, which contains no other
         return {}
     return {name: store / name for name in names if has_nights(store / name)}
 
@@ -174,7 +175,7 @@ def repair_store(
 ) -> dict[str, list[Damage]]:
     """Repair the parts of a store under its lock, and return the damage found in each.
 
-    `may_be_read` tells of a cube for a run whether a lost pointer may name it.
+    `may_be_read` returns whether a lost pointer may name a cube for a run.
     """
     place = Folder(store).true_place()
     for above in (place.parent, place.parent.parent):
@@ -439,7 +440,7 @@ def _n_blocks(path: Place) -> int:
 def look_at_values(path: Place) -> Look | None:
     """The look at the stored values of the cube at `path`, which needs whole metadata.
 
-    None where this part of a store holds no values.
+    None where this part of a store has no values.
     """
     if not Folder(path).has_room("attribution"):
         return None

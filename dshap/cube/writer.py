@@ -63,10 +63,10 @@ class CubeWriter:
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
         """Store the rows of a tile and its summary, then its receipt; return the receipt.
 
-        `attribution` holds the rows of `block` that are ok to explain, none of which `is_carried`;
-        rows that were skipped or failed are stored as NaN.  The receipt is made once the files that
-        it names are on disk, so that a power cut leaves no receipt without its data.  A tile with
-        failed rows is tried again by the same run; a tile without any stays as it is.
+        `attribution` contains the rows of `block` that are ok to explain, none of which
+        `is_carried`; rows that were skipped or failed are stored as NaN.  The receipt is made once
+        the files that it names are on disk, so that a power cut leaves no receipt without its data.
+        A tile with failed rows is tried again by the same run; a tile without any stays as it is.
         """
         start, stop = self._aligned(tile, block)
         self._refuse_other_store()
@@ -104,7 +104,7 @@ class CubeWriter:
         is_doubted = failures.has(mark)
         while is_doubted:
             # whoever marked the block as failed may have written its status over that of these rows,
-            # before or after this receipt: the status that is read after it tells
+            # before or after this receipt: the status that is read after it shows which
             self._store(status, tile)
             self._put_receipt(mark, receipt)
             failures.remove(mark)
@@ -161,7 +161,7 @@ class CubeWriter:
     def _refuse_other_store(self) -> None:
         """Refuse to write if the store belongs to another run by now: workers may outlive a run.
 
-        The document that says so is read anew where it was written since.
+        The document with the run is read anew where it was written since.
         """
         version = Folder(self.path).version("zarr.json")
         if version == self._own_version and version is not None:
@@ -178,7 +178,7 @@ class CubeWriter:
             receipts.put(name, receipt)
 
     def _store(self, stored: Mapping[str, NDArray[Any]], tile: int) -> dict[str, int]:
-        """Write the shard of a tile of each array; return file -> bytes, once all are kept.
+        """Write the shard of a tile of each array; return file -> bytes, once all are stored.
 
         A file of fill values only is not stored and has 0 bytes.
         """
@@ -213,11 +213,11 @@ class CubeWriter:
             keep_opening(self.path)
 
     def mark_failed(self, tile: int, start: int, stop: int, reason: str) -> None:
-        """Mark a block without attributions as failed in `status`, and keep the reason.
+        """Mark a block without attributions as failed in `status`, and store the reason.
 
-        Another process may explain the block meanwhile.  The reason is kept before the status is
+        Another process may explain the block meanwhile.  The reason is stored before the status is
         written, so that this process sees the receipt, or the other one sees the reason: the one
-        takes the receipt away and marks again, the other one stores its status and its receipt
+        removes the receipt and marks again, the other one stores its status and its receipt
         again, each until it finds what it wrote.
         """
         receipts = receipts_of(self.path)
@@ -370,7 +370,7 @@ def failed_group(reason: str, n_rows: int, position: int, where: str) -> dict[st
 
 
 def keep_files(folder: Folder, contents: Mapping[str, bytes | None]) -> dict[str, int]:
-    """Put files into a folder; return file -> bytes, once all are kept.
+    """Put files into a folder; return file -> bytes, once all are stored.
 
     One without content, of fill values only, is not stored and has 0 bytes.
     """
@@ -383,7 +383,7 @@ def keep_files(folder: Folder, contents: Mapping[str, bytes | None]) -> dict[str
 
 
 def has_every_receipt(path: Place) -> bool:
-    """Whether each block of the cube at `path` has a receipt, as far as their names tell."""
+    """Whether each block of the cube at `path` has a receipt, as far as their names show."""
     n_blocks = known_facts(path / "blocks" / "count").shape[0]
     return sum(1 for _ in receipts_of(path).names()) == n_blocks
 
@@ -391,7 +391,7 @@ def has_every_receipt(path: Place) -> bool:
 def lost_files(
     path: Place, receipt: Mapping[str, Any], sizes: Callable[[str], int] | None = None
 ) -> list[str]:
-    """Files of a block that are missing or not as long as its receipt says.
+    """Files of a block that are missing or not as long as in its receipt.
 
     Receipts of earlier versions name no files.  `sizes` gives the bytes of a file of the cube, for
     who asks for many blocks (`Folder.sizes`).

@@ -19,7 +19,7 @@ MAX_WHOLE_BYTES = 2**30
 """The most bytes of `masks` and `operator`, which are for reading and testing."""
 
 SPAN_BYTES = 2**24
-"""Bytes of float64 that a sum over coalitions holds at a time."""
+"""Bytes of float64 that a sum over coalitions needs at a time."""
 
 
 def masks_of_size(d: int, size: int) -> BoolArray:
@@ -42,7 +42,7 @@ def masks_of_size(d: int, size: int) -> BoolArray:
 def random_masks(uniforms: FloatArray, sizes: NDArray[np.int64]) -> BoolArray:
     """Uniformly random coalitions (m, d) of the given sizes, 1..d, from uniform numbers (m, d).
 
-    Row j holds the `sizes[j]` players with the smallest numbers.
+    Row j contains the `sizes[j]` players with the smallest numbers.
     """
     threshold = np.take_along_axis(np.sort(uniforms, axis=1), sizes[:, None] - 1, axis=1)  # (m, 1)
     return uniforms <= threshold
@@ -83,7 +83,7 @@ def stream(seed: int, *position: int) -> np.random.Generator:
 
 
 def coalition_spans(m: int, d: int) -> Iterator[tuple[int, int]]:
-    """Yield consecutive ranges of m coalitions whose scores (rows, d) take at most `SPAN_BYTES`."""
+    """Yield consecutive ranges of m coalitions whose scores (rows, d) need at most `SPAN_BYTES`."""
     step = max(1, SPAN_BYTES // (8 * d))
     return ((start, min(start + step, m)) for start in range(0, m, step))
 

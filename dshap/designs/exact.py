@@ -54,7 +54,7 @@ class ExactDesign(BaseDesign):
     def interactions(self, start: int, stop: int) -> FloatArray:
         """Scores (m, pairs of players) of coalitions start..stop in the Shapley interaction index.
 
-        ±a!(d − a − 2)!/(d − 1)!, positive for coalitions that hold both players or neither, where a
+        ±a!(d − a − 2)!/(d − 1)!, positive for coalitions with both players or neither, where a
         counts the other players in the coalition.
         """
         checked_span(1 << self.n_players, start, stop)

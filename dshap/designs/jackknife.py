@@ -61,8 +61,8 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
     """Deal the draws of incompletely drawn strata to n_groups groups, at random, in turn by size.
 
     A unit that was drawn several times has an entry in each group that one of its draws is in.  The
-    draws of a round keep their groups when the design grows, so that rows that stopped at different
-    rounds can be added.
+    groups of a round's draws stay the same when the design grows, so that rows that stopped at
+    different rounds can be added.
     """
     size = sample.units.sum(axis=1)
     is_dealt = (sample.fraction < 1) & (n_groups > 0)
@@ -92,7 +92,7 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
 def deleted(whole: FloatArray, groups: FloatArray) -> FloatArray:
     """The sums (R, …) with each group left out: whole + Σ groups/(R − 1) − R/(R − 1)·groups.
 
-    The draws of the other groups stand for those of the group; what is in no group stays.
+    The draws of the other groups replace those of the group; terms in no group stay.
     """
     n = len(groups)
     return np.asarray(whole + (groups.sum(axis=0) - n * groups) / (n - 1))

@@ -22,16 +22,17 @@ from dshap.designs.sampling import SAMPLERS, strata_of
 from dshap.designs.shapley_kernel import ConstrainedSolution, normal_matrix
 
 MAX_COALITIONS = 2**24
-"""The most coalitions, as many as `exact` lists; every process holds a sampled design's list."""
+"""The most coalitions, as many as `exact` lists; every process has a sampled design's list in
+memory."""
 
 LEAST_PER_PLAYER = 10
 LEAST_FREEDOM = 20
 LEAST_PLAYERS = 7
 """The least coalitions a player, degrees of freedom P − (d − 1), and players for the jackknife.
 
-Of nominal 95 % intervals on seven kinds of games, 93 to 96 % hold the true value at 12 players with
-10 coalitions a player, 91 to 92 % with 6; 86 to 89 % with half the degrees of freedom at 7 and 8
-players; 84 to 90 % at 5 and 6 players whatever the budget.
+Of nominal 95 % intervals on seven kinds of games, 93 to 96 % cover the true value at 12 players
+with 10 coalitions a player, 91 to 92 % with 6; 86 to 89 % with half the degrees of freedom at 7 and
+8 players; 84 to 90 % at 5 and 6 players whatever the budget.
 """
 
 OFF = "and attributions of fewer than three a player can be off by a multiple of themselves: kriging is much less so"
@@ -47,8 +48,8 @@ An undetermined design then fails before the run.
 class KernelShapDesign(BaseDesign):
     """Sampled coalitions with the weights of the Shapley kernel; see `kernelshap`.
 
-    It holds its parameters only: each process makes the coalitions and the solution anew and caches
-    them.
+    It contains its parameters only: each process makes the coalitions and the solution anew and
+    caches them.
     """
 
     kind = "kernelshap"
@@ -138,7 +139,7 @@ class KernelShapDesign(BaseDesign):
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop with scores ΩZ.
 
-        The scores of the two ends are zero: `finish` takes their values.
+        The scores of the two ends are zero: `finish` uses their values.
         """
         checked_span(self.n_coalitions, start, stop)
         masks = np.zeros((stop - start, self.n_players), dtype=bool)
@@ -157,7 +158,7 @@ class KernelShapDesign(BaseDesign):
         )
 
     def blocks(self) -> Iterator[CoalitionBlock]:
-        """The whole list, in parts whose scores take little memory."""
+        """The whole list, in parts whose scores need little memory."""
         return (self.block(*span) for span in coalition_spans(self.n_coalitions, self.n_players))
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:

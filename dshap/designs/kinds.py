@@ -18,7 +18,7 @@ KINDS: Mapping[str, str] = {
     "connected_regression": "dshap.designs.on_graphs.connected_regression:connected_regression",
     "myerson": "dshap.designs.on_graphs.myerson:myerson",
 }
-"""Name of a design -> the function that makes it; job files take all of them."""
+"""Name of a design -> the function that makes it; job files accept all of them."""
 
 
 def restored_design(fingerprint: Mapping[str, Any]) -> Design:

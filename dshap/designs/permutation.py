@@ -23,12 +23,12 @@ from dshap.designs.coalitions import (
 from dshap.designs.jackknife import N_REPLICATES, checked_replicates
 
 MAX_STEPS = 2**22
-"""The most prefixes of all orders together; every process holds the list."""
+"""The most prefixes of all orders together; every process has the list in memory."""
 LEAST_UNITS = 50
 """The fewest units (orders with their reversals) whose spread gives standard errors.
 
-On seven kinds of games φ ± 2.09 std_error held 89 to 99 % of the true values with 15 units, 93 to
-96 % with 30 and 93 to 95 % with 50.
+On seven kinds of games φ ± 2.09 std_error covered 89 to 99 % of the true values with 15 units, 93
+to 96 % with 30 and 93 to 95 % with 50.
 """
 UNMET = 3 / 2.09
 """Rule of three, in standard errors of an interval of ±2.09 of them.

@@ -2,7 +2,7 @@
 
 A *unit* is what is drawn: a coalition, or a pair of a coalition and its complement.  A pair is
 stored as its smaller half; of two halves of equal size, as the one without the last player.  A
-stratum holds all units of one size.
+stratum contains all units of one size.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def draw_by_leverage(
 
     c coalitions of each size are drawn, or all of a size that has no more.  `budgets` are total
     numbers of units after each round; each list begins with that of the round before.  `shells` is,
-    for each round, the number of outer strata taken whole, as far as they fit, before the rest of
+    for each round, the number of outer strata listed whole, as far as they fit, before the rest of
     the budget goes to the others; if nothing is left for these, the weights are not those of a
     sample.
 

@@ -70,7 +70,7 @@ class ConstrainedSolution:
 
     It minimises φᵀAφ − 2bᵀφ under Σφ = Δ, for any b (d,) and any Δ.  With Q an orthonormal basis of
     the vectors that sum to zero, P = Q(QᵀAQ)⁻¹Qᵀ and u = 1/d − P A 1/d, so that φ = 1Δ/d +
-    Q(QᵀAQ)⁻¹Qᵀ(b − A1Δ/d): the constraint holds to rounding and is never a large weight.
+    Q(QᵀAQ)⁻¹Qᵀ(b − A1Δ/d): the constraint is satisfied up to rounding and is never a large weight.
     """
 
     projector: FloatArray

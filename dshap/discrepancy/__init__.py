@@ -1,1 +1,1 @@
-"""How far two samples of rows lie apart: maximum mean discrepancy, attributed to columns exactly."""
+"""The distance of two samples of rows: maximum mean discrepancy, attributed to columns exactly."""

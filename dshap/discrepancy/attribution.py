@@ -22,8 +22,8 @@ class Discrepancy:
 
         v_x(S) = Π_{j∉S} c_j Σ_i w_i Π_{j∈S} k_j(x_ij, x_j),     v(S) = Σ_i w_i v_{x_i}(S),
 
-    for a row x and for all rows.  Both are 0 where S is empty, and f(x) and MMD² where it holds all
-    columns.  With pooled base factors c_j, v(S) is the MMD² of two samples that differ in the
+    for a row x and for all rows.  Both are 0 where S is empty, and f(x) and MMD² where it contains
+    all columns.  With pooled base factors c_j, v(S) is the MMD² of two samples that differ in the
     columns S alone, where all others are drawn from both tables at random; with c_j = 1 it is the
     MMD² of the samples in the columns S.
     """

@@ -29,7 +29,7 @@ PROBES = 64
 """Rows on each side of the pairs that the number of nodes is chosen by."""
 TILE_ADDITIVITY = 1e-12
 """The largest mean difference of attributions and product over the pairs of two cells in a tile,
-beyond which all nodes are taken there."""
+beyond which all nodes are used there."""
 ADDITIVITY = 1e-9
 """The largest difference of the attributions of a row and its witness, which is at most 2."""
 
@@ -71,7 +71,7 @@ def pair_sums(rows: ComparedRows, cell_of: NDArray[np.intp], n_threads: int = 0)
     Notes
     -----
     Each pair is met once: N²·d/2 exponentials and N²·d·q/2 steps of 8 operations with q nodes, 4
-    where factors are near each other.  It holds 8·C²·d bytes, and 16·N·d for each thread.
+    where factors are near each other.  It needs 8·C²·d bytes, and 16·N·d for each thread.
     """
     order = np.argsort(cell_of, kind="stable")
     tiles = _Tiles(rows, rows.x[order], rows.weights[order], cell_of[order], _nodes(rows))
@@ -97,7 +97,7 @@ def pair_sums(rows: ComparedRows, cell_of: NDArray[np.intp], n_threads: int = 0)
 
 
 def _mirror(upper: FloatArray) -> None:
-    """Make sums of pairs of cells symmetric, in place, which hold each pair of rows once."""
+    """Make sums of pairs of cells symmetric, in place, which contain each pair of rows once."""
     for plane in upper:
         plane += plane.T.copy()
 
@@ -153,7 +153,7 @@ class _Tiles:
     def _tile(
         self, factors: FloatArray, first: loops.Groups, second: loops.Groups
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The sums of a tile; all nodes are taken where the chosen ones are not enough."""
+        """The sums of a tile; all nodes are used where the chosen ones are not enough."""
         base = self.rows.base
         found = loops.pair_game_sums(factors, base, self.nodes, first, second)
         n_exact = loops.exact_nodes(len(base))

@@ -26,7 +26,7 @@ class Cells:
     Rows are dealt at random.  Those that are left over in each sample are in a cell that stays
     where it is: of the larger sample, all rows beyond `MAX_CELLS` cells of both.  Permuting some
     cells of one size is a subgroup of the permutations of rows, chosen without a look at their
-    values, so that the test holds its level wherever one of single rows does.
+    values, so that the test has the right level wherever one of single rows does.
     """
 
     of_row: NDArray[np.intp]
@@ -75,7 +75,7 @@ class NullDistribution:
     permuted: FloatArray
     """(B, d + 1)"""
     rounding: FloatArray
-    """(d + 1,): the difference of two values below which they are taken as equal."""
+    """(d + 1,): the difference of two values below which they count as equal."""
 
     @property
     def expected(self) -> FloatArray:
@@ -130,7 +130,7 @@ def null_distribution(
 
     Notes
     -----
-    It takes 2·B·C²·(d + 1) operations, in matrix products.
+    It needs 2·B·C²·(d + 1) operations, in matrix products.
     """
     sizes = np.bincount(cells.of_row)
     n_old = sizes[cells.is_old].sum()

@@ -17,7 +17,7 @@ from dshap.kernels.unbound import Kernel
 ABSENT = ("pooled", "omitted")
 """The factors that absent columns may have: their mean over both samples, or 1."""
 KERNEL_ROWS = 2_000
-"""The most rows that length-scales and base factors are taken from."""
+"""The most rows that length-scales and base factors are computed from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +45,10 @@ class TwoSamples:
 
 @dataclass(frozen=True, eq=False)
 class ComparedRows:
-    """The rows of both samples as a kernel takes them: without gaps, with flags of missing values.
+    """The rows of both samples for a kernel: without gaps, with flags of missing values.
 
     A missing value counts as the pooled median of its column; a further column of the kernel, a
-    categorical one, says that it was missing.  Both factors belong to one player.
+    categorical one, marks it as missing.  Both factors belong to one player.
     """
 
     x: FloatArray
@@ -106,7 +106,7 @@ def compared_rows(
     ----------
     samples : TwoSamples
     kernel : one of dshap.kernels; None: `RBF` with median length-scales for numbers
-        Columns of categories take `Categorical` with `even_rho`, unless a `Product` names theirs.
+        Columns of categories get `Categorical` with `even_rho`, unless a `Product` names theirs.
     absent : "pooled": c_j is the mean of k_j over pairs of different rows of both samples, as if
         an absent column were drawn from both; "omitted": c_j is 1
     seed : int
@@ -114,7 +114,7 @@ def compared_rows(
     Raises
     ------
     InputError
-        A kernel for numbers where a column holds categories, or one that a fit must choose.
+        A kernel for numbers where a column contains categories, or one that a fit must choose.
 
     Notes
     -----
@@ -148,7 +148,7 @@ def compared_rows(
 def bound_to(
     kernel: Kernel, samples: TwoSamples, sample: FloatArray, seed: int
 ) -> tuple[list[str], FloatArray]:
-    """The families and parameters of a kernel, one a column; categories take a categorical one."""
+    """The families and parameters of a kernel, one a column; categories get a categorical one."""
     names = samples.names
     if kernel.is_validated:
         raise InputError(

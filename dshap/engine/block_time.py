@@ -81,8 +81,8 @@ class Deadline:
     def _refuse_long(self, evaluation: Evaluation, tile: int, sample_rows: int) -> None:
         """Raise a `WalltimeError` if a block would end neither in this attempt nor in a later one.
 
-        A block is the unit that a shard keeps; where several tasks share the coalitions of a block,
-        it is one such part.
+        A block is the unit of work that a shard stores; where several tasks share the coalitions of
+        a block, it is one such part.
         """
         n_parts = evaluation.n_parts(tile)
         work = _attribute(evaluation, n_parts)
@@ -109,7 +109,7 @@ def _named(evaluation: Evaluation, tile: int) -> str:
 
 
 def _kept_parts(evaluation: Evaluation, tile: int) -> int:
-    """The number of parts of a block that the store keeps; the whole block is one more."""
+    """The number of stored parts of a block; the whole block counts as one more."""
     n_parts = evaluation.n_parts(tile)
     if tile in evaluation.writer.done([tile]):
         return n_parts + 1
@@ -120,7 +120,7 @@ def _kept_parts(evaluation: Evaluation, tile: int) -> int:
 
 
 def _attribute(evaluation: Evaluation, n_parts: int) -> Callable[[FloatArray], object]:
-    """The function that does one unit of kept work for some rows."""
+    """The function that does one stored unit of work for some rows."""
     if n_parts > 1:
         return lambda rows: evaluation.divided.part(rows, 0)
     return evaluation.attributor.attribute
@@ -141,7 +141,7 @@ def _seconds_of(work: Callable[[FloatArray], object], rows: FloatArray, sample_r
         while 2 * n <= most and last_s < max(SAMPLE_S, GROWN * first_s):
             n = 2 * n
             last_s = _timed(work, rows[:n])
-    except Exception:  # the block itself is told apart row by row
+    except Exception:  # the block itself is repeated row by row
         return 0.0
     if n == 1:
         return first_s

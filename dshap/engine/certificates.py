@@ -91,7 +91,7 @@ def make_certificates(folder: str | Path, days: int = VALID_DAYS) -> Certificate
     """Make an authority, and one certificate for all sides of a cluster, in a private folder.
 
     The key of the authority is thrown away: nothing else can be signed by it.  Each folder has an
-    authority of its own, so that the clusters of two folders do not take each other for friends.
+    authority of its own, so that the clusters of two folders do not trust each other.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def make_certificates(folder: str | Path, days: int = VALID_DAYS) -> Certificate
     Raises
     ------
     InputError
-        The folder holds certificates already, or cannot be written.
+        The folder contains certificates already, or cannot be written.
     """
     made = Certificates.of_folder(folder)
     try:

@@ -43,7 +43,7 @@ ENCRYPTED = ("tls", "wss")
 """The protocols of addresses whose connections are encrypted."""
 CONNECT_S = 10
 NOTICE_S = 2.0
-"""Seconds to wait for the first worker before the user is told about the wait."""
+"""Seconds to wait for the first worker before a line informs the user about the wait."""
 
 
 def checked_client(given: Any) -> distributed.Client:
@@ -185,7 +185,7 @@ def connect(
     Raises
     ------
     InputError
-        No scheduler answers, or it does not take these certificates; or the address leaves this
+        No scheduler answers, or it does not accept these certificates; or the address leaves this
         machine without encryption.
     """
     if security is not None and not address.startswith("tls://"):
@@ -244,7 +244,7 @@ def is_on_loopback(address: str) -> bool:
 def await_workers(client: distributed.Client, wait_s: float, say: Callable[[str], None]) -> None:
     """Wait until the cluster has a worker.
 
-    When that takes longer than `NOTICE_S`, `say` is called with a line about the wait.  Meanwhile one
+    `say` is called with a line about a wait longer than `NOTICE_S`.  Meanwhile one
     task waits at the scheduler: a cluster that scales by its backlog would start no worker without.
 
     Raises

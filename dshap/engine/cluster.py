@@ -55,7 +55,7 @@ M_MMAP_THRESHOLD = -3
 M_TRIM_THRESHOLD = -1
 """The numbers by which mallopt(3) knows its parameters M_MMAP_THRESHOLD and M_TRIM_THRESHOLD."""
 KEPT_BYTES = 64 << 20
-"""Bytes of freed memory that a worker keeps from task to task.
+"""Bytes of freed memory that a worker does not return to the system between tasks.
 
 Mapping and zeroing this much memory anew takes some 10 ms.
 """
@@ -203,7 +203,7 @@ class DaskExecutor:
     client : distributed.Client
     wait_s : seconds that the cluster may be without a worker, before the first and after the last
     say : called with each line about workers that are waited for or lost, and with the facts of a
-        worker that is lost, as `Events.say` takes them
+        worker that is lost, as in `Events.say`
     lifetime_s : seconds after which a worker ends itself; None where it has no walltime
     seen : noun -> place of what every worker must see
     grows : whether the cluster grows with its backlog.  It also counts as one that does where its
@@ -346,7 +346,7 @@ class DaskExecutor:
                     if batch.is_last:  # others are yet to be added
                         batch.future.release()
                 fill_window()
-            self._has_workers()  # those that were lost since they were counted are told
+            self._has_workers()  # reports those that were lost since they were counted
         finally:
             if window.running:
                 self.client.cancel(list(window.running), force=True)
@@ -396,7 +396,7 @@ class DaskExecutor:
         return self._patience.answer(future.result, self._is_manned)
 
     def _has_workers(self) -> bool:
-        """Whether a worker is there; those that are lost are told."""
+        """Whether a worker is there; also report the lost workers."""
         workers = self.client.nthreads()
         self._counted_at = time.monotonic()
         self._n_threads = sum(workers.values())
@@ -584,11 +584,11 @@ def _is_no_failed_block(record: logging.LogRecord) -> bool:
 
 
 def _keep_freed_memory() -> None:
-    """Let glibc reuse freed arrays of up to 32 MiB and keep `KEPT_BYTES` at the end of its heap.
+    """Let glibc reuse freed arrays of up to 32 MiB and leave `KEPT_BYTES` at the end of its heap.
 
     Dask's nanny sets MALLOC_TRIM_THRESHOLD_, which also freezes the mmap threshold at 128 KiB:
-    every temporary array above it is then mapped and zeroed anew, and numpy kernels take twice as
-    long (a fit six times).
+    every temporary array above it is then mapped and zeroed anew, and numpy kernels are twice as
+    slow (a fit six times).
     """
     with contextlib.suppress(OSError, AttributeError):  # without glibc nothing is set
         libc = ctypes.CDLL(None)
@@ -609,7 +609,7 @@ class _Mallinfo(ctypes.Structure):
 
 
 def _give_back() -> None:
-    """Return freed memory to the system when glibc holds more than `KEPT_BYTES` of it.
+    """Return freed memory to the system when glibc has more than `KEPT_BYTES` of it.
 
     glibc by itself returns only the end of its heap, so a worker would grow over its lifetime.
     """

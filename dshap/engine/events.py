@@ -1,4 +1,4 @@
-"""The events of a run: how far each stage is, and lines for people, told to every listener."""
+"""The events of a run: how far each stage is, and lines for people, sent to every listener."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Event:
 
     name: str
     """The event of a line for machines: "stage_started", "progress" and "stage" of stages, "message"
-    and others of lines for people.  Lines leave out "ended", as "stage" says more, and "blocks",
-    which are those that this process has of an explanation."""
+    and others of lines for people.  Lines leave out "ended", as "stage" is more precise, and
+    "blocks", which are those that this process has of an explanation."""
     count: Count
     """How far the current stage is."""
     text: str = ""
@@ -69,7 +69,7 @@ class Events:
     def begin(
         self, stage: str, total: int | None, unit: str, done: int = 0, /, **facts: Any
     ) -> None:
-        """Start a stage of `total` units, `done` of which are kept from an earlier run."""
+        """Start a stage of `total` units, `done` of which an earlier run has finished."""
         self._count = Count(stage, self._explanation, total, unit, done, done)
         self._began = time.monotonic()
         self.tell("stage_started", **facts)
@@ -84,11 +84,11 @@ class Events:
         self.tell("ended")
 
     def say(self, text: str, event: str = "message", **facts: Any) -> None:
-        """Tell a line for people; `facts` are the same for machines, with the name of the event."""
+        """Send a line for people; `facts` are the same for machines, with the name of the event."""
         self.tell(event, text, **facts)
 
     def tell(self, event: str, text: str = "", /, **facts: Any) -> None:
-        """Tell an event to every listener."""
+        """Send an event to every listener."""
         count = replace(self._count, seconds=time.monotonic() - self._began)
         for listener in self.listeners:
             listener(Event(event, count, text, facts))

@@ -83,9 +83,9 @@ class Executor(Protocol):
         ...
 
     def each_partition(self, parts: Sequence[Any], write: WritePart) -> list[int]:
-        """The results of write(partition, index), called where each delayed partition of Dask lies.
+        """The results of write(partition, index), called where Dask has each delayed partition.
 
-        The partitions themselves never pass through this process, unless they lie here.
+        The partitions themselves never pass through this process, unless they are here already.
         """
         ...
 

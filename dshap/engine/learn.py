@@ -18,7 +18,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions f(x) of a table, span by span; kept as records where several passes need them."""
+    """Predictions f(x) of a table, span by span; stored where several passes need them."""
 
     predict: Callable[[FloatArray], FloatArray]
     store: RecordStore
@@ -55,15 +55,15 @@ class Learning:
 
     passes: Sequence[Pass]
     names: Sequence[str]
-    """For each pass the name of the record that holds its result."""
+    """For each pass the name of the record with its result."""
     store: RecordStore
     reader: RowReader
     predictions: Predictions | None = None
     kept_spans: int = 0
     """Number of spans of a stored sum, whole chains of the tree; 0: no sums are stored.
 
-    A run that was killed goes on from the stored sums of a pass, each of which takes the place of
-    the two that it is the sum of.
+    A run that was killed goes on from the stored sums of a pass, each of which replaces the two
+    that it is the sum of.
     """
 
     def sum_name(self, index: int, spans: Sequence[Span]) -> str:
@@ -182,7 +182,7 @@ def _kept_or_sum_of(learning: Learning, index: int, spans: Sequence[Span]) -> Ca
 
 
 def _names_below(learning: Learning, index: int, spans: Sequence[Span]) -> Iterator[str]:
-    """The names of the sums that a stored sum takes the place of."""
+    """The names of the sums that a stored sum replaces."""
     if len(spans) > learning.kept_spans:
         for half in _halves(spans):
             yield learning.sum_name(index, half)
@@ -217,7 +217,7 @@ def _keep(learning: Learning, total: Any, index: int, *parts: str) -> None:
 
 
 def _keep_sum(learning: Learning, total: Moments, name: str, *parts: str) -> Moments:
-    """Store a sum, and remove those that it takes the place of; gives the sum."""
+    """Store a sum, and remove those that it replaces; return the sum."""
     learning.store.put(name, total)
     for part in parts:
         learning.store.remove(part)

@@ -17,7 +17,7 @@ WATCH_S = 1.0
 
 
 def say_nothing(text: str, **facts: Any) -> None:
-    """Take a line that nobody wants."""
+    """Ignore a line."""
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Patience:
     wait_s: float = WAIT_S
     """The seconds that the cluster may be without a worker."""
     say: Callable[..., None] = say_nothing
-    """Function that shows a line, with facts for machines, as `Events.say` takes them."""
+    """Function that shows a line, with facts for machines, as in `Events.say`."""
     waited_s: float = 0.0
     """The seconds since the last task ended."""
     alone_since: float | None = None
@@ -42,7 +42,8 @@ class Patience:
     def completed(self, finished: Any, has_workers: Callable[[], bool]) -> Iterator[list[Any]]:
         """Yield the futures of `as_completed` as they end, all that have ended at a time.
 
-        `has_workers` tells whether a worker is there; it is called every second while no task ends.
+        `has_workers` returns whether a worker is there; it is called every second while no task
+        ends.
 
         Raises
         ------
@@ -106,7 +107,7 @@ class Patience:
             )
 
     def _wait_for_workers(self) -> None:
-        """Say once that no worker is left, and give up after `wait_s` seconds."""
+        """Report once that no worker is left, and give up after `wait_s` seconds."""
         now = time.monotonic()
         if self.alone_since is None:
             self.alone_since = now
@@ -124,7 +125,7 @@ class Patience:
             )
 
     def _end_of_wait(self) -> None:
-        """Say that a worker is there again, where none was."""
+        """Report that a worker is there again, where none was."""
         if self.alone_since is None:
             return
         waited_s = time.monotonic() - self.alone_since

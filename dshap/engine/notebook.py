@@ -22,7 +22,7 @@ def is_notebook() -> bool:
 class NotebookProgress(LineProgress):
     """Progress in a notebook: the current stage in one line that is replaced.
 
-    Messages stand above it, with the stage that ended before each.  It needs no widgets: the output
+    Messages are above it, with the stage that ended before each.  It needs no widgets: the output
     has an id of its own, and each update replaces the last state.
     """
 

@@ -1,7 +1,7 @@
 """Work that begins in this process; where it takes long, several processes of this machine go on.
 
-After `LOOK_S` of a stage the rest of it is foreseen from what it has taken.  Processes are started
-where they save more than `WORTH` times what their start takes.  They compute the same bits.
+After `LOOK_S` of a stage the rest of it is estimated from its time so far.  Processes are started
+where they save more than `WORTH` times the time of their start.  They compute the same bits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LOOK_S = 2.0
 """Seconds of a stage from which its rest is foreseen."""
 START_S = 5.0
-"""Seconds that the processes take to start, with their imports and compiled loops."""
+"""Seconds until the processes have started, with their imports and compiled loops."""
 WORTH = 2.0
 """How many times the start they must save."""
 
@@ -114,7 +114,7 @@ class Watched(LoopExecutor):
 
 
 class OwnProcesses:
-    """The executor of a command that may use several cores, and is not told to use a cluster.
+    """The executor of a command that may use several cores, and has no cluster in its options.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class OwnProcesses:
 def _as_of(
     asked: Reduction, ended: Callable[[Reduction, Any], None], _: Reduction, end: Any
 ) -> None:
-    """Tell the end of a reduction as that of the one that was asked for."""
+    """Report the end of a reduction as the end of the one that was asked for."""
     ended(asked, end)
 
 
@@ -235,4 +235,4 @@ def _of_one_thread(context: Any) -> Any:
 
 
 JobExecutor = ThisProcess | OwnProcesses | ClusterExecutor
-"""The executor of a job: `running` holds its engine executor from `start` to `close`."""
+"""The executor of a job: `running` contains its engine executor from `start` to `close`."""

@@ -2,7 +2,7 @@
 
 A task costs the client and its scheduler about `TASK_COST_S`, whatever it computes.  With n threads
 at work on tasks of t seconds, n / t of them end in a second; to be busy no more than `SHARE` of the
-time, the client sends packs that take n · `TASK_COST_S` / `SHARE` seconds.
+time, the client sends packs of n · `TASK_COST_S` / `SHARE` seconds.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Ended(NamedTuple):
 
 @dataclass
 class PackSize:
-    """How many tasks go into a pack, from the time that the last ones took."""
+    """How many tasks go into a pack, from the time of the last ones."""
 
     task_s: float | None = field(default=None)
     """Mean seconds of a task; None before the first pack has ended."""
 
     def learn(self, ended: Ended) -> None:
-        """Take notice of the time of a pack."""
+        """Record the time of a pack."""
         now = ended.seconds / len(ended.outcomes)
         if self.task_s is None:
             self.task_s = now

@@ -65,13 +65,13 @@ class PeakMeter:
         self._are_reset = all(on_workers(executor, reset_peak))
 
     def client(self) -> int | None:
-        """Peak bytes of this process; None where the system does not tell."""
+        """Peak bytes of this process; None where the system does not measure it."""
         if self._is_reset:
             return peak_bytes()
         return None
 
     def worker(self, executor: Executor | None) -> int | None:
-        """Peak bytes of the largest worker; None without workers, or where one cannot tell."""
+        """Peak bytes of the largest worker; None without workers, or where it is unknown."""
         if self._are_reset:
             peaks = on_workers(executor, peak_bytes)
         else:

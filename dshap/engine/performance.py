@@ -14,7 +14,8 @@ from dshap.core.late import distributed
 OPTION = "--performance-report"
 SUFFIX = ".html"
 WRITE_S = 120.0
-"""Seconds that the scheduler may take to make the page; it does so after the run, or an interrupt."""
+"""Time limit of the scheduler for the page, in seconds; it does so after the run, or an
+interrupt."""
 
 
 def report_path(given: Path) -> Path:
@@ -65,7 +66,7 @@ class PerformanceReport:
             client.sync(self._report.__aenter__)
 
     def end(self, client: Any) -> None:
-        """Write the page; where that is not possible, say so and go on."""
+        """Write the page; where that is not possible, report it and go on."""
         if self._report is None:
             return
         writing = self._report.__aexit__
@@ -85,7 +86,7 @@ class PerformanceReport:
             self._say(f"performance report: {self._path}")
 
     def without_cluster(self) -> None:
-        """Say that nothing was recorded, as no cluster was needed."""
+        """Report that nothing was recorded, as no cluster was needed."""
         self._say(f"no cluster was started: the performance report {self._path} is not written")
 
 

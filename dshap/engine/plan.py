@@ -40,7 +40,7 @@ PILOT_ROWS = 16
 """The largest number of rows of a pilot."""
 STAGE_HEADS = ("stage", "makes", "kept per", "tasks", "bytes/task", "core time")
 STAGE_TEXTS = 3
-"""The heads of a table of stages; the first `STAGE_TEXTS` columns hold texts."""
+"""The heads of a table of stages; the first `STAGE_TEXTS` columns contain texts."""
 GRAINS = {"none": "not kept"}
 """Grain of a stage -> its words, where these are others."""
 REASONS = {"given": "as given"}
@@ -115,7 +115,7 @@ class Plan(Tiling):
 
     @property
     def calls_model(self) -> bool:
-        """Whether coalitions take their values from calls of a model, whose time is not known."""
+        """Whether the values of coalitions come from calls of a model, whose time is not known."""
         return any(not math.isfinite(stage.operations) for stage in self.stages)
 
     @property
@@ -146,7 +146,7 @@ class Plan(Tiling):
         return bytes_of_stages(self.stages, threads, self._held_bytes(idle_bytes))
 
     def _held_bytes(self, idle_bytes: int) -> int:
-        """The bytes that a worker holds throughout."""
+        """The bytes that a worker has in memory throughout."""
         return idle_bytes + self.cache_bytes + OVERHEAD_BYTES
 
     def to_json(self) -> str:
@@ -235,7 +235,7 @@ def largest_of(stages: Sequence[Stage]) -> Stage:
 
 
 def bytes_of_stages(stages: Sequence[Stage], threads: int, held_bytes: int) -> int:
-    """The memory that a worker process needs: its largest task on every thread, and what it holds."""
+    """The memory that a worker needs: the largest task on every thread, and `held_bytes`."""
     return largest_of(stages).task_bytes * threads + held_bytes
 
 
@@ -292,7 +292,7 @@ def stage_cells(stage: Stage) -> tuple[str, ...]:
 
 
 def one_core_time(operations: float) -> str:
-    """The time that one core is expected to take for so many operations, in words."""
+    """The expected time of one core for so many operations, in words."""
     if not math.isfinite(operations):
         return NOT_KNOWN
     seconds = operations / OPERATIONS_PER_SECOND

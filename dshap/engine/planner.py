@@ -26,7 +26,7 @@ from dshap.engine.tiles import cut_tiles
 
 PILOT_SHARE = 16
 LEAST_PILOT = 3
-"""A pilot takes one row in `PILOT_SHARE`, but at least `LEAST_PILOT` and at most `PILOT_ROWS` rows.
+"""A pilot uses one row in `PILOT_SHARE`, but at least `LEAST_PILOT` and at most `PILOT_ROWS` rows.
 
 Two of six different rows gave errors a third larger than all six, and at times several times as
 large.  A pilot that asks for a quarter of the coalitions sees four times as many rows.
@@ -34,7 +34,7 @@ large.  A pilot that asks for a quarter of the coalitions sees four times as man
 TUNE_BYTES = 32 << 20
 """Bytes that a design needs to make its choices from a pilot."""
 GROUP_ARRAYS = 6
-"""Number of arrays that a task holds, each as large as the sums of all jackknife groups."""
+"""Number of arrays in the memory of a task, each as large as the sums of all jackknife groups."""
 
 
 def make_plan(
@@ -124,7 +124,7 @@ def _pilot_rows(n_rows: int) -> int:
 
 
 def _census(plan: Plan, rows: RowReader) -> Stage:
-    """The census stage: a task holds one span, a flag for each value, and one column twice."""
+    """The census stage: a task needs one span, a flag for each value, and one column twice."""
     n_spans = len(spans(0, plan.n_rows))
     span = min(plan.n_rows, SPAN_ROWS)
     values_and_flags = (8 + 1) * span * len(rows.feature_names)
@@ -136,7 +136,8 @@ def _census(plan: Plan, rows: RowReader) -> Stage:
 def _learning(plan: Plan, work: Work, data: RowReader) -> list[Stage]:
     """The learning stages: landmarks from a sample, the base value, moments of coalition tiles.
 
-    A worker may still hold the parts of a sample, and the messages that they came in, beside it.
+    A worker may still have in memory the parts of a sample, and the messages that they came in,
+    beside it.
     """
     model = work.value.model
     read = _data_bytes(plan, work, data)
@@ -164,7 +165,7 @@ def _enough(plan: Plan, work: Work, read: int) -> Stage:
     """The stage that decides how many rows are learned from, with the tasks of the first decision.
 
     A task collects a block of rows with their predictions; or it sums over a block, or judges a
-    tile of coalitions.  Beside that a worker holds the sums of all parts, those of all rows, those
+    tile of coalitions.  A worker also has in memory the sums of all parts, those of all rows, those
     without one part, and those that arrive.
     """
     model = work.value.model
@@ -192,7 +193,7 @@ def _enough(plan: Plan, work: Work, read: int) -> Stage:
 def _moments(plan: Plan, work: Work, read: int) -> Stage:
     """The moments stage: a task sums over a span of the data, or prepares a coalition tile.
 
-    Beside that it holds sums of other tiles and of the tree, and the state twice: as arrays and as
+    It also has in memory sums of other tiles and of the tree, and the state twice: as arrays and as
     the bytes of its file.
     """
     proper = plan.n_coalitions - N_ENDS
@@ -317,6 +318,7 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
         + 8 * numbers
         + pairs
         + _stored_bytes(n * cell, plan, options)
+        + _code_bytes(n, plan, options)
         + block.state_bytes  # parts of a state while they are joined
         + max(model.predict_bytes(n), block.task_bytes + linked)
     )
@@ -331,6 +333,13 @@ def _stored_bytes(n_cells: int, plan: Plan, options: RunOptions) -> int:
     if options.dtype == "float64":
         number_bytes = 8
     return 2 * n_arrays * n_cells * number_bytes
+
+
+def _code_bytes(n: int, plan: Plan, options: RunOptions) -> int:
+    """Bytes of the errors of codes of n rows: sums, differences and squares of pairs, and as stored."""
+    if options.codes is None or not plan.n_replicates:
+        return 0
+    return 4 * 8 * n * len(options.codes) ** 2 * plan.n_outputs
 
 
 def _data_bytes(plan: Plan, work: Work, data: RowReader) -> int:

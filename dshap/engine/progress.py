@@ -120,9 +120,9 @@ class JsonProgress(LineProgress):
 
 
 class ToldProgress:
-    """The progress of a run as plain values, for who looks at it from another process.
+    """The progress of a run as plain values, for display by another process.
 
-    It is told at once where rows begin to be explained, and else when the listener wants it.
+    It is reported at once when the explanation of rows begins, and else when the listener wants it.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def _line(count: Count) -> str:
 
 
 def _closing_line(count: Count) -> str:
-    """A line with what was done in a stage, and how long it took."""
+    """A line with what was done in a stage, and its duration."""
     if count.kept:
         kept = f", {count.kept:,} kept from before"
     else:

@@ -56,7 +56,8 @@ MICRO_STATE_BYTES = 64 << 20
 Every micro-block reads the whole state again, so larger ones read it less often.
 """
 VALUE_BYTES = 64 << 20
-"""Upper bound of the bytes of all coalition values of an instance tile, where they are kept."""
+"""Upper bound of the bytes of all coalition values of an instance tile, where they are in memory at
+once."""
 GROUP_BYTES = 16 << 20
 """Upper bound of the bytes of the sums of all jackknife groups of an instance tile."""
 CACHE_BYTES = 256 << 20
@@ -68,7 +69,7 @@ def cut_tiles(
 ) -> dict[str, Any]:
     """The tiles of explaining n_rows rows with what is learned from data_rows rows.
 
-    Returns the fields of `Plan` that hold tile sizes, by name.
+    Returns the fields of `Plan` with tile sizes, by name.
     """
     proper = work.info.n_coalitions - N_ENDS
     row = work.cost(proper)
@@ -115,7 +116,7 @@ def cut_tiles(
 
 
 def _row_share(work: Work, n_replicates: int, options: RunOptions) -> float:
-    """The share that one row takes of an instance tile's memory.
+    """The share of one row in an instance tile's memory.
 
     It is the largest share among sums of jackknife groups, coalition values and pairs, each of its
     own bound.

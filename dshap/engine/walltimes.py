@@ -14,7 +14,7 @@ from dshap.engine.clusters.worker import WorkerOptions, seconds_of_walltime
 STARTED = time.time()
 """The start of this process in seconds since 1970, but for the first imports."""
 ASKED_S = 20.0
-"""The seconds within which SLURM must say how much time a job has left."""
+"""The seconds within which SLURM must report the time that a job has left."""
 
 
 def deadline_of(

@@ -107,8 +107,9 @@ def forget_keys(
 ) -> Forgotten:
     """Erase the rows of some keys from a store, from the sinks of its job, and from its page.
 
-    Finished cubes keep the place of each row, without values, and all other bits.  Sums of the blocks
-    that had such a row are made anew.  The erasure is recorded with a keyed digest of each key.
+    The place of each row stays in finished cubes, without values; all other bits stay the same.
+    Sums of the blocks that had such a row are made anew.  The erasure is recorded with a keyed
+    digest of each key.
 
     Parameters
     ----------
@@ -124,7 +125,7 @@ def forget_keys(
     known_only : bool
         Whether keys that the store does not have are passed over.
     say : function, optional
-        Takes a line for people.
+        Receives a line for people.
 
     Raises
     ------
@@ -240,7 +241,7 @@ class _Forgetting:
         return Forgotten(ended, dict(work.counts), len(chosen), dropped, resealed)
 
     def _clear(self) -> None:
-        """Remove what killed runs left, which may hold rows too."""
+        """Remove the remains of killed runs, which may contain rows too."""
         names = clear_leftovers(self.store) if is_job_store(self.store) else []
         for path in all_cubes_in(self.store).values():
             names += clear_orphans(path)
@@ -276,7 +277,7 @@ class _Forgetting:
         return work.keys, [each for each, known in zip(digests, is_known, strict=True) if known]
 
     def _take_up(self, before: Erasure) -> None:
-        """Take up what an earlier erasure of these keys had to erase."""
+        """Continue an earlier erasure of these keys: add its rows and texts."""
         work = self.work
         if not before.is_over:
             for name, rows in before.rows.items():
@@ -310,7 +311,7 @@ class _Forgetting:
                 )
 
     def _drop_unfinished_runs(self) -> tuple[str, ...]:
-        """Drop the runs that were killed and hold such a row: the same job reads the source again."""
+        """Drop killed runs that contain such a row: the same job reads the source again."""
         dropped = []
         for run in unfinished_runs(self.store) if is_job_store(self.store) else ():
             if not (run.has_rows or run.has_keys) or not self._is_of_nights():

@@ -1,4 +1,4 @@
-"""Facts about the rows of a job, kept beside its store: samples, categories, a census, a fit."""
+"""Facts about the rows of a job, stored beside its store: samples, categories, a census, a fit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dshap.cube.reference_copy import FINISHED, mark_of, states_of
 from dshap.erasure.work import ErasureWork, HoldsRows
 
 WITH_ROWS = ("background", "categories", "census", "classes", "model", "sample")
-"""The first words of the names of facts that hold rows, texts, or extremes of columns."""
+"""The first words of the names of facts that contain rows, texts, or extremes of columns."""
 
 
 class JobFacts(HoldsRows):

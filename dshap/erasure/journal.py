@@ -1,7 +1,7 @@
 """The record of an erasure: `state/erasures/ID.json`, begun before anything is erased.
 
 It has keyed digests in the place of the keys, the positions of the erased rows, and the sinks.  The
-secret of the digests lies beside it: who deletes it makes the digests useless for everybody.
+secret of the digests is beside it: without it the digests are useless for everybody.
 """
 
 from __future__ import annotations

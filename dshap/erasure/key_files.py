@@ -1,4 +1,4 @@
-"""Keys and digests of rows: an erased row keeps its place there, without its key and its digest."""
+"""Keys and digests of rows: the place of an erased row stays, without its key and its digest."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The table of the kinds of places that hold rows of persons, in the order in which they are erased.
+"""The table of the kinds of places with rows of persons, in the order in which they are erased.
 
-Cubes come first, as the rows that runs have read tell which texts only erased rows had.
+Cubes come first, as the rows that runs have read show which texts only erased rows had.
 """
 
 from __future__ import annotations
@@ -26,4 +26,4 @@ PLACES: tuple[HoldsRows, ...] = (
     LoadedSinks(),
     ReportPages(),
 )
-"""One line a kind of places.  What each holds, file by file, is in docs/personal_data.md."""
+"""One line a kind of places.  The contents of each, file by file, are in docs/personal_data.md."""

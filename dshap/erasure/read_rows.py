@@ -63,8 +63,9 @@ class ReadParts(HoldsRows):
 class LearnedRows(HoldsRows):
     """The methods of nights and the rows that they were learned from: `prepared/`.
 
-    A method that was learned from a wanted row is withdrawn: its states may hold that row, such as a
-    landmark or a row of a background.  The next night learns it anew from the rows that are left.
+    A method that was learned from a wanted row is withdrawn: its states may contain that row, such
+    as a landmark or a row of a background.  The next night learns it anew from the rows that are
+    left.
     """
 
     noun = "rows to learn from"

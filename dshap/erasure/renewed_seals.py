@@ -30,9 +30,9 @@ def renew_seals(store: Place, runs: Iterable[str], key: Any, reason: str) -> lis
     store : Place
     runs : iterable of str
     key : SigningKey, optional
-        None: the new statements are not signed, and say so.
+        None: the new statements are not signed, and contain a note on this.
     reason : str
-        Why the statements are replaced, in words that stand in the new ones.
+        Why the statements are replaced, in words for the new ones.
     """
     renewed = []
     for run_id in sealed_among(store, runs):

@@ -1,4 +1,4 @@
-"""Finished cubes: rows keep their place without values, and sums of their blocks are made anew."""
+"""Finished cubes: rows without values stay in place, and sums of their blocks are made anew."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _Places:
 def _note_texts(
     columns: Mapping[str, NDArray[np.generic]], at: NDArray[np.int64], work: ErasureWork
 ) -> None:
-    """Note the texts of kept columns: of the wanted rows, and of the others."""
+    """Note the texts of stored columns: of the wanted rows, and of the others."""
     work.has_texts |= bool(columns)
     for values in columns.values():
         if values.dtype.kind == "T":

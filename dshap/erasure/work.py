@@ -29,7 +29,7 @@ class ErasureWork:
     texts: SeenTexts = field(default_factory=SeenTexts)
     """The texts of the columns of all rows of the store."""
     has_texts: bool = False
-    """Whether the texts of rows are known, from parts or from kept columns of a cube."""
+    """Whether the texts of rows are known, from parts or from stored columns of a cube."""
     withdrawn: set[str] = field(default_factory=set)
     """The explanations whose method was learned from such a row."""
     sinks: dict[str, int] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class ErasureWork:
 
 
 class HoldsRows(ABC):
-    """A kind of places that hold rows of persons: how these are found there, and erased."""
+    """A kind of places with rows of persons: how these are found there, and erased."""
 
     noun: str
     """The name of the kind, in the plural."""

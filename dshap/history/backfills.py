@@ -1,6 +1,6 @@
 """Backfills: runs for an earlier date than the last run, beside the cubes that are read.
 
-A night for an earlier date would take away what came since: keys that are new since then would count
+A night for an earlier date would remove later changes: keys that are new since then would count
 as gone.  So an earlier date needs `--backfill`.  Such a run writes a cube of its own, leaves the
 pointer `current` where it is, and loads only sinks that append, all its rows and no deletions.
 """

@@ -27,7 +27,7 @@ ACCEPTED = "accepted.json"
 FAILED = "fail"
 """The status of a failed check in a record."""
 LOADED = ("success", "no-op")
-"""The statuses of a sink that holds the cube of its run."""
+"""The statuses of a sink that contains the cube of its run."""
 NO_RUN = "there is no earlier run to compare with"
 NO_BASELINE = (
     "there is no earlier run to compare with whose checks passed and whose sinks were loaded"

@@ -45,7 +45,7 @@ def fingerprint_of_job(job: Job, reader: RowReader, census: Census) -> dict[str,
 
 
 def _described(model: Any) -> dict[str, Any]:
-    """The table of a model, for the fingerprint: of a file its content, wherever it lies.
+    """The table of a model, for the fingerprint: of a file its content, not its path.
 
     Keys of `LATER_KEYS` are left out at their default, so that older stores stay valid.
     """
@@ -86,7 +86,7 @@ def refuse_store(job: Job, store: Place) -> None:
     InputError
         A name that no store can have.
     StoreMismatchError
-        Something else lies there, or a job of another name has made the store.
+        Something else is there, or a job of another name has made the store.
     """
     refuse_place(store)
     stored = read_job(store)
@@ -100,7 +100,7 @@ def refuse_store(job: Job, store: Place) -> None:
 
 
 def refuse_place(store: Place) -> None:
-    """Raise where a store cannot be: by its name, inside a store, or where something else lies."""
+    """Raise where a store cannot be: by its name, inside a store, or at a place that is in use."""
     workspace_of(store).check()
     for above in store.parents:
         if read_job(above) is not None or read_run(above) is not None:

@@ -1,8 +1,9 @@
 """The history of the rows of a cube: the run that computed each, and what changed since a run.
 
-A night's cube holds rows that were computed tonight and rows that were carried from last night's.
-For each explanation `keys/RUN_ID` keeps the row of last night's cube that each row was carried from,
-and the run that computed it, so that a sink which missed a night still learns what it lacks.
+A night's cube contains rows that were computed tonight and rows that were carried from last
+night's. For each explanation `keys/RUN_ID` records the row of last night's cube that each row was
+carried from, and the run that computed it, so that a sink which missed a night still learns what it
+lacks.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ CARRIED = (int(Status.OK), int(Status.SKIPPED))
 def counts_between(tonight: RunFolders, before: RunFolders | None, joins: KeyJoins) -> KeyCounts:
     """The numbers of keys of tonight's table against those of the run before.
 
-    Where another key tells rows apart, every key is new.
+    Where another key identifies rows, every key is new.
     """
     n_rows = len(tonight.digests)
     if before is None or not has_same_key(tonight, before):
@@ -77,7 +78,7 @@ class NightHistory:
 
     @property
     def _file(self) -> str:
-        """The name of the file that says what was decided, written last."""
+        """The name of the file with the decisions, written last."""
         return f"{self.explain}.json"
 
     @cached_property
@@ -90,7 +91,7 @@ class NightHistory:
 
     @property
     def is_there(self) -> bool:
-        """Whether the file that says what was decided is there, whole or damaged."""
+        """Whether the file with the decisions is there, whole or damaged."""
         return Folder(self.folders.keys).has(self._file)
 
     @property
@@ -214,10 +215,10 @@ class NightHistory:
         statuses: NDArray[np.int8],
         facts: Mapping[str, Any] | None = None,
     ) -> None:
-        """Decide which rows are carried from the cube of an earlier run, and keep it.
+        """Decide which rows are carried from the cube of an earlier run, and store the decision.
 
         `statuses` (n,) are those of that cube's rows, `Status.PENDING` where their block is
-        damaged: such rows are explained anew.  `facts` tell of model and method.  An earlier
+        damaged: such rows are explained anew.  `facts` describe model and method.  An earlier
         decision of this run is replaced: it is not there while its arrays are written anew.
         """
         runs = [self.run_id]

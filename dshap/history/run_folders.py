@@ -1,7 +1,7 @@
 """The runs of a job's store: their ids, their folders, and which of them is over.
 
-A run has a folder under `runs/`, where it says what it is about (`run.json`, written first) and what
-came of it (`run_results.json`, written last).  The rows that it read lie under `parts/`, the digests
+A run has a folder under `runs/`, with a description of the run (`run.json`, written first) and its
+results (`run_results.json`, written last).  The rows that it read are under `parts/`, the digests
 of their keys under `keys/`.  A run that was killed has no results yet: it is finished first, from
 its parts, where these are whole.
 """
@@ -30,7 +30,7 @@ ROWS = "rows.parquet"
 ROWS_MARK = "rows.json"
 """The file of the digest of `ROWS`, written before it; runs of earlier versions have none."""
 LOOK = "source.json"
-"""The file of what a look at the source said, where its rows are read in place."""
+"""The file with the results of a look at the source, where its rows are read in place."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class RunAbout:
 
     run_id: str
     as_of: str
-    """The date that {as_of} of a query stands for, as in 2026-11-27."""
+    """The date that replaces {as_of} in a query, as in 2026-11-27."""
     previous: Mapping[str, str] = field(default_factory=dict)
     """explanation -> the run whose cube was read when this run began; only those that had one."""
     job: str = ""
@@ -162,12 +162,12 @@ class RunFolders:
         Folder(self.record).put_new(ABOUT, sealed_record(ABOUT, asdict(about)))
 
     def keep_look(self, snapshot: Snapshot) -> None:
-        """Keep what a look at a table said that is read where it lies, for the record of the run."""
+        """Store the results of a look at a table that is read in place, for the run's record."""
         Folder(self.record).replace(LOOK, snapshot.to_json().encode())
 
     @property
     def look(self) -> Snapshot | None:
-        """The look at the source that `keep_look` kept; None where there is none, or it is damaged."""
+        """The look at the source from `keep_look`; None where there is none, or it is damaged."""
         content = Folder(self.record).get(LOOK)
         with contextlib.suppress(ValueError, TypeError):
             return Snapshot.from_json((content or b"").decode())
@@ -180,12 +180,12 @@ class RunFolders:
 
     @property
     def has_rows(self) -> bool:
-        """Whether rows that the run read lie in the store."""
+        """Whether rows that the run read are in the store."""
         return Folder(self.store).has_room(f"parts/{self.run_id}")
 
     @property
     def has_keys(self) -> bool:
-        """Whether digests of the rows lie in the store."""
+        """Whether digests of the rows are in the store."""
         return Folder(self.store).has_room(f"keys/{self.run_id}")
 
     def drop_rows(self) -> None:
@@ -209,7 +209,7 @@ def remove_room(room: Place) -> None:
 
 
 def _unmark(room: Place) -> None:
-    """Remove the .json files of a room, which say that the others are whole.
+    """Remove the .json files of a room, which mark the others as whole.
 
     What a killed process leaves of the others then counts as unfinished, never as all there was.
     """
@@ -245,13 +245,13 @@ def unfinished_runs(store: Place) -> list[RunFolders]:
 
 
 def runs_with_rows(store: Place) -> list[RunFolders]:
-    """The runs whose rows lie in a store, in the order of time, from one listing."""
+    """The runs whose rows are in a store, in the order of time, from one listing."""
     rooms = set(Folder(store / "parts").list())
     return [run for run in runs_in_store(store) if run.run_id in rooms]
 
 
 def made_by(store: Place, explain: str, run_id: str) -> str:
-    """The run that made what stands in a cube that all runs share: this one, unless one is recorded."""
+    """The run that made a cube shared by all runs: this one, unless one is recorded."""
     room = Folder(store / RUNS)
     name = _maker_file(explain)
     known = room.get(name) or b""

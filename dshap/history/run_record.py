@@ -2,8 +2,8 @@
 
 A run leaves `runs/RUN_ID/run_results.json` in the store of its job, as its last file: a run without
 one is not over.  The file follows schema version 6 of dbt, which forbids other keys, so that
-whatever reads dbt's artifacts reads it: one result an explanation, sink and check.  What dshap has
-to say beyond that stands in `adapter_response` of the results, and in `args` under "dshap".
+whatever reads dbt's artifacts reads it: one result an explanation, sink and check.  Further facts
+of dshap are in `adapter_response` of the results, and in `args` under "dshap".
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ExplanationFacts(PartFacts):
     failed: int = 0
     """The number of rows without attributions because the model, or a sum, failed for them."""
     stages: tuple[StageUse, ...] = ()
-    """The stages of the run that it took, those that explanations share first."""
+    """The stages of the run that belong to it, those that explanations share first."""
     cube: Place | None = None
     """The cube that is read from now on; None where there is none."""
     source: Mapping[str, Any] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class CheckResult:
     value: float | None
     """The number that was judged; None where there was none."""
     bound: float | None
-    """The bound that the status follows from; the one to keep where the check passed."""
+    """The bound that the status follows from; the one to stay within where the check passed."""
     message: str
     kind: str = ""
     explain: str = ""
@@ -158,7 +158,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """All that a run has to say when it is over."""
+    """All facts that a run records when it is over."""
 
     run_id: str
     job: str
@@ -287,7 +287,7 @@ def record_bytes(facts: RunFacts) -> bytes:
 
 
 def _with_args(document: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a document with more of what dshap says of the run, which dbt has no keys for."""
+    """A copy of a document with more facts about the run, which dbt has no keys for."""
     args = document["args"]
     return {**document, "args": {**args, "dshap": {**args["dshap"], **more}}}
 
@@ -465,7 +465,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run of a store, as its record tells; without one the run is not over."""
+    """A run of a store, from its record; without one the run is not over."""
 
     run_id: str
     content: Mapping[str, Any] | None = None
@@ -608,7 +608,7 @@ def source_types_before(store: Place) -> Mapping[str, str] | None:
 def document_in(content: bytes) -> Mapping[str, Any] | None:
     """The document in a file, without its seal; None where it is not one that a run wrote.
 
-    A document of an earlier version has no seal: it is taken as it is.
+    A document of an earlier version has no seal: it is accepted as it is.
     """
     try:
         document = json.loads(content)

@@ -1,4 +1,4 @@
-"""Record the stages of a job: seconds, rows, peak memory, work kept from an earlier run."""
+"""Record the stages of a job: seconds, rows, peak memory, finished work of an earlier run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StageUse:
     """The number of rows of the table that it processed; None where it processes no rows."""
     seconds: float = 0.0
     worker_peak: int | None = None
-    """Peak resident bytes of the largest worker, memory held before included; None: not known."""
+    """Peak resident bytes of the largest worker, memory from before included; None: not known."""
     client_peak: int | None = None
     """Peak resident bytes of the process that started the job; None: not known."""
     kept: str = ""
@@ -77,7 +77,7 @@ class _Taken:
 
 
 class StageRecorder(Events):
-    """The events of a run of a job, which records what each of its stages took.
+    """The events of a run of a job, which records the resources of each stage.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ class StageRecorder(Events):
         """Step -> how far it was when it began."""
 
     def hold(self, executor: JobExecutor, workspace: Rooms) -> None:
-        """Go on with the executor of a job, while the lease of its store is held.
+        """Go on with the executor of a job, while this process has the lease of its store.
 
-        Its signs of life tell other processes how far the run is.
+        Its signs of life show other processes the progress of the run.
         """
         self.executor = executor
         told = ToldProgress(workspace.tell, lambda: executor.running)
@@ -126,7 +126,7 @@ class StageRecorder(Events):
         self._record(StageUse(name, kept=ALL_KEPT))
 
     def _record(self, use: StageUse) -> None:
-        """Record a stage, and tell that it is over."""
+        """Record a stage, and report its end."""
         self.stages.append(use)
         self.tell("stage", **{**use.to_dict(), **_parts_of(use.name)})
 
@@ -136,8 +136,8 @@ class StageRecorder(Events):
     ) -> Iterator[None]:
         """Record the steps of one explanation, as the engine begins and ends them.
 
-        `learns` says that it has something to learn.  `is_new` says that no earlier run can have
-        done any of it: a step that does not begin then had nothing to do.
+        `learns`: it has something to learn.  `is_new`: no earlier run can have done any of it, so
+        that a step that does not begin then had nothing to do.
         """
         self._taken = {}
         self._begun = {}
@@ -156,7 +156,7 @@ class StageRecorder(Events):
             self.kept(f"{name}: {step}")
 
     def has_blocks(self, name: str, blocks: range) -> None:
-        """Say which blocks of an explanation this process has, where others have others."""
+        """Report which blocks of an explanation this process has, where others have others."""
         self.tell("blocks", blocks={name: [blocks.start, blocks.stop]})
 
     def _follow(self, event: Event) -> None:
@@ -217,7 +217,7 @@ class StageRecorder(Events):
 
 
 def _parts_of(name: str) -> dict[str, str]:
-    """The explanation and the stage that the name of a stage tells; all share one without."""
+    """The explanation and the stage in the name of a stage; without an explanation all share it."""
     explanation, colon, stage = name.partition(": ")
     if not colon or name.startswith(SINK):
         return {"stage": name, "explanation": ""}

@@ -1,8 +1,8 @@
-"""Constructor arguments that TOML cannot hold, and the keys they are built from.
+"""Constructor arguments that TOML cannot express, and the keys they are built from.
 
 Such are a fitted model, a kernel, an embedding, a background, a link.  `DESIGN_PARTS`,
-`VALUE_PARTS` and `MODEL_PARTS` say for each argument, by its name, how it is built and which keys
-it adds to a table, so that any class that takes it can be named in a job file.
+`VALUE_PARTS` and `MODEL_PARTS` define for each argument, by its name, how it is built and which
+keys it adds to a table, so that any class with this argument can be named in a job file.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from dshap.tables.synthetic import MAX_ROWS
 from dshap.values.links import CLIP
 
 MAX_BACKGROUND_BYTES = 1 << 30
-"""The largest background that every worker may hold."""
+"""The largest background in the memory of every worker."""
 Expansion = KernelExpansion | FourierExpansion
 Model = KernelModel | Expansion | LoadedModel
 """The type of a model: a fitted kernel model, a placeholder in a plan, or a model that is given."""
@@ -120,7 +120,7 @@ class Context:
     model: Model | None = None
     """The model: fitted, a placeholder, or given; None while the model itself is constructed."""
     classes: tuple[str, ...] | None = None
-    """The names of the classes of a model that is given, where the job says them."""
+    """The names of the classes of a model that is given, where the job lists them."""
     executor: Executor | None = None
     """The executor of passes over the table; None for a plan, where a background is drawn at
     random."""
@@ -242,13 +242,13 @@ class ChosenBackgroundKeys(Table):
     background: Background = 100
     """The background: "all" rows of the table, read by spans, or this number of them.
 
-    A number is a sample of the table: std_error holds how far values over it may be from those over
-    all rows.
+    A number is a sample of the table: std_error includes how far values over it may be from those
+    over all rows.
     """
     selection: one_of(METHODS) = "thinning"  # type: ignore[valid-type]
     """The choice of background rows; see `dshap.choose_background`.
 
-    Where it is left out and a column holds text or categories, or NaN that [source] missing =
+    Where it is left out and a column has text or categories, or NaN that [source] missing =
     "pass" leaves in the rows, they are drawn at random.
     """
 
@@ -270,7 +270,7 @@ class TreeBackgroundKeys(Table):
 
 
 class CategoriesKeys(Table):
-    """The key of the categories of a model that did not keep them."""
+    """The key of the categories of a model that did not store them."""
 
     categories: dict[str, list[str | int | float]] | None = None
     """Column -> its categories in the order of their codes, for XGBoost before 3.1 and ordered
@@ -285,7 +285,7 @@ class GraphKeys(Table):
 
 
 class ShapleyTable(Table):
-    """The table [model.shapley]: the fit keeps one player's attributions small.
+    """The table [model.shapley]: the fit makes one player's attributions small.
 
     See `dshap.models.ShapleyPenalty`.
     """
@@ -387,9 +387,9 @@ def _predict(given: Any, context: Context) -> Callable[..., Any]:
 def _background(given: Any, context: Context) -> Any:
     """The background: the table itself for all rows, else a seeded sample without NaN.
 
-    The sample (b, columns) is a data frame where columns hold text, categories or times or the
-    model takes data frames, else an array.  All rows of a table with text or categories are held
-    by every worker, as one data frame has all categories.
+    The sample (b, columns) is a data frame where columns contain text, categories or times or the
+    model accepts data frames, else an array.  All rows of a table with text or categories are in
+    the memory of every worker, as one data frame has all categories.
     """
     rows = given.background
     table = context.table

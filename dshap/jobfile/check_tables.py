@@ -1,6 +1,6 @@
 """The tables [[check]] of a job file: the number that each is about, and the bounds of that number.
 
-A number that lies on a bound passes.
+A number equal to a bound passes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PREVIOUS = "previous"
 
 
 class CheckTable(KindTable):
-    """A table [[check]]: it warns or fails where its number lies beyond a bound."""
+    """A table [[check]]: it warns or fails where its number is beyond a bound."""
 
     name: str = ""
     """The name in messages and records; left out, the kind, after the explanation where there are

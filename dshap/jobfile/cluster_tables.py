@@ -133,7 +133,7 @@ class SizedTable(ClusterTable):
     workers: Count | None = None
     """The number of workers."""
     memory_limit: Memory | None = None
-    """The memory of one process; [worker] memory says it where this is left out."""
+    """The memory of one process; the default is [worker] memory."""
 
 
 class GrowingTable(ClusterTable):
@@ -169,7 +169,7 @@ class LocalTable(SizedTable, GrowingTable):
 
     worker_keys: ClassVar[Collection[str]] = (*SIZE, "environment")
     threads: Count | None = None
-    """The threads of one process; [worker] threads says them where this is left out."""
+    """The threads of one process; the default is [worker] threads."""
 
 
 class PythonTable(SizedTable):
@@ -258,7 +258,7 @@ class PodsTable(ClusterTable):
     image_pull_secrets: ObjectNames = ()
     """The secrets by which nodes pull the image from a private registry."""
     node_selector: NodeLabels = Field(default={})
-    """The labels that a node must have to take a pod, as in { pool = "batch" }."""
+    """The labels that a node must have to run a pod, as in { pool = "batch" }."""
     tolerations: Tolerations = ()
     """The taints of nodes that pods may run on all the same, in the words of Kubernetes."""
     priority_class: ObjectName | None = None
@@ -300,7 +300,7 @@ class GatewayTable(GrowingTable):
     address: Address | None = None
     """The address of the gateway, like "https://gateway.example"."""
     auth: Literal["basic", "kerberos", "jupyterhub"] | None = None
-    """The way in; passwords and tokens stand in the environment, as dask-gateway reads them."""
+    """The way in; passwords and tokens are in the environment, as dask-gateway reads them."""
     cluster: NotEmpty | None = None
     """The name of a cluster that runs already, and stays after the run."""
     gateway: dict[str, Any] | None = None

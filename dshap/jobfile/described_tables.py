@@ -51,7 +51,7 @@ def _columns(given: Any) -> ColumnsTable:
     Raises
     ------
     ValueError
-        No such file, no TOML, an unknown field, or a value that a field does not take.
+        No such file, no TOML, an unknown field, or a value that a field does not accept.
     """
     match given:
         case ColumnsTable():

@@ -14,7 +14,7 @@ class SealTable(Table):
 
     key: KeyPath | None = None
     """A private key of Ed25519: the path of a file of PEM text, or {{ env_var(NAME) }} whose value is
-    that text or a path.  Left out, statements are not signed, and say so."""
+    that text or a path.  Left out, statements are not signed, and contain a note on this."""
 
 
 class NotifyTable(Table):

@@ -44,7 +44,7 @@ from dshap.values.regression import PRECISIONS
 class Unfilled:
     """Marks the type of a text whose {{ env_var(NAME) }} is not filled in when the job is read.
 
-    A job then holds no value of it, nor does any record.
+    A job then contains no value of it, nor does any record.
     """
 
     refusal: str = ""
@@ -95,7 +95,7 @@ def unchanged[Given](check: Callable[[Given], object]) -> Callable[[Given], Give
 
 
 def one_of(words: Collection[str]) -> Any:
-    """The type of an option that takes one of these words."""
+    """The type of an option that accepts one of these words."""
     return Literal[tuple(words)]
 
 
@@ -242,8 +242,8 @@ WORDS: Mapping[str, Any] = {
     "scratch": FolderPath,
     "target": Target | None,
 }
-"""Option of dshap's classes -> its type, where no rule says it: names of columns, a path, words of
-a table of the library."""
+"""Option of dshap's classes -> its type, where no rule defines it: names of columns, a path, words
+of a table of the library."""
 
 
 def options_of(
@@ -260,7 +260,7 @@ def options_of(
     Raises
     ------
     InputError
-        A parameter without a default whose type TOML cannot hold.
+        A parameter without a default whose type TOML cannot express.
     """
     found = {}
     if make.__module__.startswith("dshap."):
@@ -268,7 +268,7 @@ def options_of(
     else:
         known = {}
     named = {**{name: type_of(rule) for name, rule in known.items()}, **(types if known else {})}
-    types_of_bases = {}  # the annotations of a dataclass stand in the modules of its bases
+    types_of_bases = {}  # the annotations of a dataclass are in the modules of its bases
     if is_dataclass(make):
         types_of_bases = get_type_hints(make, include_extras=True)
     signature = inspect.signature(make, eval_str=not types_of_bases)

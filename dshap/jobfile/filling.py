@@ -1,8 +1,8 @@
 """Values of the environment in the texts of a job file, by the rule of docs/job_files.md.
 
 `{{ env_var(NAME) }}` is filled in everywhere: in paths by `paths.path_of`, in the address of a
-database and in a query when they are used, so that secrets stand in no record, and in all other
-texts here.  Only [worker] environment takes none.
+database and in a query when they are used, so that secrets are in no record, and in all other
+texts here.  Only [worker] environment accepts none.
 """
 
 from __future__ import annotations

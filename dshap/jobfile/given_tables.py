@@ -35,7 +35,7 @@ def keys_of_tables(tables: Mapping[str, Any]) -> Iterator[GivenKey]:
 
 
 def _field(kinds: Kinds, table: Mapping[str, Any], key: str) -> FieldInfo | None:
-    """The field of a key; of a [cluster] whose kind its profile says, of any kind that has one."""
+    """The field of a key; of a [cluster] whose kind its profile sets, of any kind that has one."""
     record = kinds.known_record(str(table.get(kinds.tag, kinds.default)))
     if record is not None:
         return record.model_fields.get(key)

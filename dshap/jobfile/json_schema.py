@@ -51,7 +51,7 @@ def json_schema() -> Schema:
 
 
 class _WithDescriptions(GenerateJsonSchema):
-    """A schema in which each key has the text that stands below it in the source."""
+    """A schema in which each key has the text below it in the source."""
 
     def model_schema(self, schema: ModelSchema) -> JsonSchemaValue:
         found = super().model_schema(schema)
@@ -127,7 +127,7 @@ def _of_others(kinds: Kinds) -> Schema:
 
 
 def _of_profile(kinds: Kinds) -> Schema:
-    """The schema of a table whose kind, and keys that are left out, stand in a profile."""
+    """The schema of a table whose kind, and keys that are left out, are in a profile."""
     keys = {key for record in kinds.records.values() for key in record.model_fields}
     return {
         "type": "object",

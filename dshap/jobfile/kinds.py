@@ -36,7 +36,7 @@ class Table(BaseModel):
 
 @dataclass(frozen=True)
 class ConstructedArgument:
-    """A constructor argument that TOML cannot hold.
+    """A constructor argument that TOML cannot express.
 
     It is built from keys of the table and from the rest of the job.
     """
@@ -90,7 +90,7 @@ class Kinds:
     bases: Mapping[str, type[Any]] = field(default_factory=dict)
     """Kind -> its base record, where that has keys that other kinds do not have."""
     not_built: Collection[str] = ()
-    """Kinds that this version knows by name only, to say that they are not built yet."""
+    """Kinds that this version knows by name only, for the message that they are not built yet."""
     default: str | None = None
     """The kind of a table that names none; empty where its record has no such key."""
     takes_others: bool = False
@@ -103,7 +103,7 @@ class Kinds:
         if self.tag in given or self.default == "":
             return self.record(given).model_validate(given)
         record = self.record(given).model_validate({self.tag: self.default, **given})
-        # the listing of a job tells defaults from what the file says
+        # the listing of a job distinguishes defaults from the keys of the file
         record.model_fields_set.discard(self.tag)
         return record
 

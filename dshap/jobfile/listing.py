@@ -23,7 +23,7 @@ from dshap.jobfile.schema import SEVERAL, Job, name_of_one
 _PLACE = re.compile(r"\s*\w[\w -]*(\.[\w -]+)+")
 """Pattern of the place of a key, like model.landmarks."""
 BARE = re.compile(r"[A-Za-z0-9_-]+")
-"""Pattern of the keys that TOML takes without quotes."""
+"""Pattern of the keys that TOML accepts without quotes."""
 Origin = Literal["job file", "--target", "--set", "default"]
 
 
@@ -84,7 +84,7 @@ def _keys_of_table(
 
 
 def as_toml(keys: Sequence[Key], *, with_defaults: bool) -> str:
-    """The keys as TOML; with defaults, each line says where its value comes from.
+    """The keys as TOML; with defaults, each line names the source of its value.
 
     A key without a value is a comment, as TOML has no word for it.  Secrets are masked.
     """

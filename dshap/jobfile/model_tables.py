@@ -77,17 +77,17 @@ class ModelFileTable(GivenModel):
     sha256: Sha256 | None = None
     """The SHA-256 that the file must have, where given."""
     places: ClassVar[Sequence[str]] = ("path",)
-    """The keys that say where the model is, which no run is known by."""
+    """The keys with the place of the model, which identify no run."""
     _held: LoadedModel | None = PrivateAttr(default=None)
 
     def with_model(self) -> Self:
-        """A copy that holds the model of the file as it is now, whatever is written there later."""
+        """A copy with the model of the file as it is now, independent of later changes."""
         copy = self.model_copy()
         copy._held = given_model(self)
         return copy
 
     def model_now(self) -> LoadedModel:
-        """The model that is held; else that of the file, read once while its bytes stay."""
+        """The stored model; else that of the file, read once while its bytes stay the same."""
         return self._held or _read(self, self._content_now())
 
     def _content_now(self) -> str:

@@ -20,7 +20,7 @@ from dshap.warehouse.databases import IN_FILES, Database, file_of, secrets_of
 from dshap.warehouse.queries import AS_OF, Query
 
 IN_BUCKETS = ("store", "table")
-"""The kinds of things that may lie in a bucket."""
+"""The kinds of things that may be in a bucket."""
 
 
 def path_of(text: str, noun: str, folder: Path | None = None) -> str:
@@ -59,7 +59,7 @@ def path_of(text: str, noun: str, folder: Path | None = None) -> str:
 def _address_of(text: str, given: str, folder: Path | None) -> str:
     """The address of a database: a file's is absolute, another stays as it is written.
 
-    So the values of the environment stand nowhere in a job.
+    So the values of the environment are nowhere in a job.
     """
     if scheme_of(given) in IN_FILES:
         path = as_path("the path", file_of(given), "database", folder)
@@ -79,7 +79,7 @@ def is_pem(text: str) -> bool:
 
 
 def _pem_of(text: str) -> str:
-    """A key as the job file has it: its text stands in the environment alone."""
+    """A key as the job file has it: its text is in the environment alone."""
     if is_pem(text):
         raise ValueError(
             "the private key stands in the job: write {{ env_var(NAME) }} in its place, or the path "
@@ -90,7 +90,7 @@ def _pem_of(text: str) -> str:
 
 @dataclass(frozen=True)
 class PathKey:
-    """The validator of a key that holds a path, relative to the working directory.
+    """The validator of a key with a path, relative to the working directory.
 
     Paths of a job file are absolute before it is asked.
     """
@@ -165,7 +165,7 @@ def query_of(query: str | None, table: str | None) -> Query:
 
 
 def path_key(field: FieldInfo | None) -> PathKey | None:
-    """The `PathKey` of a field; None where the field holds no path."""
+    """The `PathKey` of a field; None where the field has no path."""
     for mark in marks_of(field):
         match mark:
             case AfterValidator(func=PathKey() as key):

@@ -93,7 +93,7 @@ class Toleration(Table):
     key: Annotated[str, AfterValidator(_check_name)] | None = None
     """The key of the taint; left out with operator "Exists": every taint."""
     operator: Literal["Equal", "Exists"] | None = None
-    """The comparison: "Equal" (left out) wants `value`, "Exists" takes any."""
+    """The comparison: "Equal" (left out) wants `value`, "Exists" accepts any."""
     value: LabelValue | None = None
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     """The effect of the taint; left out: all three."""
@@ -121,7 +121,7 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Z]*)")
 
 
 def amount_of(quantity: str) -> Decimal:
-    """The number that a quantity of Kubernetes stands for, such as 0.5 for "500m".
+    """The number of a quantity of Kubernetes, such as 0.5 for "500m".
 
     Raises
     ------
@@ -141,7 +141,7 @@ def amount_of(quantity: str) -> Decimal:
 
 
 def _as_text(given: Any) -> Any:
-    """A number of cores as text, as Kubernetes takes it."""
+    """A number of cores as text, as Kubernetes accepts it."""
     if isinstance(given, int | float) and not isinstance(given, bool):
         return str(given)
     return given
@@ -186,5 +186,5 @@ class PodResources(Table):
     scheduler: Resources = Resources()
     """The container of the scheduler, beside the run."""
     worker: Resources = Resources()
-    """Each container that explains rows: a worker, a shard, a run on a schedule; what is left out is
-    what [worker] says."""
+    """Each container that explains rows: a worker, a shard, a run on a schedule; the defaults come
+    from [worker]."""

@@ -245,7 +245,7 @@ def _inner_place(
 
 
 def _inner_table(record: type[Table], key: str) -> type[Table] | None:
-    """The record class of a key that holds a table, or a list of such, itself; or None."""
+    """The record class of a key whose value is a table, or a list of tables; or None."""
     field = record.model_fields.get(key)
     if field is None:
         return None

@@ -48,10 +48,10 @@ class Elsewhere:
     """The absolute path that it would be from the working directory."""
 
     def is_left_behind(self, job_name: Any) -> bool:
-        """Whether something lies at the path from the working directory alone.
+        """Whether there is something at the path from the working directory alone.
 
-        A store with records of runs is not left behind: whoever writes those takes paths from the
-        folder of the job file, so that another copy of the job file made it.
+        A store with records of runs is not left behind: a version that writes such records reads
+        paths from the folder of the job file, so that another copy of the job file made it.
         """
         if self.noun == "picture" or _is_there(self.path):
             return False
@@ -107,7 +107,7 @@ def with_paths_from(
 
 
 def refuse_left_behind(elsewhere: Sequence[Elsewhere], tables: dict[str, Any]) -> None:
-    """Raise where a table, file or store lies where its path led from the working directory.
+    """Raise where a table, file or store is at its path from the working directory.
 
     `tables` are those of the job after --set, which may name other paths.
     """
@@ -133,7 +133,7 @@ def _paths(tables: dict[str, Any]) -> Iterator[_Path]:
         match given.value, path_key(given.field):
             case str(text), PathKey(noun=noun) if text:
                 yield _Path(given.place, given.table, given.key, noun)
-    for key, field in Job.model_fields.items():  # a file may stand for a table
+    for key, field in Job.model_fields.items():  # a file may replace a table
         match tables.get(key), path_key(field):
             case str(text), PathKey(noun=noun) if text:
                 yield _Path("", tables, key, noun)

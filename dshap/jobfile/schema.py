@@ -97,7 +97,7 @@ class JobSection(Table):
     dtype: type_of(RULES["dtype"]) = "float64"  # type: ignore[valid-type]
     """The stored type of the attributions; sums are always float64."""
     keep_runs: Count = 7
-    """The number of runs whose cubes and rows are kept, with [incremental]; records always are."""
+    """The number of runs whose cubes and rows stay, with [incremental]; records always stay."""
 
 
 SOURCES = Kinds(
@@ -112,7 +112,7 @@ SOURCES = Kinds(
 
 
 READ_ONCE = (*IN_FILES, *kinds.READ_ONCE)
-"""Kinds of tables whose rows a job with [incremental] reads once and keeps."""
+"""Kinds of tables whose rows a job with [incremental] reads once and stores."""
 
 
 class FittedModel(KindTable):
@@ -200,7 +200,7 @@ INSTEAD = {
     "exact": "every coalition is taken: leave it out",
     "quadrature": "no coalition is listed: leave it out",
 }
-"""Design that takes no number of coalitions -> what to do instead of giving one."""
+"""Design that accepts no number of coalitions -> what to do instead of giving one."""
 HINTS = {
     "n_coalitions": ", at least twice the number of features",
     "n_permutations": ", an even number",
@@ -216,7 +216,7 @@ class DesignTable(KindTable):
     max_coalitions: Count | None = None
     """The most coalitions of kind "auto"; with `tol`, the number at which rounds end."""
     tol: type_of(RULES["tol"]) | None = None  # type: ignore[valid-type]
-    """The largest std_error over the range of a row's attributions at which the row takes no more
+    """The largest std_error over the range of a row's attributions at which the row needs no more
     coalitions."""
     seed: Seed | None = None
     """The seed; the job's where left out."""
@@ -465,7 +465,7 @@ class Job(Table):
 
     @property
     def keeps_columns(self) -> bool:
-        """Whether cubes keep the explained columns: as asked for, and where a sink has their values."""
+        """Whether cubes store the explained columns: on request, and if a sink has their values."""
         return bool(self.run.keep_rows) or any(sink.has_values for sink in self.sink)
 
     @property
@@ -505,7 +505,7 @@ class Job(Table):
 
     @property
     def description(self) -> Description:
-        """The description of the columns and the model, which cubes keep."""
+        """The description of the columns and the model, which cubes store."""
         return described_by_tables(self.columns, self.card, self.sentences)
 
     def code_books(self, explain: str) -> list[tuple[CodeBook, bool]]:
@@ -552,7 +552,7 @@ class Job(Table):
 
     @property
     def n_threads(self) -> int:
-        """The threads of one process of a worker, 1 where the job does not say."""
+        """The threads of one process of a worker, 1 where the job does not set them."""
         return dict(self.cluster).get("threads") or self.worker_options.threads
 
     @property

@@ -12,7 +12,7 @@ from dshap.engine import Plan
 
 
 def check_kept(segments: Sequence[str], *, is_of_texts: bool, keeps_columns: bool) -> None:
-    """Raise a `ValueError` where [report] asks for segments of a job that keeps no columns."""
+    """Raise a `ValueError` where [report] asks for segments of a job that stores no columns."""
     if not segments:
         return
     if is_of_texts:
@@ -27,7 +27,7 @@ def check_kept(segments: Sequence[str], *, is_of_texts: bool, keeps_columns: boo
 
 
 def check_what_if(is_asked: bool, *, is_of_texts: bool, keeps_columns: bool) -> None:
-    """Raise a `ValueError` where [report] asks for a what-if of a job that keeps no columns."""
+    """Raise a `ValueError` where [report] asks for a what-if of a job that stores no columns."""
     if not is_asked:
         return
     if is_of_texts:
@@ -43,7 +43,7 @@ def check_what_if(is_asked: bool, *, is_of_texts: bool, keeps_columns: bool) -> 
 
 
 def check_segments(segments: Sequence[str], columns: Sequence[str]) -> None:
-    """Raise where a segment is none of the explained columns, which are those that cubes keep."""
+    """Raise where a segment is none of the explained columns, which are those that cubes store."""
     for segment in segments:
         column = column_of_segment(segment, columns)
         if column not in columns:
@@ -54,7 +54,7 @@ def check_segments(segments: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def segment_lines(segments: Sequence[str], plans: Sequence[Plan]) -> list[str]:
-    """The lines of a plan about the segments of [report], and what their sums may take."""
+    """The lines of a plan about the segments of [report], and the cost of their sums."""
     if not segments:
         return []
     line = f"segments, at the end: {', '.join(map(label, segments))}"

@@ -75,7 +75,7 @@ def with_target(given: Mapping[str, Any], name: str) -> dict[str, Any]:
 
     Notes
     -----
-    The keys of a target are those that `with_settings` takes.  Names of explanations, checks and
+    The keys of a target are those that `with_settings` accepts.  Names of explanations, checks and
     sinks are those of the file, also where the target changes the table that a sink is named by.
     """
     tables = copy.deepcopy(dict(given))
@@ -98,7 +98,7 @@ def places_of_target(given: Mapping[str, Any], name: str) -> list[str]:
 
 
 def _refuse_no_tables(targets: Any) -> None:
-    """Raise an `InputError` where [targets] holds something else than tables."""
+    """Raise an `InputError` where [targets] contains something else than tables."""
     if not isinstance(targets, dict):
         raise InputError(f"{TARGETS} = {shown(targets)}: write a table [{TARGETS}.NAME] for each")
     for name, held in targets.items():
@@ -137,7 +137,7 @@ def _places_in(target: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _within(place: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
-    """The places below a table that so many levels of tables stand for; else the place itself."""
+    """The places below a table, down to so many levels of tables; else the place itself."""
     if depth == 0 or not isinstance(value, dict):
         yield place, value
         return

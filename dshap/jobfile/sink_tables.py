@@ -36,7 +36,7 @@ PARTS: Mapping[str, ConstructedArgument] = {
     "codes": ConstructedArgument(lambda table, _: table.code_book()),
     "outputs": ConstructedArgument(lambda table, _: tuple(table.outputs or ())),
 }
-"""Argument of a kind of sink that TOML cannot hold -> how it is made of the keys of [[sink]]."""
+"""Argument of a kind of sink that TOML cannot express -> how it is made of the keys of [[sink]]."""
 
 
 class SinkTable(Made):
@@ -66,7 +66,7 @@ class SinkTable(Made):
     """Whether "higher" or "lower" predictions count against a row, for shape "reasons"."""
     undo: bool = False
     """Whether a reason is stated only where its code, taken away alone, changes the prediction the same
-    way, for shape "reasons"; this takes one more coalition for each code."""
+    way, for shape "reasons"; this needs one more coalition for each code."""
     rows: Rows | None = None
     """The rows that are written: changed since the sink's last load, or all; left out, "changed",
     and with write = "replace" "all"."""
@@ -74,8 +74,8 @@ class SinkTable(Made):
     """Delete the keys and insert, append to a history, or replace everything; left out,
     "delete_insert", and with `path` "replace"."""
     deletes: Deletes | None = None
-    """The fate of the lines of keys that are gone: removed, marked in their status, kept; left out,
-    as [incremental] says."""
+    """The fate of the lines of keys that are gone: removed, marked in their status, kept; the
+    default follows from [incremental]."""
     nul: Nul = "escape"
     """Texts with a NUL character: written with \\x00 in its place, or refused, so that nothing is
     loaded."""
@@ -89,19 +89,19 @@ class SinkTable(Made):
         return self
 
     def with_target(self, target: Target | None) -> SinkTable:
-        """A copy that holds its target as it was when it was looked at; with None one that does not."""
+        """A copy with its target as it was when it was checked; with None a copy without one."""
         copy = self.model_copy()
         copy._target = target
         return copy
 
     def refuse_other_shape(self, facts: CubeFacts) -> None:
-        """Raise an `InputError` where the target that it holds has another shape than a cube needs."""
+        """Raise an `InputError` where its target has another shape than a cube needs."""
         if self._target is not None:
             self._target.refuse_other_shape(facts)
 
     @property
     def has_values(self) -> bool:
-        """Whether the lines hold the values of the explained columns."""
+        """Whether the lines contain the values of the explained columns."""
         return is_of_columns(self.shape) or self.sink().lines.in_words
 
     def code_book(self) -> CodeBook | None:
@@ -123,7 +123,7 @@ class SinkTable(Made):
         return {name: str(value) for name, value in self if name in names and value is not None}
 
     def kind_of_sink(self) -> type[Sink]:
-        """The class of the sink.  Without a key of any kind it is a database, which says what it lacks."""
+        """The class of the sink.  A database without a key of any kind."""
         kind: type[Sink] = sink_kind(self.keys_of_place or ["database"])
         return kind
 
@@ -270,7 +270,7 @@ def check_sink_names(sinks: Sequence[SinkTable], facts: CubeFacts) -> None:
     Raises
     ------
     InputError
-        Rows without a key, or a name that the database does not take.
+        Rows without a key, or a name that the database does not accept.
     """
     for each in sinks:
         sink = each.sink()

@@ -99,7 +99,7 @@ class ContractTable(Table):
 
 
 class HeldTable(KindTable):
-    """The keys of every source that is held to what it promises: files and databases."""
+    """The keys of every source with checks of its age and contract: files and databases."""
 
     freshness: FreshnessTable | None = None
     """The limits of the source's age: { column, warn_after, error_after }."""

@@ -34,7 +34,7 @@ class TokenizerKeys(Table):
 
 
 def _ids(given: Any, _: Any) -> Any:
-    """The vocabulary of the texts as they stand in the table: any ids, and the tokenizer."""
+    """The vocabulary of the texts as they are in the table: any ids, and the tokenizer."""
     tokenizer = given.tokenizer and imported(given.tokenizer, "[source] tokenizer", "function ")
     return replace(ANY_IDS, tokenizer=tokenizer)
 

@@ -21,7 +21,7 @@ KEYS = ("key", "target", "features", "column")
 
 
 def check_width(job: Job, columns: Sequence[str]) -> None:
-    """Hold the columns of a table to the number that a given model takes without knowing their names.
+    """Check the number of columns of a table for a given model that does not know their names.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def place_of_table(job: Job) -> str:
 
 @contextmanager
 def in_words_of(job: Job) -> Iterator[None]:
-    """Tell errors about columns of the table in the words of the job file."""
+    """Raise errors about columns of the table in the words of the job file."""
     try:
         yield
     except InputError as error:

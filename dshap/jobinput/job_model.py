@@ -43,7 +43,7 @@ class JobModel(ABC):
     needs_rows: ClassVar[bool]
     """Whether there is no model without a row."""
     number: ClassVar[str]
-    """The words for a column of numbers that it takes, in messages."""
+    """The words for a column of numbers that it accepts, in messages."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -60,7 +60,7 @@ class JobModel(ABC):
     @property
     @abstractmethod
     def width(self) -> int | None:
-        """The number of columns that it takes; None where it does not know it, or is not fitted."""
+        """The number of columns that it accepts; None if that is unknown, or it is not fitted."""
 
     @abstractmethod
     def columns(self) -> Sequence[str] | None:
@@ -88,7 +88,7 @@ class JobModel(ABC):
     @property
     @abstractmethod
     def holdout(self) -> float:
-        """The share of the rows that is held out of the fit."""
+        """The share of the rows that the fit leaves out."""
 
     @property
     @abstractmethod
@@ -221,7 +221,7 @@ class GivenToJob(JobModel):
 
     @property
     def takes_times(self) -> bool:
-        """Trees take numbers alone."""
+        """Trees accept only numbers."""
         return not self.job.is_of_trees and not is_ensemble(self.loaded.model)
 
     def listed(self, listed: Callable[[Sequence[str]], Sequence[str]]) -> dict[str, tuple[()]]:

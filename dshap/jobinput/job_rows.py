@@ -1,4 +1,4 @@
-"""The table of a job and facts about it, kept in the store while its files stay the same.
+"""The table of a job and facts about it, stored for as long as its files stay the same.
 
 The facts are records named by a digest of the table's stamp (`RowReader.stamp`; of files: sizes,
 times, footers and the roles of the columns), of the version of dshap, and of the
@@ -43,7 +43,7 @@ from dshap.tables.reader import CodedReader, categories_of
 from dshap.values.background import Background
 
 KEPT_BYTES = 16 << 20
-"""The largest record that is kept; a larger sample is read again."""
+"""The largest record that is stored; a larger sample is read again."""
 
 
 class JobRows:
@@ -53,7 +53,7 @@ class JobRows:
     ----------
     job : Job
     states : StateFolder, optional
-        The states of the job's store, where there is one: facts of an earlier run are taken from
+        The states of the job's store, where there is one: facts of an earlier run are read from
         it.
     trusts_files : bool
         Whether equal stamps mean equal files; False: everything is read again.
@@ -87,7 +87,7 @@ class JobRows:
         return Context(self, self.job.job.seed, self.job.model.kind, model, classes, executor)
 
     def check_kinds(self, value: Any) -> None:
-        """Refuse columns of text and of times where a value function takes numbers."""
+        """Refuse columns of text and of times where a value function needs numbers."""
         unknown = sorted(categories_of(self.reader).keys() - value.model.categories.keys())
         if unknown:
             raise InputError(
@@ -143,7 +143,7 @@ class JobRows:
         return self.reader.texts(sample_positions(self.n_rows, n_texts, self.job.job.seed))
 
     def kept_census(self) -> Census | None:
-        """The census that an earlier run took, or None."""
+        """The stored census of an earlier run, or None."""
         record = self._known(self._name("census", {}))
         if record is None:
             return None
@@ -202,7 +202,7 @@ class JobRows:
         )
 
     def keep(self) -> list[str]:
-        """Keep the facts in the store, which exists by now; gives the names of damaged records."""
+        """Store the facts in the store, which exists by now; return names of damaged records."""
         if self._stamp is None or self._states is None:
             return []
         small = {
@@ -243,8 +243,8 @@ class JobRows:
 def open_table(job: Job) -> RowReader:
     """Open the table of [source] and check its columns; reads no row, except of texts.
 
-    The columns are those that a given model was fitted on, where it knows them.  Those that hold
-    text or categories are opened with empty lists of them.
+    The columns are those that a given model was fitted on, where it knows them.  Those with text
+    or categories are opened with empty lists of them.
     """
     source = job.source
     roles: dict[str, Any] = {}

@@ -43,16 +43,16 @@ def spool_job(
     folder : Path
         A folder that does not exist; it is removed again where anything goes wrong.
     as_of : date
-        The day that stands for {as_of} in a query.
+        The day that replaces {as_of} in a query.
     previous : mapping, optional
         Column -> type in the run before, which the contract compares those of this run with.
     say : function
-        Takes a line for people, such as a warning.
+        Receives a line for people, such as a warning.
 
     Raises
     ------
     InputError
-        A source that cannot be read, or does not hold what the contract promises.
+        A source that cannot be read, or does not satisfy the contract.
     StaleSourceError
         A source that is older than its freshness allows.
     """
@@ -73,7 +73,7 @@ def spool_job(
 def look_at_source(
     job: Job, as_of: date, previous: Mapping[str, str] | None, say: Callable[[str], None]
 ) -> Snapshot | None:
-    """Hold a table that is read where it lies to its freshness and contract.
+    """Check freshness and contract of a table that is read in place.
 
     Gives None where [source] has neither, unless the table has versions: the record names the one
     that was read.
@@ -135,7 +135,7 @@ def promises_something(job: Job) -> bool:
 def rules_of(
     job: Job, previous: Mapping[str, str] | None, features: Sequence[str] | None
 ) -> SpoolRules:
-    """The rules that the source of a job is held to.
+    """The rules that the source of a job is checked by.
 
     Parameters
     ----------

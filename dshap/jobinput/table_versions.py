@@ -33,11 +33,11 @@ def at_version_of_store(job: Job, store: Place, say: Callable[[str], None]) -> J
     Parameters
     ----------
     job : Job
-        A job whose rows are read where they lie.
+        A job whose rows are read in place.
     store : Place
         Its store, which need not exist.
     say : function
-        Takes the line about a table that is at another version by now.
+        Receives the line about a table that has another version by now.
     """
     source = job.source
     key = version_key(source.kind)

@@ -38,7 +38,7 @@ class AttestedSinks:
     """Which job names the sinks, and whether they are compared at all."""
 
     job_file: str | None = None
-    """The job file; None: the job that the store keeps."""
+    """The job file; None: the job in the store."""
     settings: tuple[str, ...] = ()
     are_checked: bool = True
 
@@ -59,7 +59,7 @@ class StoreCheck:
 
 
 def attest_store(store: Place, key: str | None, run_id: str, sinks: AttestedSinks) -> StoreCheck:
-    """Check the statements of a store, all that it holds, and the tables of its sinks.
+    """Check the statements of a store, all its contents, and the tables of its sinks.
 
     Parameters
     ----------

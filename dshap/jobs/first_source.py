@@ -101,7 +101,7 @@ class FirstSource:
 
     @property
     def has_secret(self) -> bool:
-        """Whether the address holds a password, which no job file may."""
+        """Whether the address contains a password, which no job file may contain."""
         return self.is_database and bool(secrets_of(_without_variables(self.given)))
 
     @property

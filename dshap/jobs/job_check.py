@@ -240,7 +240,7 @@ def check_job(
     as_of : date, optional
         The date of the run; today, in UTC, where None.
     say : function, optional
-        Takes a line for people, such as a warning.
+        Receives a line for people, such as a warning.
 
     Returns
     -------

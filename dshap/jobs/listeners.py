@@ -27,7 +27,7 @@ def listeners_of(
     job : Job
     job_file : the file of the job, beside which the command of [notify] is started
     metrics, lineage : the files of --metrics and --lineage
-    say : takes a line and its level
+    say : receives a line and its level
 
     Raises
     ------

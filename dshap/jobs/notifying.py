@@ -26,7 +26,7 @@ class Notifier:
     is_for_problems: bool
     """Whether it is started only where the exit status is not 0."""
     say: Callable[[str, str], None]
-    """Takes a line and its level."""
+    """Receives a line and its level."""
 
     def __call__(self, ending: RunEnding) -> None:
         if self.is_for_problems and not ending.exit_status:

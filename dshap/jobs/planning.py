@@ -35,11 +35,11 @@ def plan_from_source(
     ----------
     job : Job
     as_of : date, optional
-        The day that stands for {as_of} in a query; today, in UTC, where None.
+        The day that replaces {as_of} in a query; today, in UTC, where None.
     say : function, optional
-        Takes a line for people, such as a warning.
+        Receives a line for people, such as a warning.
     shards : int, optional
-        The number of shards whose work is told too.
+        The number of shards whose work is described too.
     n_probe : int
         The number of rows on which the speed of the model is measured; 0: it is not called.
 
@@ -51,7 +51,7 @@ def plan_from_source(
     StaleSourceError
         A source that is older than its freshness allows.
     StoreMismatchError
-        Something else lies at the path of the store.
+        Something else is at the path of the store.
     """
     store = place_of(job.job.store)
     refuse_store(job, store)

@@ -48,7 +48,7 @@ def _is_same(one: Place, other: Place) -> bool:
 
 
 def refuse_damage(store: Place, found: Damages, mended: Damages | None, *, has_job: bool) -> None:
-    """Raise a `DamagedError` that says what is left to do.
+    """Raise a `DamagedError` that names the remaining steps.
 
     `mended` is None where no repair was asked for.
     """

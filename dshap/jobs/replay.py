@@ -2,8 +2,8 @@
 
 The rows of a block are computed together as in the run, since the last bits of matrix products follow
 from their sizes; only where a row by itself has the same bits already is that left out.  A row that
-was carried from an earlier night is computed among the rows of the night that explained it, as long
-as the store keeps these.
+was carried from an earlier night is computed among the rows of the night that explained it, as
+long as the store has these.
 """
 
 from __future__ import annotations
@@ -88,20 +88,20 @@ def replay_run(
     run_id : str
         The run; the newest one where empty.
     job_file : str, optional
-        The job, where the one that the store keeps does not find its files here.
+        The job, where the one in the store does not find its files here.
     settings : sequence of str
         Texts of --set, such as "source.path=/other/place.parquet".
     say : function
-        Takes a line for people.
+        Receives a line for people.
 
     Raises
     ------
     InputError
         No such run, row or explanation, or a model that is another one.
     StoreMismatchError
-        The source, the model or an option is not that of the run; the message says which.
+        The source, the model or an option is not that of the run; the message names it.
     NotLearnedError
-        The store does not keep any more what the run is computed from.
+        The store no longer has the data that the run is computed from.
     """
     sealed = sealed_runs(store)
     refuse_unsealed(store, sealed, run_id)
@@ -166,7 +166,7 @@ def _other_packages(store: Place, run_id: str, materials: Sequence[Resource]) ->
 
 
 def _shared_run(store: Place, run_id: str) -> str:
-    """The run whose rows the store has: this one, or the newest one that it kept rows of."""
+    """The run whose rows the store has: this one, or the newest one whose rows are stored."""
     if has_snapshot(RunFolders(store, run_id).parts):
         return run_id
     return next((each.run_id for each in reversed(runs_with_rows(store))), run_id)

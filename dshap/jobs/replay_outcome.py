@@ -40,7 +40,7 @@ class ReplayedCube:
     differences: list[BlockDifference] = field(default_factory=list)
     """The differences, block by block, that the rows computed together do not explain."""
     rounded: int = 0
-    """Carried rows that differ by rounding, and whose night the store does not keep any more."""
+    """Carried rows that differ by rounding, and whose night the store no longer has."""
     rounded_gap: float = 0.0
     block_rows: int = 1
     is_whole: bool = False

@@ -1,7 +1,7 @@
 """The end of a command that carries out a job, and who hears of it: one listener a thing.
 
-A listener is a function of a `RunEnding`.  It never changes how the command ends: what it cannot do
-is said.
+A listener is a function of a `RunEnding`.  It never changes how the command ends: its failures are
+reported.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class EndedRun:
 def telling_end(
     job: Job, listeners: Sequence[Listener], say: Callable[..., None]
 ) -> Iterator[EndedRun]:
-    """Tell listeners how the command in this block ends, by an error too.
+    """Notify listeners of the end of the command in this block, also by an error.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def telling_end(
     listeners : sequence of Listener
         Each hears it, whatever another one raises.
     say : function
-        Takes a line about what a listener could not do.
+        Receives a line about the failure of a listener.
     """
     started = datetime.now(UTC)
     ended = EndedRun()

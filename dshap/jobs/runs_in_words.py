@@ -104,7 +104,7 @@ def is_stale(record: RunRecord) -> bool:
 
 
 def _without_empty(rows: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """The rows of a table without the columns of `OPTIONAL` that hold nothing."""
+    """The rows of a table without the columns of `OPTIONAL` that are empty."""
     columns = [cells for cells in zip(*rows, strict=True) if _is_shown(cells)]
     return list(zip(*columns, strict=True))
 
@@ -234,7 +234,7 @@ def _keys_of(record: RunRecord) -> KeyCounts:
 
 
 def _is_good(result: Mapping[str, Any]) -> bool:
-    """Whether a result is as it should be, so that what is not stands first."""
+    """Whether a result is as it should be; others are listed first."""
     return result["status"] in ("success", "no-op", "pass")
 
 

@@ -92,8 +92,8 @@ def sample_of_job(
     """Read the sample of a job into its folder; a sample that was there before is replaced.
 
     The folder is STORE.sample beside the store of the job.  All of the table is read in one pass, and
-    rows that are spread over it are kept.  What the job learns (a background, a fit, landmarks) comes
-    from these rows alone.
+    rows that are spread over it are selected.  What the job learns (a background, a fit, landmarks)
+    comes from these rows alone.
 
     Parameters
     ----------
@@ -101,9 +101,9 @@ def sample_of_job(
     n_rows : int
         The number of rows, at least 1; all rows of a table that has fewer.
     as_of : date, optional
-        The date that stands for {as_of} in a query; today, in UTC, where None.
+        The date that replaces {as_of} in a query; today, in UTC, where None.
     say : function, optional
-        Takes a line for people, such as a warning.
+        Receives a line for people, such as a warning.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def sample_of_job(
     EmptyTableError
         The table has no rows.
     StoreMismatchError
-        The folder holds something else than a sample.
+        The folder contains something else than a sample.
     LockedError
         Another sample of the job runs.
     """
@@ -180,7 +180,7 @@ def _read(
 def _rows_and_rules(
     job: Job, day: date, say: Callable[[str], None]
 ) -> tuple[RowsReadOnce, SpoolRules]:
-    """The rows of a job, after their age was judged, and the columns that are kept of them."""
+    """The rows of a job, after their age was judged, and their stored columns."""
     source = dict(job.source)
     if job.is_of_texts:
         used = (*as_names(source["key"]), source["column"])

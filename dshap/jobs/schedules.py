@@ -1,4 +1,4 @@
-"""Schedules as Kubernetes takes them: five fields of cron, and a time zone."""
+"""Schedules in the form of Kubernetes: five fields of cron, and a time zone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dshap.core.errors import InputError
 
 MACROS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
-"""The words that stand for a schedule."""
+"""The words that name a schedule."""
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 EXAMPLE = '"0 3 * * *" for three at night'
@@ -42,7 +42,7 @@ class CronField:
         return ""
 
     def _number(self, word: str) -> int | None:
-        """The number that a word of this field stands for; None where there is none."""
+        """The number that a word of this field means; None where there is none."""
         if word.lower() in self.names:
             return self.low + self.names.index(word.lower())
         if word.isascii() and word.isdigit() and self.low <= int(word) <= self.high:

@@ -161,7 +161,7 @@ def _refuse_acceptance(command: Command) -> None:
 
 
 def _begun(job: Job, store: Place, command: Command, recorder: StageRecorder) -> Job:
-    """Check what a run may begin with; gives the job whose sinks hold their targets."""
+    """Check what a run may begin with; return the job whose sinks have their targets."""
     day = command.day
     check_day(job, store, day, is_backfill=command.backfill)
     job = with_targets(job, day, recorder.say, is_backfill=command.backfill)
@@ -188,7 +188,7 @@ def _naming_learn(scope: Scope) -> Iterator[None]:
 
 
 def _with_its_model(job: Job) -> Job:
-    """The job with the model that its file holds now: one model a command, whatever replaces it."""
+    """The job with the present model of its file: one model a command, whatever replaces it."""
     match job.model:
         case ModelFileTable() as table:
             return job.model_copy(update={"model": table.with_model()})
@@ -391,7 +391,7 @@ class StoreRuns:
 
     @property
     def _tables(self) -> dict[str, Any]:
-        """The tables of the job that a run must not change: their names, and what they hold."""
+        """The tables of the job that a run must not change: their names, and their contents."""
         explained = {f"[[explain]] {each.name}": each for each in self.job.explain}
         return {"[source]": self.job.source, "[model]": self.job.model, **explained}
 

@@ -1,4 +1,4 @@
-"""Checking what a job's store holds beside its cubes: records, rows, keys and pointers of runs.
+"""Checking a job's store beside its cubes: records, rows, keys and pointers of runs.
 
 All bytes of rows and keys are read and compared with their digests; what earlier versions wrote
 without digests is read by its footers and headers.  Each file must be whole, and its ids, methods
@@ -148,7 +148,7 @@ def _names_backfill(store: Place, name: str) -> bool:
 
 
 def _damage_of_learned(store: Place, explanations: Iterable[str]) -> Iterator[Damage]:
-    """Check that keys and method of the cube that is read are kept, and all rows to learn from."""
+    """Check that keys and method of the current cube are stored, and all rows to learn from."""
     room = store / ROOM
     used = set[str]()
     for name in explanations:
@@ -182,7 +182,7 @@ def _damage_of_learned(store: Place, explanations: Iterable[str]) -> Iterator[Da
 def _damage_of_run(
     run: RunFolders, explanations: Iterable[str], joins: KeyJoins, is_before_another: bool
 ) -> Iterator[Damage]:
-    """Hold the files of one run against each other.
+    """Compare the files of one run with each other.
 
     `is_before_another`: a later run is over, so that no run finishes this one.
     """
@@ -239,7 +239,7 @@ def _damage_of_record(run: RunFolders, cubes: Cubes, is_before_another: bool) ->
 
 
 def _damage_of_keys(run: RunFolders, cubes: Cubes, joins: KeyJoins) -> Iterator[Damage]:
-    """Check digests of rows, and what is kept of each explanation."""
+    """Check digests of rows, and the stored files of each explanation."""
     room = f"keys/{run.run_id}"
     try:
         n_rows = len(run.digests)
@@ -305,7 +305,7 @@ def _rows_in(path: Place) -> int | None:
 
 
 def _unlike(cube: tuple[int | None, str | None], n_rows: int, method: str | None) -> Iterator[str]:
-    """Say in words how rows and method of a run differ from those of its cube."""
+    """Describe in words how rows and method of a run differ from those of its cube."""
     n_there, known = cube
     if n_there is None:
         return

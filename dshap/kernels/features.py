@@ -1,7 +1,7 @@
 """Features of product kernels on any subset of the columns, for embeddings and models.
 
-An `Embedding` says how features are chosen (`Nystrom` landmarks, `Fourier` frequencies).  Bound to
-a kernel and its anchors it is a `Basis`: per-column factors (columns, n, q), real or complex.
+An `Embedding` defines how features are chosen (`Nystrom` landmarks, `Fourier` frequencies).  Bound
+to a kernel and its anchors it is a `Basis`: per-column factors (columns, n, q), real or complex.
 Their products over a subset S of the columns become real features Φ_S (n, p) with Φ_S Φ_Sᵀ ≈ K_S,
 and weights of these features become coefficients of the products, so that Φ_S w = Re(products ·
 coefficients).
@@ -36,7 +36,7 @@ class SubsetFeatures(Protocol):
         ...
 
     def whitened(self, products: NDArray[Any]) -> FloatArray:
-        """Φ_S (n, p_S) from the kept products (n, q_S); Φ_S Φ_Sᵀ approximates K_S."""
+        """Φ_S (n, p_S) from the selected products (n, q_S); Φ_S Φ_Sᵀ approximates K_S."""
         ...
 
     def coefficients(self, weights: FloatArray) -> NDArray[Any]:
@@ -44,7 +44,7 @@ class SubsetFeatures(Protocol):
         ...
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Flat arrays that hold the features; `kept` is one of them."""
+        """Flat arrays of the features; `kept` is one of them."""
         ...
 
     def describe(self) -> str:
@@ -72,7 +72,7 @@ class Basis(Protocol):
 
     @property
     def points(self) -> FloatArray:
-        """Rows (·, columns) that single features stand for, in their order; at least one."""
+        """Rows (·, columns) that single features represent, in their order; at least one."""
         ...
 
     def factors(self, x: FloatArray) -> NDArray[Any]:
@@ -305,7 +305,7 @@ class FourierBasis:
 
     @property
     def points(self) -> FloatArray:
-        """The origin (1, columns): frequencies stand for no rows."""
+        """The origin (1, columns): frequencies represent no rows."""
         return np.zeros((1, self.frequencies.shape[1]))
 
     def factors(self, x: FloatArray) -> NDArray[Any]:

@@ -168,7 +168,7 @@ class Nystrom:
 
     @property
     def n_features(self) -> int:
-        """The most features; pivoted Cholesky may keep fewer."""
+        """The most features; pivoted Cholesky may select fewer."""
         return self.size
 
     @property
@@ -255,16 +255,17 @@ class Nystrom:
 
 @dataclass(frozen=True, eq=False)
 class KeptLandmarks:
-    """The landmarks that pivoted Cholesky kept: `gram[kept][:, kept] = factor factorᵀ`."""
+    """The landmarks that pivoted Cholesky selected: `gram[kept][:, kept] = factor factorᵀ`."""
 
     kept: NDArray[np.intp]
-    """(q,): positions of the kept landmarks, in pivot order."""
+    """(q,): positions of the selected landmarks, in pivot order."""
     factor: FloatArray
     """(q, q): lower triangular L."""
     rank: int
-    """Number of kept landmarks q."""
+    """Number of selected landmarks q."""
     residual: float
-    """Largest diagonal that the kept landmarks leave unexplained, relative to the largest one."""
+    """Largest diagonal that the selected landmarks leave unexplained, relative to the largest
+    one."""
     jitter: float = 0.0
     """Constant added to the diagonal before factoring: 0."""
 
@@ -279,7 +280,7 @@ class KeptLandmarks:
         return float((diagonal[0] / diagonal[-1]) ** 2)
 
     def whitened(self, columns: FloatArray) -> FloatArray:
-        """Φ = k(x, Z_kept) L⁻ᵀ (n, q) from the kept landmarks' kernel columns (n, q), in order.
+        """Φ = k(x, Z_kept) L⁻ᵀ (n, q) from the selected landmarks' kernel columns (n, q), in order.
 
         float32 columns are multiplied in float32.
         """

@@ -60,7 +60,7 @@ def add_cross(cross: NDArray[Any], phi: FloatArray, right: NDArray[Any]) -> None
 def stacked_zeros(
     shapes: Sequence[tuple[int, ...]], dtype: Any = float
 ) -> tuple[FloatArray, list[FloatArray]]:
-    """An array of zeros that holds matrices of different sizes, and the matrices as views."""
+    """An array of zeros for matrices of different sizes, and the matrices as views."""
     array = np.zeros(sum(math.prod(shape) for shape in shapes), dtype)
     return array, stacked_parts(array, shapes)
 
@@ -158,10 +158,10 @@ def chosen_penalty(
 
     The error of the fits w = (G + λnI)⁻¹ c with h = tr G(G + λnI)⁻¹ degrees of freedom is that of
     generalised cross-validation, E(λ) = Σ‖g − Φw‖² / n / (1 − γ(h + 1)/n)².  It equals leaving out
-    one row at a time if all rows have the same leverage; no row is held out.  Fits that differ by
-    d_i in row i differ in squared error by about 2 (g_i − Φ_i w) d_i, so that the standard error of
-    E(λ) − E(λ*) is 2 (E(λ*) Σd²/n)^½ / n^½.  If that is less than 0.5 % of E(λ*), 0.5 % are
-    allowed: where the data do not decide, the smoother fit is taken.
+    one row at a time if all rows have the same leverage; no row is left out in fact.  Fits that
+    differ by d_i in row i differ in squared error by about 2 (g_i − Φ_i w) d_i, so that the
+    standard error of E(λ) − E(λ*) is 2 (E(λ*) Σd²/n)^½ / n^½.  If that is less than 0.5 % of E(λ*),
+    0.5 % are allowed: where the data do not decide, the smoother fit is chosen.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def _listed(option: Any) -> Any:
 class Kernel:
     """Base of the kernels that users write, which may still need columns and data.
 
-    `bind` gives the `ProductKernel` that numerics take.
+    `bind` returns the `ProductKernel` that numerics use.
     """
 
     is_resolved: bool = True
@@ -134,7 +134,7 @@ class _Stationary(Kernel):
     ) -> ProductKernel:
         """Give every column this family.
 
-        "median", and "validate" as its start, take the median heuristic of the sample.
+        "median", and "validate" as its start, use the median heuristic of the sample.
         """
         if self.is_resolved:
             scale = np.array(for_columns("lengthscale", self.lengthscale, n_columns, names))
@@ -164,7 +164,7 @@ class Laplacian(_Stationary):
 class Matern(_Stationary):
     """Product of Matérn kernels 1/2, 3/2 or 5/2 on the columns, in scikit-learn's scaling.
 
-    scikit-learn's own `Matern` takes the distance over all columns at once and is no product.
+    scikit-learn's own `Matern` uses the distance over all columns at once and is no product.
     """
 
     def __init__(self, nu: float = 1.5, lengthscale: Any = "median") -> None:

@@ -16,8 +16,8 @@ number, NaN being 0; as the code of a category, by its whole part; as a category
 The last two are of categories.
 """
 FEW = 8
-"""Rows that are taken one after the other."""
+"""Rows that are processed one after the other."""
 TILE = 4096
 """Rows that go through a tree together: the table of one player stays in the first-level cache."""
 LANES = 64
-"""Rows that are taken at once: products of all nodes on a path stay in cache."""
+"""Rows that are processed at once: products of all nodes on a path stay in cache."""

@@ -1,7 +1,7 @@
-"""Values of all coalitions in one call, for few rows: calls of BLAS take longer than they compute.
+"""Values of all coalitions in one call, for few rows: calls of BLAS would cost the most time.
 
 The value of a coalition is a bilinear form of products of factors, Σ_i l_i Σ_j A_ij u_j.  Its
-matrices lie one after the other, and are read once for all rows.
+matrices are one after the other, and are read once for all rows.
 """
 
 from __future__ import annotations

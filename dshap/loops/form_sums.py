@@ -1,9 +1,9 @@
 """Quadratic forms of the products of single coalitions, in blocks of rows that stay in the cache.
 
 A coalition's value is Σ_ij k_i A_ij k_j with the products k of its terms, or a sum of squares of few
-sums of these, Σ_j s_j (Σ_i A_ij k_i)².  A library of matrices
-takes one coalition at a time for many rows: its products leave the cache before they are used, and
-matrices of fifty rows are too small to be multiplied at speed.  Here 32 rows are taken through all
+sums of these, Σ_j s_j (Σ_i A_ij k_i)².  A library of matrices processes one coalition at a time
+for many rows: its products leave the cache before they are used, and
+matrices of fifty rows are too small to be multiplied at speed.  Here 32 rows pass through all
 coalitions: the lattice of their products is in the second-level cache, and the sums of four columns
 of A in registers.
 """
@@ -129,7 +129,7 @@ class _Block:
         return self.lattice.shape[3]
 
     def fill(self, factors: FloatArray) -> None:
-        """Take the factors (c, r, n) of as many rows, or fewer: the others keep what they had."""
+        """Store the factors (c, r, n) of as many rows, or fewer: the others do not change."""
         self.factors[:, :, : factors.shape[2]] = factors
         fill_wide(self.factors, self.coalitions.bounds, self.lattice)
 
@@ -173,7 +173,7 @@ def _add_forms(
     out,
     vectors,
 ):
-    """out (m · rows,) += the forms of all coalitions, in an order that keeps entries in the cache."""
+    """out (m · rows,) += the forms of all coalitions, in an order that reuses cached entries."""
     rows = lattice.shape[3]
     for j in order:
         p = starts[j + 1] - starts[j]

@@ -35,7 +35,7 @@ def fill_wide(factors, bounds, lattice):
 
 @njit(nogil=True, cache=True)
 def kept_products(lattice, codes, kept, out):
-    """out (q, n): the product of one coalition, codes (groups,), at the kept terms (q,)."""
+    """out (q, n): the product of one coalition, codes (groups,), at the selected terms (q,)."""
     n = lattice.shape[3]
     first = codes[0]
     second = codes[1]
@@ -80,7 +80,7 @@ def squares_of_sums(products: NDArray[Any], weights: NDArray[Any]) -> FloatArray
 
 
 class Lattice:
-    """Products of the subsets of every group of columns, for a block of rows; buffers are kept.
+    """Products of the subsets of every group of columns, for a block of rows; buffers are reused.
 
     All coalitions share them.
 
@@ -145,7 +145,7 @@ class Lattice:
         fill_wide(factors, self.coalitions.bounds, self._lattice)
 
     def product(self, coalition: int, kept: NDArray[np.integer] | None = None) -> NDArray[Any]:
-        """The product (n, q) of one coalition at the kept terms, or at all if None.
+        """The product (n, q) of one coalition at the selected terms, or at all if None.
 
         A view, valid until the next call.
         """

@@ -21,7 +21,7 @@ class Masks:
     """Coalitions as columns and as bits."""
 
     columns: BoolArray
-    """(m, columns): the columns that each coalition takes from the instance."""
+    """(m, columns): the columns of the instance in each coalition."""
     bits: NDArray[np.uint64]
     """(m, words): the same as bits, 64 columns a word."""
 

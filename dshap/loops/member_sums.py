@@ -1,11 +1,11 @@
-"""Weighted sums of values over all coalitions that hold a column, without the single values.
+"""Weighted sums of values over all coalitions that contain a column, without the single values.
 
 Exact designs need only these sums.  v_S = Σ_r Π_{j in S} factors_jr T[r, S] is linear in every
 factor, and with columns in two groups a coalition is a pair (a, b), a subset of each.  So Σ_{S ∋ c}
 w_S v_S = Σ_r Σ_{a ∋ c} A_ra Σ_b (w T)_rab B_rb for a column c of the first group, and the other way
 round: two products with small matrices whose sums stay in registers.  A list of values, in
-contrast, forms every product of factors and stores every partial sum.  Rows that share values take
-the shorter way of `shared_sums.py`.
+contrast, forms every product of factors and stores every partial sum.  Rows that share values use
+the faster `shared_sums.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dshap.loops.sizes import MEMBER_ITEMS, SUM_ROWS, is_dense
 from dshap.loops.subset_products import FUSED, Coalitions, SubsetSums, rows_last
 
 ROWS = 64
-"""Rows that member sums take at once: compilers vectorise loops of this length."""
+"""Rows that member sums process at once: compilers vectorise loops of this length."""
 
 
 class Terms(Protocol):

@@ -24,7 +24,7 @@ Groups = tuple[NDArray[np.intp], FloatArray]
 
 
 def even_nodes(q: int) -> tuple[FloatArray, FloatArray]:
-    """`legendre_nodes`, with one of weight 0 where q is odd: the loop takes two at a time."""
+    """`legendre_nodes`, with one of weight 0 where q is odd: the loop processes two at a time."""
     t, w = legendre_nodes(q)
     if q % 2:
         return np.append(t, 0.5), np.append(w, 0.0)
@@ -55,11 +55,11 @@ def pair_game_sums(
     -------
     (n, d + 1), (r, d + 1), (d + 1, groups, groups)
         Sums over the other side with its weights, for each row of the first and of the second side;
-        sums over the pairs of two groups, without weights.  The product stands last.
+        sums over the pairs of two groups, without weights.  The product is the last entry.
 
     Notes
     -----
-    Prefix and suffix products need no division: factors may be 0.  It takes n·r·d·q steps of 7
+    Prefix and suffix products need no division: factors may be 0.  It needs n·r·d·q steps of 7
     operations.
     """
     d, n, r = factors.shape
@@ -98,7 +98,7 @@ def _pair_loop(
 ):
     """Add to of_first (n, d + 1), of_second (d + 1, r) and of_groups (d + 1, groups, groups).
 
-    Players are taken in pairs, as in `product_games`; the partner of an odd one has factors 1.
+    Players are processed in pairs, as in `product_games`; the partner of an odd one has factors 1.
     """
     d, n, r = factors.shape
     n_pairs = planes.shape[1]

@@ -7,7 +7,7 @@ b the game is a product itself, and
     φ_i = (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1−t) c_j) dt
 
 with a_j, c_j the factors of the explained and of the background row: a polynomial of degree d−1 in
-t, which ⌈d/2⌉ nodes integrate exactly.  `product_game_values` takes real factors,
+t, which ⌈d/2⌉ nodes integrate exactly.  `product_game_values` accepts real factors,
 `fourier_game_values` angles.
 
 Source: the multilinear extension of a product game; published for product kernels as QuadraSHAP.
@@ -208,8 +208,8 @@ def aligned_ones(*shape: int) -> FloatArray:
     return store[start : start + size].reshape(shape)
 
 
-# Both loops take the players in pairs, which halves what is stored between the two sweeps; the
-# missing partner of an odd one keeps the factors 1 of the buffers.  The innermost loops run over
+# Both loops process the players in pairs, which halves what is stored between the two sweeps; the
+# missing partner of an odd one has the factors 1 of the buffers.  The innermost loops run over
 # terms.  Each array that one of these writes is a plane of its own under a single index, and what
 # it reads is sliced before: otherwise the compiler must expect overlaps or negative indices and
 # takes single steps, at a third of the rate.

@@ -13,7 +13,7 @@ from numba import njit
 KEY = (0x6864736820726F77, 0x73206F6620746162)
 """The two words of the key: any would do, as long as it never changes."""
 TOGETHER = 256
-"""Rows that are hashed side by side: their states take 8 KiB, in the first-level cache."""
+"""Rows that are hashed side by side: their states need 8 KiB, in the first-level cache."""
 _V0 = np.uint64(0x736F6D6570736575 ^ KEY[0])
 _V1 = np.uint64(0x646F72616E646F6D ^ KEY[1] ^ 0xEE)
 _V2 = np.uint64(0x6C7967656E657261 ^ KEY[0])

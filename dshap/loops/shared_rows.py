@@ -2,7 +2,7 @@
 
 Columns of a table repeat: categories, years, weights on a bar.  Rows are sorted by their columns,
 those with the fewest values first; a row then differs from the one before in its last columns only,
-and `changed` says from which one on.
+and `changed` has the first of these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dshap.core.records import FloatArray
 
 MAX_KEY = 1 << 62
-"""The most combinations that one sort key holds."""
+"""The most combinations that one sort key can represent."""
 SCATTER = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio: multiples of it are spread evenly."""
 
@@ -99,7 +99,7 @@ class SharedRows:
 def _keys(codes: NDArray[np.int32], sizes: list[int]) -> list[NDArray[np.int64]]:
     """Few sort keys (n,) of codes (n, c) < sizes, the most significant first.
 
-    Each holds as many columns as fit.
+    Each contains as many columns as fit.
     """
     keys = [np.zeros(len(codes), dtype=np.int64)]
     held = 1
@@ -154,7 +154,7 @@ def _changed(codes):
 
 @njit(nogil=True, cache=True)
 def _take(codes, start, n_values, first, place, held, where):
-    """Take rows of codes (n, c) from `start` on, up to `n_values` values and the rows of `where`.
+    """Choose rows of codes (n, c) from `start` on, up to `n_values` values and the rows of `where`.
 
     At least one row.  Fills `where` (rows, c), the position of each value among those of its
     column, and `held` (c, values), the codes of these; `place` (all values,) is −1 everywhere

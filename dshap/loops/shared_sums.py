@@ -5,7 +5,7 @@ columns, the factor b of column j leaves T'[e] = T[e] + b T[e ∪ j] for all sub
 and b T[e ∪ j] alone counts for the sum of the column.  Rows come in the order of `SharedRows`:
 where a row first differs from the one before in column p, the coefficients after the columns before
 p are still valid.  The last three columns are applied row by row.  A row costs about 8 (c − 2)
-multiplications a term; `MemberSums` takes 2·2^c for every row.
+multiplications a term; `MemberSums` needs 2·2^c for every row.
 
 Sums of the products of all subsets over rows go in the other direction: products of the last three
 columns are summed while the other columns stay as they are; where column j changes, the sums Q[e]

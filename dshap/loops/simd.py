@@ -1,7 +1,7 @@
 """Steps over rows that share values, in explicit vector instructions.
 
 A compiler does not find these by itself: it must expect that the arrays written overlap those read,
-and keeps no sum in a register.  They run on any processor, with its widest registers.
+and leaves no sum in a register.  They run on any processor, with its widest registers.
 
 The same steps in plain numba take 1.4 to 1.7 times as long in whole runs over rows that share
 values (`python -m tests.benchmarks.lanes`, an Intel Xeon), with the same bits.  After a change of
@@ -157,7 +157,7 @@ add_shared_row: Any = intrinsic(_add_shared_row)
 
 Let p_e[q] be the product of factors[first + q], factors[second + q] and factors[third + q] over the
 bits of the entry e, the first the highest, and T_a,e[q] = table[at + (1 + a·8 + e)·TERM_BLOCK + q].
-Sums over q < TERM_BLOCK are kept apart by q modulo WIDTH: total[to …] += Σ_q p_7[q] table[at + q];
+Sums over q < TERM_BLOCK are separate by q modulo WIDTH: total[to …] += Σ_q p_7[q] table[at + q];
 total[to + e·WIDTH …] += Σ_q p_e[q] T_0,e[q] for e from 1 to 7; and total[to + (7 + a)·WIDTH …] +=
 Σ_q Σ_e p_e[q] T_a,e[q] for a from 1 to n, at most `MAX_MEMBERS`.
 """
@@ -317,7 +317,7 @@ class _FormColumns(_Step):
         return sums
 
     def _spread(self, array: int, offset: int) -> Any:
-        """A vector that holds one number of an array in each place."""
+        """A vector with one number of an array in each place."""
         number = self.builder.load(self.address(array, offset))
         empty = ir.Constant(self.vector, ir.Undefined)
         index = ir.IntType(32)

@@ -15,13 +15,13 @@ GROUP = 6
 PRODUCT_GROUP = 4
 """The most columns of a group of a `Lattice`: 16 entries."""
 LANES = 16
-"""Number of rows that one step takes."""
+"""Number of rows that one step processes."""
 TERMS = 4
 """Number of terms that are summed before a partial sum is stored."""
 STEP = LANES * TERMS
 """Numbers of one entry of a lattice, or of one of its two planes if factors are complex."""
 SUM_BLOCK = 256
-"""Number of rows that sums take at once."""
+"""Number of rows that sums process at once."""
 SHARED_STEPS = 8
 """The most steps of rows that use the same terms of the table before the next terms."""
 SHARED_ITEMS = 1 << 15
@@ -32,7 +32,7 @@ WIDTH = 8
 TERM_BLOCK = 64
 """Terms whose coefficients of the last columns stay in the first-level cache.
 
-They take 24 KiB for eight columns.
+They need 24 KiB for eight columns.
 """
 LAST_COLUMNS = 3
 """Number of columns whose products are made row by row, in registers."""
@@ -46,14 +46,14 @@ At most 1 MiB and, with 500 terms, 4 MiB.
 """
 
 SUM_ROWS = 256
-"""Number of rows whose factors are held at once in sums over rows."""
+"""Number of rows whose factors are in memory at once in sums over rows."""
 LEAST_ENTRIES = 64
 """The least number of entries of a table that its memory is counted by."""
 MEMBER_ITEMS = 1 << 12
 """The most partial sums of the steps of member sums that use a term before the next: 32 KiB."""
 
 CHUNK_BYTES = 16 << 20
-"""Bytes of predictions and positions held for a chunk of (instance, background row) pairs."""
+"""Bytes of predictions and positions in memory for a chunk of (instance, background row) pairs."""
 WORD = 64
 """Columns of a word of a mask."""
 
@@ -76,7 +76,7 @@ def shared_steps(m: int, k: int) -> int:
 
 
 def table_items(n_columns: int, m: int, k: int, r: int) -> int:
-    """Numbers, real or complex, that `table_values` holds beyond its arguments."""
+    """Numbers, real or complex, that `table_values` needs beyond its arguments."""
     return (
         STEP * _lattice_items(n_columns)
         + shared_steps(m, k) * m * k * LANES
@@ -85,7 +85,7 @@ def table_items(n_columns: int, m: int, k: int, r: int) -> int:
 
 
 def sum_items(n_columns: int, m: int, r: int) -> int:
-    """Numbers, real or complex, that `SubsetSums` holds, without its result."""
+    """Numbers, real or complex, that `SubsetSums` stores, without its result."""
     return SUM_BLOCK * _lattice_items(n_columns) + 3 * r * (m + 8)
 
 
@@ -126,7 +126,7 @@ def level_entries(n_columns: int, depth: int) -> int:
 
 
 def shared_sum_items(n_columns: int, k: int, r: int) -> int:
-    """Numbers that either kind of sums over shared rows holds beyond its arguments and results."""
+    """Numbers that either kind of sums over shared rows needs beyond its arguments and results."""
     levels = TERM_BLOCK * sum(
         level_entries(n_columns, depth) for depth in range(n_columns - LAST_COLUMNS + 1)
     )
@@ -136,7 +136,7 @@ def shared_sum_items(n_columns: int, k: int, r: int) -> int:
 
 
 def member_items(n_columns: int, m: int, k: int, r: int) -> int:
-    """Numbers held for each of m coalitions while `MemberSums` are made; 0 if they are not dense."""
+    """Numbers in memory for each of m coalitions to make `MemberSums`; 0 if they are not dense."""
     if not is_dense(m, n_columns):
         return 0
     entries = max(LEAST_ENTRIES, 1 << n_columns)
@@ -151,7 +151,7 @@ def member_row_bytes(n: int, n_columns: int, m: int, k: int, r: int) -> int:
 
 
 def subset_sum_bytes(n: int, n_columns: int, m: int, r: int, itemsize: int) -> int:
-    """Bytes that `subset_sums` over n rows hold, without their result."""
+    """Bytes that `subset_sums` over n rows need, without their result."""
     plain = itemsize * (min(n, SUM_ROWS) * r * (n_columns + 3) + sum_items(n_columns, m, r))
     if itemsize != 8 or not is_dense(m, n_columns):
         return plain

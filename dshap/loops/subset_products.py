@@ -3,7 +3,7 @@
 Factors are real or complex, (columns, terms, rows), contiguous along the rows.  Columns are cut
 into groups; the products of all subsets of a group form a small lattice that stays in cache, and a
 coalition's product is one entry of each group's lattice multiplied together.  This serves any list
-of coalitions.  Complex numbers lie in two planes, real and imaginary parts.
+of coalitions.  Complex numbers are in two planes, real and imaginary parts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.loops.sizes import GROUP, LANES, STEP, SUM_BLOCK, TERMS, shared_steps
 
 TILE = (4, 2)
-"""Entries of the first group × entries of the second whose sums are held in registers."""
+"""Entries of the first group × entries of the second whose sums are in registers."""
 
 FUSED = {"contract"}
 _FAST = {"reassoc", "contract", "nsz"}  # lets sums use vector registers
-# Products of complex numbers take two loops: in a·b − c·d either product may be fused with the
+# Products of complex numbers need two loops: in a·b − c·d either product may be fused with the
 # difference, and which one is differs between code that was just compiled and the same from numba's
 # cache.
 
@@ -95,7 +95,7 @@ def rows_last(factors: NDArray[Any]) -> NDArray[Any]:
 
 @njit(nogil=True, cache=True)
 def aligned_zeros(size):
-    """Zeros (size,) that begin on a cache line: vectors that cross lines take twice as long."""
+    """Zeros (size,) that begin on a cache line: vectors that cross lines are twice as slow."""
     store = np.zeros(size + 8)
     first = -(store.ctypes.data // 8) % 8
     return store[first : first + size]

@@ -12,7 +12,7 @@ from dshap.core.records import BoolArray
 from dshap.loops.subset_products import FUSED, Coalitions
 
 ROWS = 64
-"""Rows that one step takes: compilers vectorise loops of this length."""
+"""Rows that one step processes: compilers vectorise loops of this length."""
 
 
 def term_sums(factors: NDArray[Any], columns: BoolArray, weights: NDArray[Any]) -> NDArray[Any]:

@@ -1,6 +1,6 @@
 """Trees cut into groups of leaves whose decisions make few patterns.
 
-Nodes of a tree stand in preorder: the left child follows its parent.  A group is all leaves below
+Nodes of a tree are in preorder: the left child follows its parent.  A group is all leaves below
 one node.  Its pattern has one bit for each player that is tested above this node (a row goes the
 way of the group at all of the player's decisions), and one for each decision inside (a row goes
 left).

@@ -154,7 +154,7 @@ def fill_tables(first_bit, leaves, values, columns, start, shares, pairs, factor
     values (nodes, w) : what leaves add to the margins
     columns : for each leaf's players, or pairs of them, the table of its group
     start (groups,) : the first number of a group's tables, which follow each other by value
-    shares : (counts, first of each group, total); no counts where ratios are taken
+    shares : (counts, first of each group, total); no counts where ratios are used
     """
     first_leaf, node_of, first_player, _, wanted, unwanted, ratio = leaves
     first_column, column_of, n_columns = columns

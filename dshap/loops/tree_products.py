@@ -19,7 +19,7 @@ from numba import njit
 from dshap.loops.codes import LANES
 
 LEAST_SHARE = 1e-280
-"""Stands for a share of nothing, so that no factor is zero."""
+"""Replaces a share of zero, so that no factor is zero."""
 
 
 @njit(nogil=True, cache=True)
@@ -132,7 +132,7 @@ def add_integrals(codes, nodes, sets, shape, leaves, trees, rules, pairs, n_play
     ----------
     shape : right, player, parent, depth, and `before` and `share` of `shares_passed`
     leaves : values (nodes, w) and the output of each tree
-    trees : the trees that are taken
+    trees : the trees to use
     rules : points and masses of quadrature rules, and where that of each tree begins and ends
     pairs : whether the values are of pairs of players
     """
@@ -147,7 +147,7 @@ def add_integrals(codes, nodes, sets, shape, leaves, trees, rules, pairs, n_play
     terms = np.zeros((deepest, largest, LANES))
     sums = np.zeros((deepest, n_values, largest, LANES))
     is_left = np.zeros((deepest, LANES))
-    passed = np.ones((deepest + 1, LANES))  # the last one stands for "before any"
+    passed = np.ones((deepest + 1, LANES))  # the last one means "before any"
     n_lanes = codes.shape[1]
     for start in range(0, n_lanes, LANES):
         size = min(LANES, n_lanes - start)

@@ -61,7 +61,7 @@ def attribution_bound(
     Notes
     -----
     Source: RKHS-SHAP (2022), Theorem 6, with k(x, x') itself instead of its least value
-    exp(−dδ/(2l²)), so that it holds for any product kernel.  The proof does not fully give the
+    exp(−dδ/(2l²)), so that it is valid for any product kernel.  The proof does not fully give the
     factor for observational values: no violation of that bound is known.
 
     Raises

@@ -15,14 +15,14 @@ from dshap.values.terms import InterventionalTerms, ObservationalTerms
 TILE_BYTES = 1 << 26
 """Memory for the sums of the coalitions that one pass over the rows learns ζ from."""
 COST_ROWS = 512
-"""The most rows whose factors are held at once."""
+"""The most rows whose factors are in memory at once."""
 SAMPLE_ROWS = 20_000
 """Number of sampled rows that embeddings choose landmarks from."""
 
 
 @dataclass(frozen=True)
 class FitCost:
-    """The most bytes, and the floating-point operations, that a fit takes."""
+    """The most bytes, and the floating-point operations, of a fit."""
 
     tune_bytes: int
     """Peak bytes of `KernelModel.tuned` beyond its rows."""
@@ -43,8 +43,8 @@ def with_player(
 ) -> FitCost:
     """The cost of a fit with a Shapley penalty, from that of the fit without it.
 
-    The pass of ζᵀζ carries the states of all coalitions: a worker holds them three times while it
-    receives them.
+    The pass of ζᵀζ carries the states of all coalitions: a worker has them in memory three times
+    while it receives them.
     """
     value = _placeholder(penalty, embedding, n_columns)
     square = 2 * 8 * embedding.n_features**2
@@ -69,7 +69,7 @@ def with_player(
 
 
 def player_passes(penalty: ShapleyPenalty, embedding: Embedding, n_columns: int) -> int:
-    """Passes over the rows that ζ takes: one for each tile of coalitions, and one for ζᵀζ."""
+    """Passes over the rows for ζ: one for each tile of coalitions, and one for ζᵀζ."""
     return -(-_n_listed(penalty, n_columns) // player_tile(penalty, embedding, n_columns)) + 1
 
 

@@ -22,7 +22,7 @@ from dshap.models.expansion_sum import BaseExpansion
 UNSEEN = Choice(("other", "refuse"))
 """Rule for a category that a model was not fitted on: "other" or "refuse"."""
 RANK_TOLERANCE = 1e-12
-"""Landmarks with a smaller relative residual are dropped, to keep the sums well conditioned."""
+"""Landmarks with a smaller relative residual are dropped, so that the sums are well conditioned."""
 MAX_SHOWN = 12
 """The most categories that a message names."""
 
@@ -188,7 +188,7 @@ class FourierExpansion(BaseExpansion):
     intercept : (k,)
     feature_names, output_names : tuples of str, optional
     kernel : ProductKernel, optional
-        The kernel that the frequencies were drawn for; `KernelObservational` takes it as the kernel
+        The kernel that the frequencies were drawn for; `KernelObservational` uses it as the kernel
         of its embedding.
     output_scale : see `KernelExpansion`
     """
@@ -287,7 +287,7 @@ class FourierExpansion(BaseExpansion):
 
 
 def expansion_from(record: Record) -> BaseExpansion:
-    """Rebuild the expansion of a record; its arrays tell which kind it is."""
+    """Rebuild the expansion of a record; its arrays show which kind it is."""
     kind: type[BaseExpansion] = (
         FourierExpansion if "frequencies" in record.arrays else KernelExpansion
     )
@@ -300,7 +300,7 @@ class ModelFeatures:
 
     kernel: ProductKernel
     anchors: FloatArray
-    """(q, columns): frequencies, or the landmarks that pivoted Cholesky kept, in its order."""
+    """(q, columns): frequencies, or the landmarks that pivoted Cholesky selected, in its order."""
     basis: Basis
     """The basis of these anchors."""
     subset: SubsetFeatures

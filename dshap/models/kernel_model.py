@@ -136,7 +136,7 @@ class KernelModel(ABC):
         y : (n,) or (n, k)
             Targets, or labels of a classifier; not given with blocks.
         missing : {"refuse", "skip"}
-            What to do with rows that hold NaN or infinity in X or y.
+            What to do with rows that contain NaN or infinity in X or y.
 
         Raises
         ------
@@ -159,13 +159,13 @@ class KernelModel(ABC):
         ----------
         X, y, missing : as in `fit`
         strengths : (s,) of at least 0
-            Used instead of the penalty's own; each model's `shapley` holds its strength.
+            Used instead of the penalty's own; each model's `shapley` has its strength.
 
         Returns
         -------
         list of s fitted models
-            Ridge fits take no more passes than one model; a logistic fit starts at the solution for
-            the previous strength and takes a pass for each Newton step.
+            Ridge fits need no more passes than one model; a logistic fit starts at the solution for
+            the previous strength and needs a pass for each Newton step.
         """
         models = self._fits(X, y, missing, self.checked_strengths(strengths))
         for model in models:
@@ -206,7 +206,7 @@ class KernelModel(ABC):
         return list(fitted_by_passes(tune, run))
 
     def training_rows(self, block: RowBlock) -> FloatArray:
-        """The rows (n, columns) of a block that take part in the fit: not held out, not skipped."""
+        """The rows (n, columns) of a block that the fit uses: not held out, not skipped."""
         return block.x[self.roles_of(block) < HELD_OUT]
 
     def roles_of(self, block: RowBlock) -> NDArray[np.int8]:
@@ -234,7 +234,7 @@ class KernelModel(ABC):
         sample_x, sample_y : (n, columns), (n,) or (n, k)
             Rows of the table, `sample_size` of them; those with NaN are ignored.
         positions : (n,)
-            Their positions in the table; held-out rows take no part in any choice.
+            Their positions in the table; held-out rows are used in no choice.
         feature_names
             Names of the columns; None where they have none.
         strengths
@@ -336,7 +336,7 @@ class KernelModel(ABC):
     ) -> Self:
         """A model with the same options and these fitted attributes.
 
-        `more` holds the attributes of the kind of model.
+        `more` contains the attributes of the kind of model.
         """
         model = self.unfitted()
         names = expansion.feature_names

@@ -80,7 +80,7 @@ class KernelLogistic(KernelModel):
         Adds strength/2 · mean over the training rows of φ_A(x)², summed over the functions, to the
         objective above; see `KernelRidge`.
     max_iter : int
-        The most passes over all rows.  `report_.convergence` says how Newton's method ended; a
+        The most passes over all rows.  `report_.convergence` describes how Newton's method ended; a
         fit that did not converge warns.
     tol : float
         Newton's method has converged when its step gains at most this share of the objective
@@ -96,11 +96,11 @@ class KernelLogistic(KernelModel):
 
     Notes
     -----
-    Newton's method starts from the solution on the sample, so that it takes some 3 to 5 passes over
-    all rows, of n·p²·K(K − 1)/2 operations each, with p landmarks or features; a step that does not
-    lower the objective is halved, which takes another pass.  The sums hold K(K − 1)/2 matrices of
-    p².  `fit` on arrays takes labels of any kind; a table that a cluster reads (`dshap.fit`) must
-    have numbers.  Every class must be in the sample.
+    Newton's method starts from the solution on the sample, so that it needs some 3 to 5 passes
+    over all rows, of n·p²·K(K − 1)/2 operations each, with p landmarks or features; a step that
+    does not lower the objective is halved, which needs another pass.  The sums are K(K − 1)/2
+    matrices of p².  `fit` on arrays accepts labels of any kind; a table that a cluster reads
+    (`dshap.fit`) must have numbers.  Every class must be in the sample.
 
     Sources: Zhu & Hastie, Kernel Logistic Regression and the Import Vector Machine (2005); Hastie,
     Tibshirani & Friedman, The Elements of Statistical Learning, 4.4.1 (Newton's method) and 18.3.2
@@ -313,7 +313,7 @@ class KernelLogistic(KernelModel):
     def _cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
         """The cost of a fit with so many classes.
 
-        The sums hold the Hessian's blocks and the gradient, the solve holds Newton's system and its
+        The sums are the Hessian's blocks and the gradient, the solve needs Newton's system and its
         factor; on the sample count the features, twice, and Newton's method.
         """
         # p: features and the intercept; c: contrasts

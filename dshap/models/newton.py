@@ -252,7 +252,7 @@ def _blocks(psi: FloatArray, codes: Codes) -> Iterator[tuple[FloatArray, Codes]]
 def validated_penalty(
     start: Newton, psi: FloatArray, codes: Codes, is_train: NDArray[np.bool_]
 ) -> tuple[Newton, int]:
-    """`start` with the penalty and point of least validation log-loss, and the passes it took.
+    """`start` with the penalty and point of least validation log-loss, and the number of passes.
 
     Penalties fall along `PENALTIES`, each starting at the solution of the one before, until
     `PATIENCE` of them in a row have not lowered the validation loss or the system is singular.

@@ -109,7 +109,7 @@ class FitReport:
     kernel: dict[str, str]
     """column -> family and parameter."""
     features: SubsetFeatures
-    """The kept landmarks, or the frequencies."""
+    """The selected landmarks, or the frequencies."""
     penalty: float
     n_rows: int
     """Number of training rows."""

@@ -81,7 +81,7 @@ class KernelRidge(KernelModel):
 
     Notes
     -----
-    One pass over the rows gives ΦᵀΦ (p, p) and Φᵀy (p, k), with p landmarks or features; it takes
+    One pass over the rows gives ΦᵀΦ (p, p) and Φᵀy (p, k), with p landmarks or features; it needs
     n·p² operations.
 
     Examples
@@ -193,7 +193,7 @@ class KernelRidge(KernelModel):
     def _cost(self, n_rows: int, n_columns: int, n_outputs: int) -> FitCost:
         """The cost of a fit with so many outputs.
 
-        The sums hold two Grams (training, validation) and their right-hand sides; a pass also holds
+        The sums are two Grams (training, validation) and their right-hand sides; a pass also needs
         kernel blocks with their temporaries and four sums, the solve eigenvectors with their
         workspace, or a Cholesky factor.
         """

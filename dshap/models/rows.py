@@ -16,7 +16,7 @@ from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rows import SPAN_ROWS, row_draws
 
 MICRO_BLOCK = 1024
-"""Number of rows whose kernel matrix is held at once."""
+"""Number of rows whose kernel matrix is in memory at once."""
 
 TRAIN = 0
 """Role of rows that are fitted on."""
@@ -74,7 +74,7 @@ def row_roles(
 
 
 def is_finite(x: FloatArray, y: FloatArray) -> BoolArray:
-    """(n,): True where neither features nor targets hold NaN or infinity."""
+    """(n,): True where neither features nor targets contain NaN or infinity."""
     return np.logical_and(
         np.isfinite(x).all(axis=1), np.isfinite(y.reshape(len(y), -1)).all(axis=1)
     )

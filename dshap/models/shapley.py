@@ -216,7 +216,7 @@ def learned_terms(model: Any, data: Any, penalty: ShapleyPenalty) -> PlayerTerms
 
 
 def numbers_of(expansion: Any, given: Any, noun: str) -> FloatArray:
-    """Rows (n, columns) for an expansion; InputError where they are empty or hold NaN."""
+    """Rows (n, columns) for an expansion; InputError where they are empty or contain NaN."""
     x = as_rows(as_array(noun, given), expansion.n_columns, expansion.feature_names)
     if not len(x):
         raise InputError(f"{noun} of shape {x.shape} hold no row: give one at least")

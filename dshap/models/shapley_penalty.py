@@ -31,7 +31,7 @@ class ShapleyPenalty:
     It is added to the loss and the norm of a kernel model. φ_A is the attribution of player A. Its
     "interventional" values break the dependence of A and the other columns: the fitted model then
     relies less on A, which helps where A is expected to shift (ISV-REG). "observational" values
-    keep the dependence: effects through columns that are correlated with A count too, as in fair
+    include the dependence: effects through columns that are correlated with A count too, as in fair
     learning (OSV-REG).
 
     Parameters
@@ -59,7 +59,7 @@ class ShapleyPenalty:
     -----
     φ_A(x) = Σ_r a_r ζ_r(x) in the weights a of the basis functions, so the penalty is strength ·
     aᵀ(ζᵀζ/n)a.  The training rows are the background of ζ, or the rows that its embeddings are
-    learned from.  It takes a pass over the rows for each tile of coalitions, and one for ζᵀζ.  The
+    learned from.  It needs a pass over the rows for each tile of coalitions, and one for ζᵀζ.  The
     penalties of several outputs are summed.  Source: Chau, Hu, Gonzalez & Sejdinovic, RKHS-SHAP
     (2022), section 4 and Proposition 7; λ_S of the paper is strength · n.
     """

@@ -43,7 +43,7 @@ LOGIT_RHO_RANGE = (-7.0, 7.0)
 JITTER = 1e-11
 """Diagonal term of the trial solves, times the number of rows.
 
-It keeps their Cholesky factors stable where landmarks coincide.
+It makes their Cholesky factors stable where landmarks coincide.
 """
 BLOCK = 512
 """Number of rows whose (rows, landmarks) temporaries fit in cache."""
@@ -213,9 +213,9 @@ def tune(
     x, y : (n, columns), (n, k)
         Finite rows; at most 5,000 of them, drawn by `seed`, are used.
     penalty : float, optional
-        Penalty to keep; None: choose it too.
+        Fixed penalty; None: choose it too.
     may_be_categorical : bool
-        False keeps every column in its family.
+        False: no column changes its family.
     """
     # (columns + 1,): the last one is the penalty
     free = np.append(free & (np.ptp(x, axis=0) > 0), penalty is None)

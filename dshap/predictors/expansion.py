@@ -22,8 +22,8 @@ class Expansion(Protocol):
     """The protocol of kernel models as value functions use them.
 
     f(x) = c + Re Σ_r A_r Π_j factors_jr(x_j). Kernel models have the factors k_j(x_j, z_rj), models
-    of random Fourier features e^{iω_rj x_j}. It is a protocol because the package's models stand
-    above its values.
+    of random Fourier features e^{iω_rj x_j}. It is a protocol because the package's models are
+    above its values in the order of imports.
     """
 
     feature_names: tuple[str, ...] | None
@@ -92,7 +92,7 @@ class ExpansionModel(NamedModel):
 
     @property
     def check(self) -> Callable[[FloatArray], None] | None:  # type: ignore[override]
-        """Raises InputError for rows that the expansion refuses; None where it takes all rows."""
+        """Raises InputError for rows that the expansion refuses; None where it accepts all rows."""
         expansion: Any = self.expansion
         if getattr(expansion, "needs_check", False):
             return expansion.check

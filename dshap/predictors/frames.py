@@ -37,7 +37,7 @@ DTYPES = {DATE: "object"}
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """The form of the data frames that a model takes: columns, dtypes, categories, times."""
+    """The form of the data frames that a model accepts: columns, dtypes, categories, times."""
 
     template: Any
     """An empty data frame with these columns and dtypes."""
@@ -57,7 +57,7 @@ class Frame:
         Raises
         ------
         InputError
-            A column that holds neither numbers nor text nor times.
+            A column that contains neither numbers nor text nor times.
         """
         if not is_frame(table):
             return None
@@ -207,7 +207,7 @@ def _numbers(column: Any, name: str) -> FloatArray:
 
 
 def _strange(name: str, value: Any) -> InputError:
-    """The error for a value that no column can hold."""
+    """The error for a value that no column can contain."""
     return InputError(
         f"column {name!r} holds {value!r} ({type(value).__name__}): columns hold numbers, "
         "booleans, text, categories "
@@ -255,7 +255,7 @@ def _numpy_times(column: Any, kind: str) -> NDArray[np.datetime64]:
 def _in_dtype(column: Any, kind: str, dtype: Any) -> Any:
     """Cast a column of UTC times to the dtype of a template.
 
-    They stay in microseconds where the template's unit cannot hold them all.
+    They stay in microseconds where the template's unit cannot represent them all.
     """
     zone = zone_of(kind)
     if zone:
@@ -284,7 +284,7 @@ def _is_whole(values: NDArray[Any]) -> bool:
 
 
 def _lossless(values: FloatArray, dtype: Any) -> Any:
-    """The values cast to this integer dtype if it holds all of them, else unchanged."""
+    """The values cast to this integer dtype if it represents all of them, else unchanged."""
     with np.errstate(invalid="ignore"):
         cast = values.astype(dtype)
     if np.array_equal(cast, values):

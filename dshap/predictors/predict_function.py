@@ -37,13 +37,13 @@ class PredictFunction(NamedModel):
     probe_rows : (n, columns)
         Rows that the function is tried on.
     frame : Frame, optional
-        The form of the data frames that it takes; None where it takes arrays.
+        The form of the data frames that it accepts; None where it accepts arrays.
     feature_names : names of the columns, None when unknown
     output_names : names of the outputs; where None, the class names of a classifier behind it
     buffer_rows : the most rows of a call, which also has at most `BUFFER_BYTES` of them
     scale : the scale of the predictions, as the user states it; None to find it out
-    is_array_hinted : True: an error with an array says how to get data frames instead
-    has_unknown_types : True: the frame's column types are unknown and taken as numbers
+    is_array_hinted : True: an error with an array explains how to get data frames instead
+    has_unknown_types : True: the frame's column types are unknown and treated as numbers
     """
 
     form = ""
@@ -121,7 +121,7 @@ class PredictFunction(NamedModel):
         return other
 
     def call(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k) by one call, with a data frame where the model takes one."""
+        """f(x) (n, k) by one call, with a data frame where the model accepts one."""
         hint = ""
         if self._k is None:  # a form of rows that worked once needs no hint
             hint = self._hint(rows)
@@ -197,7 +197,7 @@ class RowForms:
     has_both: bool = False
     """Whether it is tried with a data frame, then with an array."""
     is_hinted: bool = False
-    """Whether an error with arrays tells the user that data frames are possible."""
+    """Whether an error with arrays informs the user that data frames are possible."""
     has_unknown_types: bool = False
     """Whether the frame's column types are unknown, so that all are numbers."""
 
@@ -239,7 +239,7 @@ class RowForms:
     ) -> PredictFunction:
         """The predict function on arrays, after `error` on a data frame.
 
-        It keeps data frames where arrays fail too and the error was only a warning.
+        It still uses data frames where arrays fail too and the error was only a warning.
         """
         try:
             found = PredictFunction(predict, probe_rows, None, **options)
@@ -317,7 +317,7 @@ def row_forms(
 
 
 def _refused_arrays(name: str, holds: str) -> str:
-    """The error message for arrays=True where a column cannot be held by an array."""
+    """The error message for arrays=True where a column does not fit in an array."""
     return (
         f"arrays=True, and column {name!r} holds {holds}, which an array of numbers does not: "
         "leave arrays out, or "
@@ -326,7 +326,7 @@ def _refused_arrays(name: str, holds: str) -> str:
 
 
 def _is_of_dshap(predict: Any) -> bool:
-    """Whether the function is of a model of dshap, and not of one that it only holds."""
+    """Whether the function is of a model of dshap, and not of one that it only contains."""
     is_own = type(estimator_of(predict)).__module__.split(".")[0] == "dshap"
     return is_own and not of_estimator(predict, "takes_frames")
 

@@ -180,7 +180,7 @@ def _is_of_estimator(predict: Any) -> bool:
 
 
 def _are_shares(probe: FloatArray) -> bool:
-    """Whether all predictions that are known lie between 0 and 1, up to rounding."""
+    """Whether all predictions that are known are between 0 and 1, up to rounding."""
     return not bool(((probe < -SUM_TOLERANCE) | (probe > 1.0 + SUM_TOLERANCE)).any())
 
 

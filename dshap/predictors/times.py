@@ -1,4 +1,4 @@
-"""Times as whole microseconds since 1970 in float64, and back to the unit that a model takes.
+"""Times as whole microseconds since 1970 in float64, and back to the unit that a model accepts.
 
 float64 is exact for them from 1684 to 2255. Zoned times are counted in UTC. The kind of a column of
 times is one string, for every library: "datetime64[us]", "datetime64[ns, Europe/Berlin]" or "date".
@@ -27,7 +27,7 @@ SPELLINGS = re.compile(
 PER_UNIT: Mapping[str, int] = {"D": 86_400_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
 """Unit of numpy -> its length in microseconds."""
 RANGE = "times from 1684-07-28 to 2255-06-05"
-"""The range, in words, whose microseconds float64 holds exactly."""
+"""The range, in words, whose microseconds float64 represents exactly."""
 
 
 def times_of(given: Any) -> Mapping[str, str]:
@@ -70,7 +70,7 @@ def zone_of(kind: str) -> str:
 def misfit(own: str, wanted: str) -> str:
     """Why times of kind `own` cannot replace those of kind `wanted`; empty where they can.
 
-    The message says what to do.
+    The message names the remedy.
     """
     of_model = f"and {wanted} where the model's own rows are"
     if zone_of(own) and not zone_of(wanted):

@@ -1,4 +1,4 @@
-"""A predict function of texts, which takes token ids padded at the end."""
+"""A predict function of texts, which accepts token ids padded at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TokenFunction(PredictFunction):
     probe_rows : (n, columns)
         Rows that the function is tried on.
     padding : the id beyond the end of a text
-    longest : number of columns that predict takes; None: the texts' length, without padding
+    longest : number of columns that predict accepts; None: the texts' length, without padding
     output_names, buffer_rows, scale : as in `PredictFunction`
     """
 

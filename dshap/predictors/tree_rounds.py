@@ -11,7 +11,7 @@ from dshap.core.duck_typing import estimator_of, has_member, of_estimator
 BEST = "best_iteration"
 """Attribute of an XGBoost booster: the best round of early stopping, counted from 0."""
 FOUND = "early_stopping_found"
-"""Attribute that holds the best round of a booster that predicts with all its rounds."""
+"""Attribute with the best round of a booster that predicts with all its rounds."""
 
 
 @dataclass(frozen=True)

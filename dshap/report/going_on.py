@@ -22,7 +22,7 @@ from dshap.storage.lease import SEEN, Holder, time_of
 SHOWN_RUNS = 8
 """The most runs of neighbouring blocks that a line names."""
 UNITS = ((2 * 86_400.0, 86_400.0, "days"), (7_200.0, 3_600.0, "h"), (120.0, 60.0, "min"))
-"""Seconds from which a time is told in a unit, the seconds of that, and its name."""
+"""Seconds from which a time is written in a unit, the seconds of that, and its name."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class RunView:
         return max(known)
 
     def lines(self, is_running: bool) -> Iterator[str]:
-        """Say what is missing, and while a run goes on how fast blocks end, shares apart."""
+        """Report what is missing, and while a run goes on how fast blocks end, by shares."""
         if self.pace.missing:
             yield f"missing: {blocks_in_words(self.pace.missing)}"
         if not is_running or not self.is_going_on:
@@ -127,7 +127,7 @@ def view_of_run(name: str, path: Place, holders: Sequence[Holder]) -> RunView:
     alone: list[tuple[int, int]] = []
     if not living:
         alone = [*pace.missing]
-    # a process that has not told its share may have these blocks
+    # a process that has not reported its share may have these blocks
     if living and n_told == len(living):
         missing = (block for run in pace.missing for block in range(run[0], run[1] + 1))
         alone = runs_of_neighbours(block for block in missing if block not in taken)
@@ -147,7 +147,7 @@ def _start(name: str, holder: Holder, now: float) -> float:
 
 
 def holder_line(holder: Holder) -> str:
-    """Say in words whether a process runs, when that was seen, and how far it is."""
+    """Describe in words whether a process runs, when that was seen, and how far it is."""
     if holder.is_silent:
         return f"{holder} is dead, or its clock is wrong: last sign of life {holder.seen}"
     said = [f"{holder} is running since {holder.since}, last sign of life {holder.seen}"]
@@ -155,7 +155,7 @@ def holder_line(holder: Holder) -> str:
     if told.get("stage"):
         stage = " of ".join(filter(None, [told["stage"], told.get("explanation")]))
         done = f"{told['done']:,} of {told['total']:,} {told['unit']}"
-        # blocks that ended since are counted, while the process has not told of them
+        # blocks that ended since are counted, while the process has not reported them
         said.append(f"at {holder.seen.partition('T')[2]}: {stage}, {done}")
     if "workers" in told:
         said.append(f"workers: {told['workers']}, lost since the start: {told['workers_lost']}")
@@ -163,7 +163,7 @@ def holder_line(holder: Holder) -> str:
 
 
 def holder_content(holder: Holder) -> dict[str, Any]:
-    """The process and what it told last, as plain values."""
+    """The process and its last progress, as plain values."""
     told = holder.progress
     return {
         "what": holder.what,
@@ -219,7 +219,7 @@ def _time_left(seconds: float | None) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """A time in the unit that tells it in two or three digits."""
+    """A time in the unit that needs two or three digits."""
     for least, unit, name in UNITS:
         if seconds >= least:
             return f"{seconds / unit:,.1f} {name}"
@@ -227,7 +227,7 @@ def _duration(seconds: float) -> str:
 
 
 def _utc(at: float | None) -> str | None:
-    """A time as holders tell it; None where there is none."""
+    """A time as holders write it; None where there is none."""
     if at is None:
         return None
     return datetime.fromtimestamp(at, UTC).strftime(SEEN)

@@ -26,7 +26,7 @@ def labels_of(
 
     A name that fits is whole: on one line, or broken after `_`, a space or another separator.  Of
     longer names the parts that they have in common are cut first, from the end of their common
-    beginning and then from their common end, so that what tells them apart is shown.  No two labels
+    beginning and then from their common end, so that their differences are shown.  No two labels
     are the same.
 
     Parameters
@@ -135,7 +135,7 @@ def _size(text: str) -> int:
 
 
 def _texts(names: Sequence[str], given: Mapping[str, str]) -> list[str]:
-    """Take the label of each name, or the name; a label that is given to two of them has the name behind it."""
+    """The label of each name, or the name; a label that is given twice has the name behind it."""
     shown = [str(given.get(name, name)) for name in names]
     times = Counter(shown)
     return [

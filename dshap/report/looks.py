@@ -47,7 +47,7 @@ class Looks:
 
     @property
     def labels(self) -> dict[str, str]:
-        """Column -> the label that stands for its name, where the dictionary of columns has one."""
+        """Column -> the label that replaces its name, where the dictionary of columns has one."""
         entries = self.texts.dictionary.items()
         return {name: entry.label for name, entry in entries if entry.label}
 
@@ -68,7 +68,7 @@ class Looks:
 def words_of_columns(cubes: Any, rows: Any = None) -> ColumnTexts:
     """The words for the columns of a cube, or of the first of several by name or in a store.
 
-    There are none where these are no cubes; the picture says so.
+    There are none where these are no cubes; the picture reports this error.
     """
     first = cubes
     if has_member(cubes, "items") and not has_member(cubes, "data_vars"):

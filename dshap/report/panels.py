@@ -22,7 +22,7 @@ BETWEEN = ("#5b6df0", "#9a4fd0", "#d02f93")
 PAIR = ("#3f8fc4", "#f26419")
 """The colours of the first and the second explanation, legible on white and on black."""
 PAIR_SIDES = ("above", "below")
-"""Where the first and the second explanation lie."""
+"""The sides of the first and the second explanation."""
 LINE_COLOURS = (
     "#3f8fc4",
     "#f26419",
@@ -70,8 +70,8 @@ POINT_STEP = 0.08
 def new_axes(ax: Any, width: float, height: float) -> Any:
     """The axes to draw in: those given, or those of a new figure of this size in inches.
 
-    The figure of axes that are given gets a constrained layout if it has none, so that names do not
-    lie on the axes beside them.
+    The figure of axes that are given gets a constrained layout if it has none, so that names do
+    not overlap the axes beside them.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def new_axes(ax: Any, width: float, height: float) -> Any:
 
 
 def add_title(axes: Any, title: str, lines_above: int = 0) -> None:
-    """Write a title above the axes, over what else stands there on so many small lines."""
+    """Write a title above the axes, over so many small lines of other text."""
     if title:
         pad = 6.0 + 13.0 * lines_above
         axes.set_title(label(title, TITLE), loc="left", pad=pad, fontweight="bold", **AS_WRITTEN)
@@ -136,7 +136,7 @@ def write_numbers(axis: Any, inches: float | None = None) -> None:
         inches = inches_of(axes)[0 if is_wide else 1]
     room = inches * POINTS_PER_INCH
     if is_one_of_several(axes):
-        room = SHARE_OF_SEVERAL * room  # names of the other axes take some of it later
+        room = SHARE_OF_SEVERAL * room  # names of the other axes need some of it later
     low, high = sorted(axis.get_view_interval())
     for most in range(MOST_TICKS, 1, -1):
         locator = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10])
@@ -211,7 +211,7 @@ def row_labels(
 
 
 def turn_names(axes: Any) -> None:
-    """Turn the names below the axes, as they are too long to stand side by side."""
+    """Turn the names below the axes, as they are too long to be side by side."""
     axes.tick_params(axis="x", labelrotation=40, labelsize="small")
     for text in axes.get_xticklabels():
         text.set(ha="right", rotation_mode="anchor")
@@ -264,7 +264,7 @@ def rgb_of(colour: str) -> FloatArray:
 
 
 def spread(values: FloatArray, low: float, high: float) -> FloatArray:
-    """Offsets that keep points of about the same value apart, at most `HALF_HEIGHT`."""
+    """Offsets that separate points of about the same value, at most `HALF_HEIGHT`."""
     cells = np.nan_to_num((values - low) / max(high - low, 1e-300) * 100).astype(int)
     order = np.argsort(cells, kind="stable")
     starts = np.searchsorted(cells[order], cells[order])

@@ -17,7 +17,7 @@ DOTS = 150
 LARGEST = 2**16
 """The pixels per inch of a picture, and the side in pixels from which matplotlib refuses it."""
 AS_WRITTEN: dict[str, Any] = {"parse_math": False, "usetex": False}
-"""Properties of a matplotlib text that is no formula, even if it holds dollar signs."""
+"""Properties of a matplotlib text that is no formula, even if it contains dollar signs."""
 LABELS = "#777777"
 """The colour of numbers beside bars, legible on white and on black."""
 COLOURS = ("#33658a", "#f26419", "#86bbd8", "#f6ae2d", "#758e4f", "#7d5ba6")

@@ -16,7 +16,7 @@ from dshap.cube.columns import columns_of
 from dshap.cube.datasets import as_cube, names_along, rows_of
 
 IN_EXPLANATION_BYTES = 2 << 30
-"""The most bytes of attributions and values of columns that `to_shap` holds in memory."""
+"""The most bytes of attributions and values of columns that `to_shap` has in memory."""
 
 
 def to_shap(
@@ -31,8 +31,8 @@ def to_shap(
     Parameters
     ----------
     cube : xarray.Dataset of `dshap.explain` or `dshap.open_cube`, or the path of a store
-    rows : data frame, table or array of the explained rows, in the order of the cube; None: those
-        that the cube or its store keeps
+    rows : data frame, table or array of the explained rows, in the order of the cube; None: the
+        rows in the cube or its store
     output : name or position of one output; None: all of them
     interactions : bool
         Whether the values are the interactions of pairs of features, main effects on the diagonal,
@@ -52,7 +52,7 @@ def to_shap(
         The shap package is not installed, rows that are not those of the cube, or a cube without
         interactions where they are asked for.
     DoesNotFitError
-        Its arrays would take more than 2 GiB: take fewer rows.
+        Its arrays would need more than 2 GiB: take fewer rows.
     """
     interactions = RULES["interactions"]("interactions", interactions)
     cube = as_cube(cube)

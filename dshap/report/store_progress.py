@@ -24,7 +24,7 @@ def progress_summary(
 ) -> Summary:
     """The rows and blocks of each cube that are done, failed and left, and what is going on.
 
-    `holders` are the processes that say that they run on the store.
+    `holders` are the processes that run on the store, by their leases.
     """
     statuses = {name: cube_status(path) for name, path in cubes.items()}
     learned = [name for name, path in cubes.items() if awaits_shards(path)]

@@ -32,8 +32,8 @@ class Carried:
     path: Place
     """The path of the earlier cube."""
     positions: Place
-    """The place of a .npy file (n,) of int64, with an entry for each row to explain: the row of the
-    earlier cube whose values it takes, which has not failed there; −1 for a row to explain.  The
+    """The place of a .npy file (n,) of int64, with an entry for each row to explain: the row of
+    the earlier cube with its values, which has not failed there; −1 for a row to explain.  The
     file must stay until the run is over."""
 
     def fingerprint(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Carried:
         return note
 
     def rows_for(self, layout: CubeLayout) -> CarriedRows:
-        """The rows, once it is checked that a cube of this layout may take them.
+        """The rows, once it is checked that they fit a cube of this layout.
 
         Raises
         ------

@@ -21,7 +21,7 @@ def described_by_call(columns: Any, card: Any) -> Description:
     Raises
     ------
     InputError
-        An unknown field, or a value that a field does not take.
+        An unknown field, or a value that a field does not accept.
     """
     found = NOT_DESCRIBED
     if columns is not None:

@@ -15,7 +15,7 @@ from dshap.core.types import RowReader
 PROBE_ROWS = 64
 """The number of first rows whose predictions identify a model."""
 PLACES = 10
-"""The number of places in a table that a few rows are taken from."""
+"""The number of places in a table that a few rows are read from."""
 ASKED = 16
 ALONE = 4
 """The rows that are asked for again: `ASKED` in all, `ALONE` of them one by one."""

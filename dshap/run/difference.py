@@ -1,4 +1,4 @@
-"""Say in words how the run in a store differs from the one that is asked for."""
+"""Describe in words how the run in a store differs from the one that is asked for."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def same_run(
     Raises
     ------
     StoreMismatchError
-        The store at `path` holds another run, or no cube.
+        The store at `path` contains another run, or no cube.
     """
     refuse_altered(path)
     stored = read_run(path)
@@ -101,11 +101,11 @@ def as_stored(
     run : mapping
         The fingerprint that is asked for.
     rows : RowsOfStore
-        Tells how the rows differ.
+        Compares the rows.
     is_over : bool
         Whether all in the store is finished: then it stays so under a version with other numerics.
     model : ModelThenAndNow, optional
-        Tells whether the predictions differ by rounding.
+        Checks whether the predictions differ by rounding.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def _model_then_and_now(
     predictions: FloatArray | None,
     inputs: Inputs,
 ) -> ModelThenAndNow | None:
-    """Compare the predictions that a store has kept; None where it has none, or of other rows."""
+    """Compare with the stored predictions; None where there are none, or of other rows."""
     states = states_of(path)
     name = probe_name(stored.get("digest", ""))
     if predictions is None or states.damage(name):
@@ -198,8 +198,8 @@ def _refuse_difference(
 ) -> None:
     """Raise a `StoreMismatchError` that names the differences of two fingerprints, if any.
 
-    Predictions that differ by rounding, as `model` says, are no difference.  `by` is the dshap that
-    wrote the store, where its numerics are not those of this process.
+    Predictions that differ by rounding, as `model` finds, are no difference.  `by` is the dshap
+    that wrote the store, where its numerics are not those of this process.
     """
     was = _flat(stored)
     now = _flat(json.loads(json.dumps(run)))
@@ -291,7 +291,7 @@ def _name_of_data(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def data_said(name: str, was: int | None, now: int | None) -> str:
-    """Say how many rows of this name there were, and how many there are."""
+    """Describe how many rows of this name there were, and how many there are."""
     if was == now:
         return f"{name}: {now:,} rows {OTHER_ROWS}"
     before, after = (f"{count:,} rows" if count is not None else "none" for count in (was, now))
@@ -299,7 +299,7 @@ def data_said(name: str, was: int | None, now: int | None) -> str:
 
 
 def _leaf(name: str, was: Any, now: Any) -> str:
-    """Describe a change of one entry; where only digests are known, say just that it differs."""
+    """Describe a change of one entry; where only digests are known, just that it differs."""
     name = KINDS.get(name, name.removeprefix("options."))
     if _is_digest(was) or _is_digest(now):
         return f"{name} is not the one that the store was made with"

@@ -1,4 +1,4 @@
-"""Learning from as many rows as the attributions need: the loop of the rule, and the rows it keeps."""
+"""Learning from as many rows as the attributions need: the loop of the rule, and its rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from dshap.tables.columns import Layout
 from dshap.tables.reader import LaidOut
 
 KEPT_SPAN = 8_192
-"""Rows of a span of the rows that are kept: a few tasks share them."""
+"""Rows of a span of the rows that are stored: a few tasks share them."""
 
 
 class KeptRows(LaidOut):
@@ -122,7 +122,7 @@ class Decision:
 
     @property
     def is_all(self) -> bool:
-        """Whether all rows of the table are read, where they lie."""
+        """Whether all rows of the table are read, in place."""
         return not self.counts
 
     def record(self) -> Record:
@@ -260,7 +260,7 @@ class EnoughRows:
 
 @dataclass(frozen=True)
 class LearnedFrom:
-    """The rows of the data that a run learns from; here all, which are read where they lie."""
+    """The rows of the data that a run learns from; here all, which are read in place."""
 
     have_predictions: ClassVar[bool] = False
     """Whether the rows come with their predictions."""

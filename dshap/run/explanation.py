@@ -89,10 +89,10 @@ class Explanation:
     carried: Carried | None = None
     """Rows that are copied from an earlier cube, and not explained."""
     probes: Probes | None = None
-    """The predictions that the store keeps to know the model again; None where it has them."""
+    """The predictions that the store needs to recognize the model; None where it has them."""
     failures: tuple[Failure, ...] = ()
     description: Description = NOT_DESCRIBED
-    """The description of the columns and the model, which is kept beside the cube."""
+    """The description of the columns and the model, which is stored beside the cube."""
 
     @property
     def plan(self) -> Plan:
@@ -116,10 +116,11 @@ class Explanation:
     ) -> Explanation:
         """Check and plan an explanation; nothing is written outside the workspace.
 
-        Everything that can be refused is refused here.  `census` is that of `rows`, where it was
-        taken before; `seed` is that of a sampled design that is not given; `prepared` holds the
-        states of this value function; `carried` names rows that are copied from an earlier cube;
-        `checks_rows` asks the model whether it takes the rows, which was done where all is learned.
+        Everything that can be refused is refused here.  `census` is that of `rows`, where it
+        exists already; `seed` is that of a sampled design that is not given; `prepared` contains
+        the states of this value function; `carried` names rows that are copied from an earlier
+        cube; `checks_rows` checks whether the model accepts the rows, which was done where all is
+        learned.
         """
         planned = plan_explanation(
             StoreHome(path),
@@ -300,7 +301,7 @@ class Explanation:
         return read_run(self.path) is not None and is_learned(self.path, self.layout.run["digest"])
 
     def _has_states(self, session: Session) -> bool:
-        """Whether the mark says that all is learned, and no state is missing."""
+        """Whether the mark of finished learning is there, and no state is missing."""
         try:
             self._attributor(session)
         except NotLearnedError:
@@ -382,7 +383,7 @@ class Explanation:
         }
 
     def keep_note(self, name: str, content: dict[str, Any]) -> None:
-        """Keep a small record beside the cube of an explanation that has ended."""
+        """Store a small record beside the cube of an explanation that has ended."""
         self.work.cube.write_note(name, content)
         mark_finished(self.path)
 
@@ -391,7 +392,7 @@ class Explanation:
         return opened_attributor(session, self.work, self.path)
 
     def keep_state(self, name: str, record: Record) -> None:
-        """Keep a record beside the states of an explanation that has ended, in place of an old one."""
+        """Store a record beside the states of an explanation that has ended, over an old one."""
         states = states_of(self.path)
         if states.has(name):
             if states.is_whole(name) and states.get(name, Record).digest() == record.digest():
@@ -401,7 +402,7 @@ class Explanation:
         mark_finished(self.path)
 
     def describe(self) -> None:
-        """Keep the description beside the cube: it may change when all rows are explained."""
+        """Store the description beside the cube: it may change when all rows are explained."""
         describe_cube(self.path, self.description)
 
     def raise_on_failed(self, kept: str = "", again: str = "the same again") -> None:

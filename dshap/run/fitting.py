@@ -85,7 +85,8 @@ def fit_models[AnyModel: KernelModel](
     Raises
     ------
     DoesNotFitError
-        A worker cannot hold the sums; raised once the sample has shown the number of outputs.
+        The sums do not fit in a worker's memory; raised once the sample has shown the number of
+        outputs.
     """
     executor = session.executor
     progress = session.progress

@@ -1,7 +1,7 @@
 """Value functions of models that are given as they are: `explain(model, rows)`.
 
-A model says nothing of absent columns.  A kernel model takes all rows that are explained as its
-background, in closed form; any other takes few of them.
+A model does not define values for absent columns.  The background of a kernel model is all
+explained rows, in closed form; that of any other is few of them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def kernel_model_of(model: Any, classes: Sequence[Any] | None) -> Any:
 def _of_predict(
     method: Callable[[Any], Callable[[Any], Any]], arrays: bool | None = None
 ) -> Callable[[Any, Any, Sequence[Any] | None, Session], Any]:
-    """A maker of the `Marginal` of a model, by the function that predicts and what it takes."""
+    """A maker of the `Marginal` of a model, by its predict function and the form of its rows."""
 
     def value(given: Any, rows: Any, classes: Sequence[Any] | None, session: Session) -> Any:
         predict = method(given)

@@ -1,4 +1,4 @@
-"""The places where an explanation keeps its states and its cube: a store, or memory."""
+"""The places for the states and the cube of an explanation: a store, or memory."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Home(Protocol):
     def probes(
         self, inputs: Inputs, predictions: FloatArray | None, states: States
     ) -> Probes | None:
-        """The predictions to keep, by which a later run knows the model again; None for none.
+        """The predictions to store, by which a later run recognizes the model; None for none.
 
         Raises
         ------

@@ -37,9 +37,9 @@ from dshap.tables import Inputs
 from dshap.tables.lake_files import version_of
 
 ROWS_PART = frozenset(("features", "keys", "rows", "probe", "carried"))
-"""The entries of a fingerprint that say which rows are explained; the others say by which method."""
+"""The entries of a fingerprint that identify the explained rows; the others identify the method."""
 GAME_SECONDS = 120.0
-"""Seconds of one core that per-row processes may take in all, where the values of the rows take
+"""Seconds of one core that per-row processes may use in all, where the values of the rows need
 less."""
 
 
@@ -50,7 +50,7 @@ class Settled:
     method: Method
     options: RunOptions
     is_active: BoolArray
-    """(d,): True for players that take part; the others hold constant columns."""
+    """(d,): True for active players; the others have constant columns."""
     reasons: tuple[tuple[str, str], ...]
     planned_by: Method | None = None
     """The method before the choices of its design, by which tiles are cut, where these choices are
@@ -64,7 +64,7 @@ class Settled:
 
     @property
     def unknown_errors(self) -> dict[str, str]:
-        """Variable of the cube whose errors are not known -> the sentence that says why."""
+        """Variable of the cube whose errors are not known -> a sentence with the reason."""
         found = {}
         if why := self.method.why_no_errors:
             found["std_error"] = f"std_error is NaN: {why}"
@@ -148,7 +148,7 @@ def settle(
 def settle_fixed(
     prepared: LearnedMethod, value: Explained, options: RunOptions, design: Design | str
 ) -> Settled:
-    """Take the method of prepared states as it is, with the value function given now.
+    """Use the method of prepared states as it is, with the value function given now.
 
     Raises
     ------
@@ -226,7 +226,7 @@ def _asked_again(method: Method, prepared: LearnedMethod | None) -> Method:
 def alike_where_quicker(method: Method, n_rows: int) -> tuple[Method, str]:
     """Use the linear form of the design where per-row processes cost more time than the values.
 
-    This holds only above `GAME_SECONDS` in all.  Gives the reason too, or "".
+    This applies only above `GAME_SECONDS` in all.  Gives the reason too, or "".
     """
     seconds = method.game_seconds
     if seconds * n_rows <= GAME_SECONDS:
@@ -258,7 +258,7 @@ def _other_design(prepared: LearnedMethod, method: Method) -> InputError:
 def _as_prepared(
     prepared: LearnedMethod, value: Explained, design: Design | str, options: RunOptions
 ) -> tuple[Method, RunOptions]:
-    """Take the design and the tiles of prepared states, with the value function given now.
+    """Use the design and the tiles of prepared states, with the value function given now.
 
     Raises
     ------
@@ -386,7 +386,7 @@ def method_identity(
 ) -> dict[str, Any]:
     """Everything that identifies a method, whose digest is METHOD.
 
-    `of_value` are plain values that say what changes a value of the value function, `data` what it
+    `of_value` are plain values of all that changes a value of the value function, `data` what it
     learns from.
     """
     return {

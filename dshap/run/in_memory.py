@@ -1,4 +1,4 @@
-"""Explanations that nobody keeps: in the memory of this process, or in a folder of one call."""
+"""Explanations without a store: in the memory of this process, or in a folder of one call."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ class ExplanationInMemory:
         return replace(self, failures=failures)
 
     def keep_note(self, name: str, content: dict[str, Any]) -> None:
-        """Keep a small record beside the cube."""
+        """Store a small record beside the cube."""
         self.cube.write_note(name, content)
 
     def _describe(self) -> None:
-        """Keep the description beside the cube."""
+        """Store the description beside the cube."""
         for name, note in self.description.notes.items():
             if note:
                 self.cube.write_note(name, note)

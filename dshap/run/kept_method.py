@@ -1,8 +1,8 @@
 """A method that stays the same from night to night: no row that is explained changes it.
 
-What an ordinary run takes from its rows is taken from the data of the value function, once, and
-kept: the choices of a design from pilots, the range of the predictions, the tiles.  No column is
-left out for being constant tonight.
+All that an ordinary run learns from its rows is learned from the data of the value function, once,
+and stored: the choices of a design from pilots, the range of the predictions, the tiles.  No column
+is left out for being constant tonight.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ def fixed_method(
     ----------
     value : its data are the rows that everything is learned from
     session : with the options of the runs to come
-    folder : holds a folder for each METHOD, which is the digest of all that identifies a method
+    folder : contains a folder for each METHOD, which is the digest of all that identifies a method
     design, seed : as of `Explanation.of`
-    n_rows : the number of rows that the first run explains: where a process of its own for each
-        row would take too long, they share one
+    n_rows : the number of rows that the first run explains: where fitting a Gaussian process to
+        each row would be too slow, they share one
     method : METHOD of an earlier night, whose states are opened; no row of the data is then read.
         None learns, or opens what was learned from the same data before.
     model_sha256 : the digest of the file of the model, which then identifies it; "" identifies a
@@ -129,7 +129,7 @@ def fixed_method(
 
 
 def _refuse_by_rows(value: Explained, options: RunOptions) -> None:
-    """Raise an InputError for a method that depends on the rows, or has no states to keep."""
+    """Raise an InputError for a method that depends on the rows, or has no states to store."""
     check_options(value, options)
     if only_kind(value) == "texts":
         raise InputError(
@@ -189,7 +189,7 @@ def _learned(
 
 
 def _is_whole(wanted: Wanted, fixed: LearnedMethod) -> bool:
-    """Whether everything is there; what is damaged is removed, and said."""
+    """Whether everything is there; damaged files are removed, and reported."""
     say = wanted.session.progress.say
     return fixed.is_whole(lambda text: say(f"{fixed.path.name}: {text}"))
 

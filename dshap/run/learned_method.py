@@ -1,7 +1,7 @@
-"""A learned method: what a run learns of a value function, and the folder that keeps it.
+"""A learned method: what a run learns of a value function, and the folder with it.
 
-`dshap.prepare` keeps one for rows that come later, a night one for all nights to come, and a cube
-holds the states of its own.
+`dshap.prepare` stores one for rows that come later, a night one for all nights to come, and a cube
+contains the states of its own.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class LearnedMethod:
 
     @classmethod
     def read(cls, method: Method, path: Place, content: Mapping[str, Any]) -> Self:
-        """Read the description that `keep` wrote; `method` is the one that it is held against."""
+        """Read the description that `keep` wrote; `method` is compared with it."""
         data = {**content["data"], "feature_names": tuple(content["data"]["feature_names"])}
         tiles = (content["coalition_tile"], content["row_span"])
         return cls(method, path, content["learnt"], DataSummary(**data), *tiles)
@@ -156,7 +156,7 @@ class LearnedMethod:
         mark_prepared(self.path, content)
 
     def is_whole(self, say: Callable[[str], None]) -> bool:
-        """Whether the folder keeps all of it; what is damaged is removed, and said."""
+        """Whether the folder has all of it; damaged files are removed, and reported."""
         if not Folder(self.path).is_there():
             return False
         damaged = repair(self.path)
@@ -174,7 +174,7 @@ class LearnedMethod:
 
 
 def refuse_other_content(path: Place) -> None:
-    """Raise a StoreMismatchError where a folder holds something else than a learned method."""
+    """Raise a StoreMismatchError where a folder contains something else than a learned method."""
     if not may_prepare(path):
         raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
 

@@ -112,9 +112,9 @@ class NothingLearned:
     Parameters
     ----------
     executor : Executor
-        The executor that it stands for.
+        The executor that it replaces.
     place : Path
-        Where the states lie, in the message.
+        The place of the states, for the message.
     """
 
     executor: Executor
@@ -229,7 +229,7 @@ def learn_part(session: Session, run: Run, share: Callable[[int], range]) -> Non
 
 
 def learned(session: Session, run: Run) -> tuple[Attributor, Facts]:
-    """Learn all that a run needs; gives its attributor, and what the cube keeps about it."""
+    """Learn all that a run needs; return its attributor, and the facts about it for the cube."""
     run.write_notes(run.value.notes)
     run, chosen = learn_states(session, run)
     if chosen:
@@ -243,7 +243,7 @@ def learned(session: Session, run: Run) -> tuple[Attributor, Facts]:
 
 
 def facts_of(session: Session, run: Run, attributor: Attributor) -> Facts:
-    """Find the facts that the cube keeps about the attributor of a run, near its states."""
+    """Find the facts for the cube about the attributor of a run, near its states."""
     facts: Facts = on_a_worker(session.executor, run.method.facts, attributor)
     note = learning_note(run.method.enough, run.states)
     return replace(facts, notes={**facts.notes, **note})

@@ -50,7 +50,7 @@ def measure(
 ) -> Note:
     """Measure MSE_v of a finished explanation on these rows, from the states that explained it.
 
-    Gives the note that the cube keeps: `Quality.to_dict` and these facts about the rows.
+    Returns the note for the cube: `Quality.to_dict` and these facts about the rows.
     """
     plain = replace(session, options=RunOptions())
     states = explanation.work.states.store

@@ -1,4 +1,4 @@
-"""Planning an explanation: everything that can be refused is refused here, wherever it is kept."""
+"""Planning an explanation: everything that can be refused is refused here, for any place."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Planned:
     layout: CubeLayout
     work: Run
     probes: Probes | None
-    """The predictions by which the model is known again; None where they are kept already."""
+    """The predictions that identify the model; None where they are stored already."""
 
 
 def plan_explanation(

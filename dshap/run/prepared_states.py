@@ -46,11 +46,11 @@ from dshap.tables import ArraySource, kind_of, open_for, refuse_unknown_categori
 ROWS_IN_MEMORY = ("array", "data frame")
 """Kinds of rows that are explained at once, without a plan."""
 MOST_SIZES = 64
-"""The most numbers of rows whose tiling is kept."""
+"""The most numbers of rows whose tiling is cached."""
 SHOWN_PLAYERS = 6
 """The most players that a prepared value function names of itself."""
 ANOTHER_STORE = "prepare into another store"
-"""The remedy for a folder that keeps something else than what is asked for."""
+"""The remedy for a folder with other content than asked for."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class Prepared(LearnedMethod):
         for a program that answers for few rows at a time: states are read from the folder once,
         and then stay in memory; nothing is planned, locked or written.
 
-        What `explain` takes from all rows of a run is taken from the data, so that no row depends
-        on its neighbours: the choices of a kriging design are made by the first rows of the data,
-        and a row whose values do not vary gets a standard error by the range of their predictions
-        and its own.  Text that the data of the value function lack is refused.
+        All that `explain` learns from the rows of a run is learned from the data, so that no row
+        depends on its neighbours: the choices of a kriging design are made by the first rows of the
+        data, and a row whose values do not vary gets a standard error by the range of their
+        predictions and its own.  Text that the data of the value function lack is refused.
 
         Examples
         --------
@@ -140,12 +140,12 @@ class PreparedAttributor:
         Attribution
             `phi` (n, players, outputs), `base`, `prediction` (n, outputs), `std_error`, `status`
             (n,) and, by position, `reasons` of the rows that failed; these are NaN.  Rows that
-            hold NaN or infinity fail.
+            contain NaN or infinity fail.
 
         Raises
         ------
         InputError
-            Rows of another kind, other columns, or a row that the model does not take.
+            Rows of another kind, other columns, or a row that the model does not accept.
         PredictError
             No row without NaN can be explained.
         """
@@ -159,7 +159,7 @@ class PreparedAttributor:
         return Attribution.joined([_of_block(attributor, block) for block in blocks])
 
     def _as_block(self, rows: Any) -> RowBlock:
-        """All rows in one block, those that hold NaN or infinity marked."""
+        """All rows in one block, those with NaN or infinity marked."""
         if self._takes_arrays and is_plain(rows, self.method.value.model.n_columns):
             x = np.ascontiguousarray(rows)
             return RowBlock(0, x, finite_rows(x))
@@ -212,7 +212,7 @@ class PreparedAttributor:
         return replace(self, method=method)
 
     def _tiling(self, n_rows: int) -> Tiling:
-        """The tiling that `explain` uses for so many rows, with all states kept in memory."""
+        """The tiling that `explain` uses for so many rows, with all states in memory."""
         tiling = tiling_of(self.work, n_rows, self.data_rows, self.session.options)
         return replace(tiling, cache_bytes=max(1, tiling.cache_bytes))
 
@@ -229,7 +229,7 @@ class PreparedAttributor:
 
 
 def is_plain(rows: Any, n_columns: int) -> bool:
-    """Whether rows are numbers in the form that models take them: no reader changes them."""
+    """Whether rows are numbers in the form for models: no reader changes them."""
     if type(rows) is not np.ndarray:
         return False
     is_of_numbers = rows.dtype == np.float64 and rows.ndim == 2
@@ -242,7 +242,7 @@ def _part_of(block: RowBlock, start: int, stop: int) -> RowBlock:
 
 
 def _of_block(attributor: Attributor, block: RowBlock) -> Attribution:
-    """Attributions of all rows of a block; rows that hold NaN or infinity fail."""
+    """Attributions of all rows of a block; rows that contain NaN or infinity fail."""
     try:
         found = attributor.attribute(block.good)
     except Exception as error:

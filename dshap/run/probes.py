@@ -1,7 +1,7 @@
-"""Predictions for the first rows, by which a model is known again: also on another processor.
+"""Predictions for the first rows, by which a model is recognized: also on another processor.
 
 Another processor, or another version of a linear algebra, rounds otherwise.  A prediction then
-differs in its last digits, while another model differs in the first ones.  The bound lies half way
+differs in its last digits, while another model differs in the first ones.  The bound is half way
 between both, in orders of magnitude: it is the geometric mean of the rounding and of the smallest
 change of a model that must be noticed.
 """

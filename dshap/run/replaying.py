@@ -32,7 +32,7 @@ from dshap.storage.sealed_files import StateFolder
 from dshap.tables import Census
 
 PART_BYTES = 64 << 20
-"""The bytes of parts of sums that are kept in memory; those beyond it go into files of the call."""
+"""The bytes of parts of sums in memory; those beyond it go into files of the call."""
 
 
 @dataclass(frozen=True)

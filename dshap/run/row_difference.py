@@ -1,8 +1,8 @@
 """Compare the rows of a table with those of a store by their keys, in bounded memory.
 
-Files hold, for the store and for the table, a hash of each row's key and marks of its content; they
-are joined on disk (`tables/keys/joining.py`).  The mark is a hash of the columns that the cube
-keeps, else the model's predictions.
+Files contain, for the store and for the table, a hash of each row's key and marks of its content;
+they are joined on disk (`tables/keys/joining.py`).  The mark is a hash of the columns that the cube
+stores, else the model's predictions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ JOINED_ROWS = 2_750_000
 """The number of rows, of both sides together, that are joined at once: some 220 MB."""
 PREDICTED_ROWS = 200_000
 """The most rows that are predicted for a message; for more, contents are compared only where the
-cube keeps its rows."""
+cube stores its rows."""
 PREDICTED_OUTPUTS = 4
 """The number of outputs by which predictions of a row are compared."""
 
@@ -53,7 +53,7 @@ class RowsOfStore:
     stochastic one."""
 
     def said(self, was: int | None, now: int | None) -> str:
-        """Say how the rows differ: `was` rows in the store, `now` rows in the table."""
+        """Describe how the rows differ: `was` rows in the store, `now` rows in the table."""
         found = None
         if self.reader.key_names:
             found = self._difference()
@@ -251,7 +251,7 @@ class KeyDifference:
         return f"{some.count:,} {'key' if some.count == 1 else 'keys'} {word} ({_listed(first, some.count)})"
 
     def _unknown(self) -> str:
-        """Say what remains unknown about the keys on both sides; empty where nothing does."""
+        """Describe what remains unknown about the keys on both sides; empty where nothing does."""
         if self.content == "columns" or self.n_before == self.gone.count:
             return ""
         if self.content == "predictions":

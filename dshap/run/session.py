@@ -40,7 +40,7 @@ IDLE_WORKER_BYTES = 320 << 20
 ROOM_FOR_STORE = "make room there, or choose another store; the same call then goes on"
 """The remedy for a full disk of a call with a store."""
 ROOM_FOR_FILES = "make room there, or let TMPDIR name a folder on another disk"
-"""The remedy for a full disk of a call without one, whose cube lies in a temporary folder."""
+"""The remedy for a full disk of a call without one, whose cube is in a temporary folder."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def open_session(
 
 
 def _kept(store: str | Place | None) -> str:
-    """The work that is kept of a call that was interrupted, in words."""
+    """The work that remains of a call that was interrupted, in words."""
     if store is None:
         return "nothing is kept without store="
     return f"what is finished is kept in {store}: the same call goes on"
@@ -159,7 +159,7 @@ def _displays_for(given: bool | None) -> list[Progress]:
 def _held(
     store: str | Place | None, say: Callable[[str], None], scratch: str
 ) -> Iterator[tuple[Place, Rooms]]:
-    """Hold a store for one call; gives its absolute path, and room for temporary files.
+    """Lock a store for one call; yield its absolute path, and room for temporary files.
 
     Without a store that is in a temporary folder of this process, which nobody else knows.
     """

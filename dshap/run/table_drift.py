@@ -21,7 +21,7 @@ from dshap.run.session import open_session
 from dshap.warehouse.paired_samples import PairedSamples, SampledTable, paired_samples
 
 MAX_ROWS = 10_000
-"""The default number of rows of each table that are compared: 20 columns take a quarter of a
+"""The default number of rows of each table that are compared: 20 columns need a quarter of a
 minute of one core, and time grows with its square."""
 
 
@@ -52,14 +52,14 @@ def mmd_drift(
     features : columns to compare; None: all but the key
     key : key columns, which name the rows that carry most
     kernel : one of dshap.kernels; None: `RBF()`, with median length-scales
-        Columns of text take `Categorical` with ρ = exp(−1/columns), unless a `Product` names theirs.
+        Columns of text get `Categorical` with ρ = exp(−1/columns), unless a `Product` names theirs.
     absent : "pooled" or "omitted"
         The factor of a column outside of a coalition.  "pooled": its mean over both tables, as if
         it were drawn from both; a column that has not changed and is independent of the others gets
         0.  "omitted": 1, the MMD in the columns of the coalition alone; columns that have not
         changed get less than 0, because each factor makes the others' discrepancy smaller.
     max_rows : the most rows of each table that are compared, a seeded sample; None: all
-        It takes about (m + n)²·d/2 steps.
+        It needs about (m + n)²·d/2 steps.
     n_permutations : int
         The p-value is (1 + those with at least as much) / (1 + n_permutations).
     n_rows : how many of the rows that carry most are listed

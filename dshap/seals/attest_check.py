@@ -39,7 +39,7 @@ REPLACED = re.compile(r"attestation-\d+\.json")
 
 @dataclass(frozen=True)
 class SealFault:
-    """A thing that is not as a statement says."""
+    """A difference from a statement."""
 
     run_id: str
     place: str
@@ -368,14 +368,14 @@ class _OneRun:
         name = f"{RUNS}/{self.run_id}/{RECORD}"
         document = document_in(Folder(self.store).get(name) or b"")
         if document is None:
-            return  # the digest of the record differs, which is said
+            return  # the digest of the record differs, which is reported
         expected = parts_of_record(RunRecord(self.run_id, document))
         for part, value in json.loads(json.dumps(expected)).items():
             if self.statement["predicate"].get(part) != value:
                 self._add(attestation_file(self.run_id), f"{part} is not what {name} says")
 
     def _check_material(self, material: Resource) -> None:
-        """Compare a material that lies in the store; those of the newest run must be there."""
+        """Compare a material in the store; those of the newest run must be there."""
         if not material.uri.startswith(OF_STORE) or not material.sha256:
             return
         folder = Folder(self.store)
@@ -399,7 +399,7 @@ class _OneRun:
         return any(sha256_of_bytes(folder.get(each) or b"") == material.sha256 for each in old)
 
     def _check_replaced(self) -> None:
-        """Compare the statement that this one takes the place of."""
+        """Compare the statement that this one replaces."""
         replaced = self.statement["predicate"].get("dshap_replaces")
         if replaced is None:
             return

@@ -56,12 +56,12 @@ def seal_run(
     job : Job
         The job as the command has read it.
     kept : StoredJob
-        The job as the store keeps it.
+        The job as the store has it.
     record, content : RunRecord and bytes
         The record that will be written.
     made : MadeByRun
     key : SigningKey, optional
-        None: the statement is not signed, and says so.
+        None: the statement is not signed, and contains a note on this.
     """
     run_id = record.run_id
     folder = Folder(store)
@@ -99,7 +99,7 @@ def replace_seal(
     store : Place
     run_id : str
     key : SigningKey, optional
-        None: the new statement is not signed, and says so.
+        None: the new statement is not signed, and contains a note on this.
     reason : str
         Why the cubes were changed, in words.
     loads : sequence of Resource

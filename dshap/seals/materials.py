@@ -26,7 +26,7 @@ from dshap.storage.folder import Folder
 SNAPSHOT = "snapshot.json"
 """The record of rows that were read once, which has the digest of each part."""
 OF_STORE = ("prepared/", "parts/", "state/", f"{RUNS}/")
-"""The beginnings of addresses of materials that lie in the store."""
+"""The beginnings of addresses of materials in the store."""
 OF_ROWS = "dshapRows"
 """The digest of the used columns of a table, as the census computes it: see docs/stores.md."""
 OF_MODEL = "dshapPredictions"
@@ -131,7 +131,7 @@ def _digest_of_module(function: str) -> dict[str, str]:
 
 
 def _methods(store: Place, cubes: Mapping[str, str]) -> Iterator[Resource]:
-    """The methods of cubes: kept ones by the file that describes them, others by their fingerprint."""
+    """The methods of cubes: stored ones by the file that describes them, others by fingerprint."""
     for explain, cube in cubes.items():
         run = read_run(store / cube) or {}
         method = str(run.get("method") or "")

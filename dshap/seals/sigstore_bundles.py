@@ -1,6 +1,6 @@
 """Statements signed without a key of one's own, by Sigstore: the identity of a job of CI vouches for them.
 
-The bundle lies beside the statement.  Sigstore's programs check it; `dshap attest --verify` compares
+The bundle is beside the statement.  Sigstore's programs check it; `dshap attest --verify` compares
 its statement with the one of the run.
 """
 
@@ -30,7 +30,7 @@ def add_bundle(store: Place, run_id: str, sign: Sign) -> Place:
     store : Place
     run_id : str
     sign : function
-        Takes the statement as bytes, and gives the bundle as JSON: `ambient_signer()`.
+        Called with the statement as bytes; returns the bundle as JSON: `ambient_signer()`.
 
     Raises
     ------

@@ -72,11 +72,12 @@ def statement_of(
     dependencies : sequence of Resource
         What it was made from.
     key : VerifyingKey, optional
-        The key that the statement will be signed with; None: it says that it is not signed.
+        The key that the statement will be signed with; None: it contains a note that it is not
+        signed.
     replaced : Resource, optional
-        The statement of this run that this one takes the place of, such as after an erasure.
+        The statement of this run that this one replaces, such as after an erasure.
     reason : str
-        Why it takes its place.
+        Why it replaces it.
     """
     of_dshap = parts_of_record(record)
     if replaced is not None:
@@ -138,7 +139,7 @@ def _of_explanation(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _short(result: Mapping[str, Any], *more: str) -> dict[str, Any]:
-    """The entries of a result that say how it ended."""
+    """The entries of a result on its end."""
     return {name: result.get(name) for name in ("unique_id", "status", "message", *more)}
 
 

@@ -1,7 +1,7 @@
-"""The job of a run as its store keeps it, without secrets, so that the run can be replayed.
+"""The stored job of a run, without secrets, so that the run can be replayed.
 
-Tables of a job file are kept as they are written: values of the environment stand in them as
-`{{ env_var(NAME) }}`.  A job that was made in Python is kept as its tables.
+Tables of a job file are stored as they are written: values of the environment appear in them as
+`{{ env_var(NAME) }}`.  A job that was made in Python is stored as its tables.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dshap.storage.seals import sealed_record, whole_record
 JOB = "job.json"
 """The file of the job in the folder of a run."""
 OF_ITS_MACHINE = ("cluster", "worker", "notify", "seal", "report")
-"""The tables of a job that say where it ran and who hears of it, which a replay does without."""
+"""The tables of a job on its machines and its notifications, which a replay does not use."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class StoredJob:
         Raises
         ------
         InputError
-            The run has kept none, or it was altered.
+            The run has stored none, or it was altered.
         """
         name = f"{RUNS}/{run_id}/{JOB}"
         content = Folder(store).get(name)

@@ -1,7 +1,7 @@
 """The subjects of a statement: what a run has made, each with its digest.
 
 Of a cube each array is one subject, however many blocks it has: the digest of the list of its
-blocks' digests.  The list itself lies in the folder of the run, so that a check can name the first
+blocks' digests.  The list itself is in the folder of the run, so that a check can name the first
 block that differs.
 """
 
@@ -46,7 +46,7 @@ def blocks_file(run_id: str, cube: str) -> str:
 
 
 def subjects_of_cube(store: Place, cube: str, run_id: str) -> Iterator[Resource]:
-    """The subjects of a cube, whose digests of blocks are kept in the folder of the run.
+    """The subjects of a cube, whose digests of blocks are in the folder of the run.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def _is_mark(name: str) -> bool:
 
 @dataclass(frozen=True)
 class LoadToSeal:
-    """A load of a sink, as the record of the run tells it."""
+    """A load of a sink, from the record of the run."""
 
     name: str
     """The name of the sink in the record."""

@@ -15,7 +15,7 @@ from dshap.sinks.ledger import LEDGER, OWN_NAMES
 from dshap.sinks.line_forms import is_of_columns
 from dshap.sinks.making import view_names
 from dshap.sinks.records import CubeFacts, Sink
-from dshap.sinks.table_columns import OF_FEATURES, TAIL, table_schema
+from dshap.sinks.table_columns import OF_FEATURES, TAIL, primary_key, table_schema
 
 SHOWN = 3
 """The most names that a message shows."""
@@ -27,8 +27,8 @@ def check_sink(sink: Sink, facts: CubeFacts) -> None:
     Raises
     ------
     InputError
-        The rows have no key, the cube does not keep what the shape needs, or a name is too long or
-        there twice.
+        The rows have no key, the cube does not store the variables of the shape, or a name is too
+        long or there twice.
     """
     if facts.is_of_texts:
         raise InputError(
@@ -116,6 +116,7 @@ def _refuse_repeated(sink: Sink, names: Sequence[str]) -> None:
 class ColumnDifference(NamedTuple):
     """A column of a target that is not as the sink needs it."""
 
+    column: str
     what: str
     remedy: str
     """The statement that mends it."""
@@ -123,7 +124,7 @@ class ColumnDifference(NamedTuple):
 
 def refuse_other_columns(
     sink: Sink,
-    schema: pa.Schema,
+    facts: CubeFacts,
     found: Mapping[str, str],
     dialect: Dialect,
     table: str,
@@ -131,7 +132,7 @@ def refuse_other_columns(
 ) -> None:
     """Check the columns of the target, name -> type, against those of the sink.
 
-    `is_known` says that the ledger has a load into the table.  Statements that mend a table are
+    `is_known`: the ledger has a load into the table.  Statements that mend a table are
     offered for such tables only: in another one they would alter the data of somebody else.
 
     Raises
@@ -140,6 +141,7 @@ def refuse_other_columns(
         The target lacks a column, has one of a type that would change the values, or one of an
         earlier form of the sink, which new lines would leave empty.
     """
+    schema = table_schema(sink.lines, facts)
     if is_known:
         found = TableUpgrade.of(found, schema, dialect).columns(found, sql_types(schema, dialect))
     differences = list(_differences(schema, found, dialect, table))
@@ -152,11 +154,29 @@ def refuse_other_columns(
                 f"{sink}: the table is there with another shape: {what}. No line of {LEDGER} names "
                 "it, so that dshap did not make it: give another table"
             )
-        remedy = "; ".join(dict.fromkeys(each.remedy for each in differences))
         raise InputError(
-            f"{sink}: the table is there with another shape: {what}. Give another table, drop it, "
-            f"or mend it: {remedy}"
+            f"{sink}: the table is there with another shape: {what}. "
+            f"{_remedy(sink, facts, differences, dialect, table)}"
         )
+
+
+def _remedy(
+    sink: Sink,
+    facts: CubeFacts,
+    differences: Sequence[ColumnDifference],
+    dialect: Dialect,
+    table: str,
+) -> str:
+    """What to do about a table of this sink; columns of some primary keys cannot be altered."""
+    keys = {dialect.as_name(name) for name in primary_key(sink, facts)}
+    has_fixed_key = sink.primary_key and dialect.has_keys and not dialect.keys_come_last
+    if has_fixed_key and any(dialect.as_name(each.column) in keys for each in differences):
+        return (
+            "Its primary key cannot be altered. Give another table, or drop it, and the next run "
+            f"writes all rows: DROP TABLE {table}"
+        )
+    statements = "; ".join(dict.fromkeys(each.remedy for each in differences))
+    return f"Give another table, drop it, or mend it: {statements}"
 
 
 def _differences(
@@ -169,14 +189,14 @@ def _differences(
         stands = there.pop(dialect.as_name(name), None)
         if stands is None:
             remedy = f"ALTER TABLE {table} ADD COLUMN {dialect.quoted(name)} {sql_type}"
-            yield ColumnDifference(f"it lacks {name!r}", remedy)
+            yield ColumnDifference(name, f"it lacks {name!r}", remedy)
         elif not dialect.allows(column.type, stands[1]):
             remedy = dialect.retyped(table, *stands, sql_type)
-            yield ColumnDifference(f"{name!r} is {stands[1]}, not {sql_type}", remedy)
+            yield ColumnDifference(name, f"{name!r} is {stands[1]}, not {sql_type}", remedy)
     for name, _ in there.values():
         if name.startswith(("phi_", "std_error_")) or name in (*OF_FEATURES, *TAIL, "rank"):
             remedy = f"ALTER TABLE {table} DROP COLUMN {dialect.quoted(name)}"
-            yield ColumnDifference(f"its column {name!r} is none of this sink", remedy)
+            yield ColumnDifference(name, f"its column {name!r} is none of this sink", remedy)
 
 
 def _shown(names: list[str]) -> str:

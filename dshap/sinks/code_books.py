@@ -45,14 +45,14 @@ class CodeBook:
 def read_code_book(path: Path) -> CodeBook:
     """Read a code book from a CSV file with the columns code, players, and text or text_LANGUAGE.
 
-    A line is a code.  Its players stand in one cell with semicolons between them; a name that has a
+    A line is a code.  Its players are in one cell with semicolons between them; a name that has a
     semicolon itself is written in quotes within the cell.
 
     Raises
     ------
     InputError
-        The file is not there, has other columns or no line, a code stands twice or has no text, or a
-        player has two codes.
+        The file is not there, has other columns or no line, a code is there twice or has no text,
+        or a player has two codes.
     """
     try:
         content = path.read_text(encoding="utf-8-sig")

@@ -9,7 +9,7 @@ from dshap.cube.notes import read_notes
 
 
 def dictionary_of(path: Place) -> ColumnDictionary:
-    """The dictionary of columns that a cube keeps; an empty one where it keeps none."""
+    """The dictionary of columns in a cube; an empty one where it has none."""
     return ColumnDictionary.of_note(read_notes(path).get(COLUMNS))
 
 

@@ -24,7 +24,6 @@ from dshap.sinks.records import (
     SourceQuery,
     Target,
 )
-from dshap.sinks.table_columns import table_schema
 from dshap.sinks.table_comparison import differences_in_table
 from dshap.sinks.targets import is_read_by, look_at_table
 from dshap.warehouse.databases import Database
@@ -94,8 +93,7 @@ class DatabaseSink(Sink):
         if target.columns:
             dialect = self._dialect
             table = dialect.place(self._place)
-            schema = table_schema(self.lines, facts)
-            refuse_other_columns(self, schema, target.columns, dialect, table, target.is_known)
+            refuse_other_columns(self, facts, target.columns, dialect, table, target.is_known)
 
     def load(
         self,

@@ -39,7 +39,7 @@ ALLOWED: Mapping[pa.DataType, tuple[str, ...]] = {
     MOMENT: ("time",),
     DAY: ("time",),
 }
-"""Arrow type of a sink's column -> the families of types that hold its values unchanged."""
+"""Arrow type of a sink's column -> the families of types that store its values unchanged."""
 
 WRITTEN_BY_COPY: Mapping[pa.DataType, str] = {
     pa.int64(): "bigint",
@@ -112,7 +112,7 @@ class LoadSession:
     def stage(self, table: str, batches: pa.RecordBatchReader) -> int:
         """Make a temporary table of these batches, with types of the driver; count its lines.
 
-        −1 where the driver does not say.
+        −1 where the driver does not count.
         """
         with self.connection.cursor() as cursor:
             return int(cursor.adbc_ingest(table, batches, mode="create", temporary=True))
@@ -120,7 +120,7 @@ class LoadSession:
     def append(self, place: Place, batches: pa.RecordBatchReader) -> int:
         """Append these batches to a table as they are, which `Dialect.appends` allows; count lines.
 
-        −1 where the driver does not say.
+        −1 where the driver does not count.
         """
         schema = place.schema or None
         with self.connection.cursor() as cursor:
@@ -147,7 +147,7 @@ class Dialect:
     has_keys: bool = False
     """Whether a table gets a primary key, and columns that are never null."""
     keys_come_last: bool = False
-    """Whether a primary key is made once the lines are there, which takes less time."""
+    """Whether a primary key is made once the lines are there, which is faster."""
     has_comments: bool = False
     """Whether tables and columns have comments."""
     has_views: bool = False
@@ -191,14 +191,14 @@ class Dialect:
         return column
 
     def allows(self, kind: pa.DataType, sql_type: str) -> bool:
-        """Whether a column of this type holds values of an Arrow type unchanged."""
+        """Whether a column of this type stores values of an Arrow type unchanged."""
         family = family_of(sql_type)
         return not family or family in ALLOWED[kind]
 
     def retyped(self, table: str, name: str, found: str, sql_type: str) -> str:
         """The statement that gives a column of type `found` another type.
 
-        Values that the type cannot hold are lost, or refused by the database.
+        Values that the type cannot represent are lost, or refused by the database.
         """
         return f"ALTER TABLE {table} ALTER COLUMN {self.quoted(name)} TYPE {sql_type}"
 
@@ -240,14 +240,14 @@ class Dialect:
         return None
 
     def location(self, session: LoadSession) -> str:
-        """The database of a session, equal for all addresses of it; empty where it cannot tell."""
+        """The database of a session, equal for all addresses of it; empty where it is unknown."""
         return ""
 
     def reads(self, session: LoadSession, statement: str, table: str, relation: Relation) -> bool:
         """Whether a SELECT statement reads a table, directly or through views.
 
-        `table` is the table that the statement reads all of; empty for another statement, about
-        which plain SQL tells nothing.
+        `table` is the table that the statement reads all of; empty for another statement, for
+        which plain SQL gives no answer.
         """
         if not table:
             return False
@@ -342,7 +342,7 @@ class DuckDB(Dialect):
         return _real_path(session.rows(query))
 
     def reads(self, session: LoadSession, statement: str, table: str, relation: Relation) -> bool:
-        # the optimiser would take scans out of the plan whose rows are not needed
+        # the optimiser would remove scans from the plan whose rows are not needed
         session.run("PRAGMA disable_optimizer")
         ((_, plan),) = session.rows(f"EXPLAIN (FORMAT json) {statement}")
         wanted = [relation.schema, relation.name]
@@ -353,7 +353,7 @@ class SQLite(Dialect):
     """The dialect of SQLite, whose columns convert what they are given."""
 
     def wipe_deleted(self, session: LoadSession) -> None:
-        session.connection.rollback()  # the setting holds from the next transaction on
+        session.connection.rollback()  # the setting applies from the next transaction on
         session.rows("PRAGMA secure_delete = ON")
         session.connection.rollback()
 

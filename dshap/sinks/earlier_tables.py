@@ -1,8 +1,8 @@
 """Tables that an earlier version of dshap made: the columns that a load brings up to date.
 
 A load renames `_dshap_run_id` and `output`, adds the columns that the table lacks, and writes all rows
-again, in its own transaction.  Earlier lines of a history keep null in the new columns, and the table
-gets no primary key, which earlier lines may contradict.
+again, in its own transaction.  Earlier lines of a history have null in the new columns, and the
+table gets no primary key, which earlier lines may contradict.
 """
 
 from __future__ import annotations

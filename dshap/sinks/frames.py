@@ -58,8 +58,8 @@ def to_frame(
         base_value and status behind, and output where there are several.  A cube without a key has
         the position `row` in its place.  Texts have no lines beyond their end in the shape "long".
     k : number of features of a row in the shape "top_k"
-    rows : the explained rows, as in `dshap.report.beeswarm`, for the column value; None: those that
-        the cube or its store keeps; value is missing where there are none
+    rows : the explained rows, as in `dshap.report.beeswarm`, for the column value; None: the rows
+        in the cube or its store; value is missing where there are none
 
     Returns
     -------
@@ -71,7 +71,7 @@ def to_frame(
     InputError
         It is no cube, an unknown shape, or rows that are not those of the cube.
     DoesNotFitError
-        The frame would take more than 2 GiB: take fewer rows, or `dshap export` a store to a file.
+        The frame would need more than 2 GiB: take fewer rows, or `dshap export` a store to a file.
     """
     table = CubeTable.of(as_cube(cube), shape, k, rows)
     if table.frame_bytes > IN_FRAME_BYTES:

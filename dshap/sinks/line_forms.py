@@ -16,12 +16,12 @@ Against = Literal["higher", "lower"]
 """Which predictions count against an applicant: higher ones, such as a probability of default, or lower
 ones, such as a score."""
 MOST_REASONS = 4
-"""The most reasons of a row: more are not likely to be helpful to an applicant, says the official
+"""The most reasons of a row: more are not likely to be helpful to an applicant, by the official
 interpretation of 12 CFR 1002.9(b)(2) in Supplement I to Regulation B."""
 
 
 class HasOutputs(Protocol):
-    """Facts about a cube that say which outputs it has."""
+    """Facts about a cube with its outputs."""
 
     @property
     def outputs(self) -> tuple[str, ...]: ...

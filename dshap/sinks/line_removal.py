@@ -45,8 +45,8 @@ def forget_in_table(
 
     Views of the table, such as that of reasons in words, show them no more either.
 
-    The count of lines in `_dshap_runs` follows, so that the next load does not take the table for
-    one that was altered.  Lines without a run are of the user, and stay.
+    The count of lines in `_dshap_runs` follows, so that the next load does not regard the table as
+    altered.  Lines without a run are of the user, and stay.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Loading a cube into a table of a database: staging, then delete and insert, one transaction.
 
 Where the driver appends to the table as INSERT would (`Dialect.appends`), only the keys are staged
-and the lines go straight into the table: written once, which takes half the time.
+and the lines go straight into the table: written once, in half the time.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from dshap.warehouse.databases import Database, masking
 STAGING = f"{OWN_NAMES}staging"
 GONE_KEYS = f"{OWN_NAMES}gone_keys"
 GONE = f"{OWN_NAMES}gone"
-"""The temporary tables of a load: tonight's lines or their keys alone, keys that are in the cube no
-more as the history tells them, and those of them that the target has."""
+"""The temporary tables of a load: tonight's lines or their keys alone, keys that are in the cube
+no more by the history, and those of them that the target has."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class LoadChoice:
     chosen: BoolArray | None = None
     """The rows (n,); all where None."""
     gone: Iterator[pa.RecordBatch] | None = None
-    """The keys that are gone, which are taken once; None: those of the target that are not in the
+    """The keys that are gone, which are read once; None: those of the target that are not in the
     cube."""
     since: str = ""
     """The run since which rows changed."""
@@ -69,7 +69,8 @@ def rows_to_load(
 ) -> LoadChoice:
     """Choose the rows that changed since the sink's last load, where that is known; else all.
 
-    `alteration` says how the table differs from what the last load left; empty where it does not.
+    `alteration` describes how the table differs from the result of the last load; empty where it
+    does not.
     """
     if sink.rows == "all":
         return LoadChoice(reason=alteration)
@@ -117,7 +118,7 @@ class TableLoad:
 
     @cached_property
     def nul(self) -> NulTexts:
-        """The lines whose texts hold a NUL character."""
+        """The lines whose texts contain a NUL character."""
         return NulTexts(self.sink, self.keys)
 
     @cached_property
@@ -158,9 +159,9 @@ class TableLoad:
         return self.dialect.converted(name, types[self.dialect.as_name(name)])
 
     def among(self, names: Sequence[str], staging: str, *, is_typed: bool) -> str:
-        """The condition that columns of the target stand among those of a temporary table `s`.
+        """The condition that columns of the target are among those of a temporary table `s`.
 
-        `is_typed` says that the temporary table was made from the target.
+        `is_typed`: the temporary table was made from the target.
         """
         columns = self.dialect.listed(names)
         if len(names) > 1:
@@ -300,11 +301,11 @@ def take_turn(load: TableLoad, ledger: Ledger, job: str) -> None:
 def refuse_shape(load: TableLoad, *, is_known: bool) -> None:
     """Raise an `InputError` where the target is there with columns that do not fit."""
     if load.found:
-        refuse_other_columns(load.sink, load.schema, load.found, load.dialect, load.table, is_known)
+        refuse_other_columns(load.sink, load.facts, load.found, load.dialect, load.table, is_known)
 
 
 def upgrade(load: TableLoad) -> str:
-    """Bring a table of an earlier version up to date; say how, or "" where nothing is to be done."""
+    """Bring a table of an earlier version up to date; return the changes in words, or ""."""
     types = sql_types(load.schema, load.dialect)
     found = TableUpgrade.of(load.found, load.schema, load.dialect)
     found.carry_out(load.session, load.table, types)
@@ -325,7 +326,7 @@ def count_lines(load: TableLoad) -> int:
 
 
 def alteration_of(load: TableLoad, last: LoadLine | None) -> str:
-    """Compare the number of lines with that of the last load; say the difference in words, or "".
+    """Compare the number of lines with that of the last load; return a difference in words, or "".
 
     Loads of earlier versions did not count the lines.
     """
@@ -341,7 +342,7 @@ def alteration_of(load: TableLoad, last: LoadLine | None) -> str:
 
 
 class CountedStream:
-    """A stream of batches whose lines are counted as a database takes them."""
+    """A stream of batches whose lines are counted as a database reads them."""
 
     def __init__(self, sink: Sink, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
         self.n_lines = 0
@@ -378,15 +379,15 @@ class CountedStream:
         return cls(load.sink, schema, map(named, gone))
 
     def into(self, take: Callable[[pa.RecordBatchReader], int]) -> int:
-        """Hand the stream to a database, which says how many lines it took; count them.
+        """Hand the stream to a database, which returns how many lines it accepted; count them.
 
         Raises
         ------
         DatabaseError
-            The database took fewer lines than it was given.
+            The database accepted fewer lines than it was given.
         BaseException
-            An error of the cube, as itself: a driver may put it into words of its own, and DuckDB's
-            takes it for the end of the stream.
+            An error of the cube, as itself: a driver may put it into words of its own, and
+            DuckDB's treats it as the end of the stream.
         """
         try:
             taken = take(pa.RecordBatchReader.from_batches(self._schema, self._counted()))
@@ -395,7 +396,7 @@ class CountedStream:
                 raise self._failure from None
         if not self._is_read:
             raise DatabaseError(f"{self._sink}: the database did not take all lines")
-        if taken not in (-1, self.n_lines):  # −1: the driver does not say
+        if taken not in (-1, self.n_lines):  # −1: the driver does not count
             raise DatabaseError(
                 f"{self._sink}: the database took {taken:,} of {self.n_lines:,} lines"
             )
@@ -452,7 +453,7 @@ def delete_own_lines(load: TableLoad) -> None:
 
 
 def note_gone(load: TableLoad, choice: LoadChoice) -> int:
-    """Keep the keys of the target that are in the cube no more, in a temporary table; count them.
+    """Write the keys of the target that are in the cube no more to a temporary table; count them.
 
     Lines without a run are of the user, and are let alone.
     Keys that are marked already are left out where keys are marked.

@@ -25,14 +25,14 @@ def without_nul(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArra
 
 
 class NulTexts:
-    """The lines of a load whose texts hold a NUL character, and what becomes of them.
+    """The lines of a load whose texts contain a NUL character, and their treatment.
 
     Every kind of database and Parquet gets the same lines, though DuckDB, SQLite and Parquet could
     store a NUL character.
 
     Parameters
     ----------
-    sink : its `nul` says whether such texts are escaped or refused
+    sink : its `nul` decides whether such texts are escaped or refused
     keys : the names of the key columns, by which messages name rows
     """
 
@@ -48,7 +48,7 @@ class NulTexts:
         Raises
         ------
         InputError
-            Texts hold a NUL character, and the sink refuses them.  All batches have been read by
+            Texts contain a NUL character, and the sink refuses them.  All batches have been read by
             then, so that the message counts all such lines.
         """
         for batch in batches:
@@ -99,7 +99,7 @@ class NulTexts:
 
 
 def _may_have_nul(values: pa.Array) -> bool:
-    """Whether the bytes of a column of texts hold a zero, which only a NUL character does."""
+    """Whether the bytes of a column of texts contain a zero, which only a NUL character does."""
     if not pa.types.is_string(values.type):
         return False
     content = values.buffers()[2]

@@ -80,7 +80,7 @@ class FolderSink(Sink):
         return str(self.path)
 
     def fault_of_source(self, path: str) -> str:
-        """The words for rows that lie in this folder, or that it lies in; else empty."""
+        """The words for rows that are in this folder, or that contain it; else empty."""
         if not path or is_of_bucket(path):
             return ""
         home = Path(path).resolve()
@@ -124,7 +124,7 @@ class FolderSink(Sink):
         Raises
         ------
         InputError
-            The folder holds something else, or loads of another job.
+            The folder contains something else, or loads of another job.
         SinkError
             The file system refuses a step.
         """
@@ -173,7 +173,7 @@ class FolderSink(Sink):
         SinkError
             The file system refuses a step.
         InputError
-            The folder holds something else, or loads of another job.
+            The folder contains something else, or loads of another job.
         """
         with _refusals_of_files(self):
             if _last(self, job) is None:
@@ -192,7 +192,7 @@ def _batches_in(folder: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _alteration(folder: Path, last: LoadLine | None) -> str:
-    """Compare the lines of the files with those of the last load; say the difference, or ""."""
+    """Compare the lines of the files with those of the last load; return the difference, or ""."""
     if last is None:
         return ""
     try:

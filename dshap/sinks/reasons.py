@@ -105,7 +105,7 @@ def reason_lines(codes: CodeValues, form: LineForm) -> ReasonLines:
 
 
 def _places(codes: CodeValues, output: int) -> Places:
-    """The places of the codes of one output; those whose undoing has another sign take no part."""
+    """The places of the codes of one output; those whose undoing has another sign are left out."""
     values = codes.values[..., output]
     takes_part = np.isfinite(values)
     if codes.undone is not None:
@@ -118,7 +118,7 @@ def _places(codes: CodeValues, output: int) -> Places:
 def _strongest(codes: CodeValues, places: Places, output: int) -> NDArray[np.intp]:
     """(n, at most 4): the reasons of one output by their values; −1 behind the last.
 
-    Exact values that differ by rounding alone stand in the order of the codes.
+    Exact values that differ by rounding alone are in the order of the codes.
     """
     if codes.errors is None:
         weakness = places.first.astype(float)

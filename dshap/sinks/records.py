@@ -64,12 +64,13 @@ class Sink(ABC):
     against: Against | None = None
     """Whether "higher" or "lower" predictions count against a row, for shape "reasons"."""
     undo: bool = False
-    """Whether a reason must hold when its code alone is taken away, for shape "reasons"."""
+    """Whether a reason must still be valid when its code alone is taken away, for shape
+    "reasons"."""
     model_version: str = ""
     """The version of the model, for a column of the table; empty: the digest of the method."""
     primary_key: bool = True
     """Whether a table that a load makes gets a primary key and columns that are never null, where the
-    database has them; False for a table that takes lines of others too."""
+    database has them; False for a table that has lines of others too."""
     text: bool = False
     """Whether a column `reason_text` has reasons in words, of shapes "wide" and "top_k"; and a view
     TABLE_text the reasons of a row in one line, of shapes "top_k" and "reasons"."""
@@ -200,7 +201,7 @@ class Sink(ABC):
         return name
 
     def check_names(self, columns: Sequence[str]) -> None:
-        """Raise an `InputError` for a name that the place does not take."""
+        """Raise an `InputError` for a name that the place does not accept."""
         return
 
     def fault_of_source(self, path: str) -> str:
@@ -228,7 +229,8 @@ class Sink(ABC):
     def form(self) -> str:
         """The form as the record of loads names it: lines of another form are not up to date.
 
-        Lines of keys that are gone are part of it: those that were kept go by a load of all rows.
+        Lines of keys that are gone are part of it: those that stayed are removed by a load of all
+        rows.
         """
         words: list[str] = [self.shape]
         if self.shape == "top_k":
@@ -351,7 +353,7 @@ class CubeFacts:
     has_errors: bool = False
     """Whether the attributions have standard errors."""
     keeps_columns: bool = True
-    """Whether the cube keeps the explained columns."""
+    """Whether the cube stores the explained columns."""
     classes: tuple[str, ...] = ()
     """The classes, one of which is explained for each row; empty if all outputs are."""
     is_of_texts: bool = False
@@ -430,7 +432,7 @@ class SinkResult:
     n_rows: int = 0
     """The rows of the cube that were written."""
     n_lines: int = 0
-    """The lines of the table that they take."""
+    """The number of their lines in the table."""
     n_deleted: int = 0
     """The keys whose lines were removed or marked."""
     seconds: float = 0.0
@@ -439,9 +441,9 @@ class SinkResult:
     reason: str = ""
     """Why all rows were written where changed ones were asked for, or nothing was."""
     escaped: str = ""
-    """The lines whose texts held a NUL character, in words; empty for none."""
+    """The lines whose texts contained a NUL character, in words; empty for none."""
     already: bool = False
-    """Whether the table held this run, or a later one, before."""
+    """Whether the table contained this run, or a later one, before."""
 
 
 def all_rows_in_words(reason: str) -> str:

@@ -41,7 +41,7 @@ RUN_ID_FORM = "%Y%m%dT%H%M%SZ"
 """The form of the ids of runs: the time in UTC at which they began."""
 CODE_ERRORS = "reason_code_error"
 CODES_UNDONE = "reason_code_undone"
-"""The variables of a cube that hold what it keeps of codes."""
+"""The variables of a cube with the results for codes."""
 NO_REASON = 1e-12
 """An attribution up to this part of the row's largest number is 0 but for rounding: sums over all
 coalitions leave 1e-15 of the prediction for a column that the model ignores."""
@@ -104,7 +104,7 @@ def _chosen_lines(
 
 
 def _chosen_blocks(path: Place, chosen: BoolArray | None) -> Iterator[tuple[FinishedBlock, Wanted]]:
-    """Yield each block that has chosen rows, and where they stand in it; erased rows are left out."""
+    """Yield each block with chosen rows, and their positions in it; erased rows are left out."""
     stop = 0
     chosen = _without_erased(path, chosen)
     for block in finished_blocks(path):
@@ -131,7 +131,7 @@ def _without_erased(path: Place, chosen: BoolArray | None) -> BoolArray | None:
 
 
 def _one_ahead(items: Iterator[Lines]) -> Iterator[Lines]:
-    """Yield items while a thread makes the next one: databases take as long as blocks."""
+    """Yield items while a thread makes the next one: databases need as much time as blocks."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, items, None)
         while (item := coming.result()) is not None:
@@ -153,7 +153,7 @@ class Lines:
 
     keys: tuple[pa.Array, ...]
     columns: Mapping[str, NDArray[Any]]
-    """kept column -> values (n,)."""
+    """stored column -> values (n,)."""
     phi: FloatArray
     """(n, d, k)."""
     errors: FloatArray | None
@@ -283,7 +283,7 @@ class Lines:
         return texts, numbers
 
     def _values_of(self, feature: str, rows: slice) -> tuple[pa.Array, pa.Array]:
-        """The values (n,) of one feature as text and as numbers, null where they are not kept.
+        """The values (n,) of one feature as text and as numbers, null where they are not stored.
 
         A feature of several columns has a text that names them, and no number.
         """
@@ -379,7 +379,7 @@ def _as_numpy(values: pa.Array) -> NDArray[Any]:
 def value_texts(values: NDArray[Any]) -> pa.Array:
     """The values (n,) of a column as text: numbers in shortest form, times in ISO form.
 
-    Missing values, which a cube keeps as NaN, NaT or empty text, are null.
+    Missing values, which a cube stores as NaN, NaT or empty text, are null.
     """
     if values.dtype.kind == "M":
         text = pc.cast(pa.array(values.astype("datetime64[us]")), pa.string())
@@ -519,7 +519,7 @@ def _code_values(lines: Lines, piece: slice, form: LineForm) -> CodeValues:
 def _largest(phi: FloatArray, k: int) -> NDArray[np.intp]:
     """The features (n, outputs, k) with the largest |φ|, from phi (n, d, outputs).
 
-    Ties stand in the order of the features; −1 where φ is not known, or 0.
+    Ties are in the order of the features; −1 where φ is not known, or 0.
     """
     magnitude = np.abs(phi).swapaxes(1, 2)  # (n, outputs, d)
     order = np.argsort(-magnitude, axis=2, kind="stable")[..., :k]

@@ -34,7 +34,7 @@ TAIL_TYPES = {
 """Column -> its type, of the last columns of every sink."""
 TAIL = tuple(TAIL_TYPES)
 YIELDING = ("scale", "model_version", "computed_at", "as_of")
-"""Columns that are left out where a key has their name: the key then says more than they would."""
+"""Columns that are left out where a key has their name: the key is then more informative."""
 OF_FEATURES = {
     "feature": pa.string(),
     "value": pa.string(),

@@ -33,8 +33,8 @@ def differences_in_table(
 ) -> Iterator[str]:
     """Describe how a table of a database differs from the lines of a cube.
 
-    Lines of keys that are gone, and of earlier runs in a history, are of no row of the cube: they are
-    let alone, where the sink keeps such lines.
+    Lines of keys that are gone, and of earlier runs in a history, are of no row of the cube: they
+    are ignored, where the sink leaves such lines.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ def differences_in_table(
     job : str
         The name of the job.
     last : LastLoad
-        Where it wrote changed rows alone, lines of earlier loads keep their date and the version of
-        their model: both are compared of lines of all rows only.
+        Where it wrote changed rows alone, lines of earlier loads have their old date and the
+        version of their model: both are compared of lines of all rows only.
     """
     with masking(database), database.connect() as connection:
         session = LoadSession(connection, dialect_of(database.kind))

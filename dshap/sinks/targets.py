@@ -1,11 +1,12 @@
-"""The table of a sink, looked at before anything is computed: the reasons why it would be refused.
+"""The table of a sink, checked before anything is computed: the reasons why it would be refused.
 
 The reasons are missing rights, a table that the rows of the job come from, a view, a table that
 another job loads, and a table of another shape.
 
-The database itself says which tables a query reads, through views, macros and partitions: DuckDB by
-its unoptimised plan, SQLite by the tables that its program opens, PostgreSQL by the tables that its
-planner locks.  Of other databases a sink is compared with the name of the source's table.
+The database itself determines which tables a query reads, through views, macros and partitions:
+DuckDB by its unoptimised plan, SQLite by the tables that its program opens, PostgreSQL by the
+tables that its planner locks.  Of other databases a sink is compared with the name of the source's
+table.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class FoundTable:
     relation: Relation | None = None
     """The table in the catalog; None where it is not there, or was not looked for."""
     location: str = ""
-    """The database, equal for all addresses of it; empty where it cannot tell."""
+    """The database, equal for all addresses of it; empty where it is unknown."""
 
 
 def look_at_table(sink: Sink, database: Database, job: str) -> FoundTable:

@@ -48,7 +48,7 @@ def ending_steps(run: RunUnderWay, source: RowSource, cubes: JobCubes) -> Iterat
 
 
 def _describe_cubes(run: RunUnderWay) -> None:
-    """Keep what the job says now of its columns and model, also beside cubes that were done before."""
+    """Store the job's present description of columns and model, also beside finished cubes."""
     description = run.job.description
     stored = {path: read_run(path) for path in run.result.paths.values()}
     known = [

@@ -31,7 +31,7 @@ from dshap.steps.under_way import RunUnderWay
 def steps_of_explanation(
     run: RunUnderWay, opened: OpenedJob, explain: ExplainTable, explanation: Explanation
 ) -> Iterator[Step]:
-    """The steps of an explanation that is checked and planned; failed blocks are kept for the end."""
+    """The steps of an explanation that is checked and planned; the end reports failed blocks."""
     yield ExplainRows(run, opened, explanation, explain.name)
     if explain.n_quality_rows is not None and run.results[explain.name].failure is None:
         yield MeasureQuality(run, opened, explanation, explain)
@@ -161,7 +161,7 @@ class MeasureQuality(Step):
 
 @dataclass
 class KeepWhatIf(Step):
-    """The model of one explanation is kept in its cube, for the what-if of the page."""
+    """The model of one explanation is stored in its cube, for the what-if of the page."""
 
     run: RunUnderWay
     explanation: Explanation

@@ -94,7 +94,7 @@ def _explanation(
 
 
 def _stages(explain: ExplainTable, result: JobResult) -> list[dict[str, Any]]:
-    """The stages of a job that one explanation took."""
+    """The stages of a job that belong to one explanation."""
     beginning = f"{explain.name}: "
     return [each.to_dict() for each in result.stages if each.name.startswith(beginning)]
 
@@ -110,7 +110,7 @@ def _stages_of(job: Job, explain: ExplainTable, result: JobResult) -> tuple[Stag
 
 
 def facts_of_cube(job: Job, explain: ExplainTable, cube: Place) -> ExplanationFacts:
-    """The facts that a finished cube tells: rows, ranking, accuracy, design, plan, model.
+    """The facts in a finished cube: rows, ranking, accuracy, design, plan, model.
 
     The rest is filled in by whoever knows it.
     """
@@ -183,7 +183,7 @@ def ranking_of(cube: Place) -> dict[str, dict[str, float]]:
 
 
 def _source(job: Job, cube: Place) -> dict[str, Any]:
-    """The facts of a table that is read where it lies."""
+    """The facts of a table that is read in place."""
     identity = _identity_of(cube)
     rows = identity.get("rows", {})
     return {
@@ -198,7 +198,7 @@ def _source(job: Job, cube: Place) -> dict[str, Any]:
 
 
 def _identity_of(cube: Place) -> Mapping[str, Any]:
-    """The fingerprint of the run that made a cube; empty where the cube keeps none."""
+    """The fingerprint of the run that made a cube; empty where the cube has none."""
     run = read_run(cube) or {}
     identity: Mapping[str, Any] = run.get("fingerprint", {})
     return identity

@@ -1,4 +1,4 @@
-"""The session of a command: its store is held, and its executor is made."""
+"""The session of a command: its store is locked, and its executor is made."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def held(
     report: Path | None = None,
     own_processes: bool = False,
 ) -> Iterator[tuple[Session, StageRecorder]]:
-    """Hold the store, alone or beside others; gives the session of the run, and its stages.
+    """Lock the store, alone or beside others; yield the session of the run, and its stages.
 
     `report` is the performance report of the cluster; None for none.  With `own_processes` a job
     without a cluster may start processes on the cores that it has.

@@ -35,7 +35,7 @@ class JobCubes(ABC):
 
     @abstractmethod
     def refuse_other_layout(self) -> None:
-        """Raise a `StoreMismatchError` where the store holds cubes of the other kind."""
+        """Raise a `StoreMismatchError` where the store contains cubes of the other kind."""
 
     @abstractmethod
     def previous(self, explain: str, command: Command, session: Session) -> str | None:
@@ -91,7 +91,7 @@ class JobCubes(ABC):
 
     @abstractmethod
     def list_contents(self) -> None:
-        """List what the store holds beside its cubes."""
+        """List the contents of the store beside its cubes."""
 
     @abstractmethod
     def remove_old(self, facts: RunFacts, session: Session) -> None:

@@ -1,7 +1,7 @@
 """The judgement of a finished run by the checks of its job.
 
-Every check measures one number of a finished cube and holds it against `warn` and `error`.  A
-number that lies on a bound passes.
+Every check measures one number of a finished cube and compares it with `warn` and `error`.  A
+number equal to a bound passes.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _of_ranking(facts: ExplanationFacts, before: RunRecord) -> Measured:
 
 
 def _of_distributions(check: DriftCheck, facts: ExplanationFacts, before: RunRecord) -> Measured:
-    """Read both cubes; the earlier one lies beside tonight's, or is the same."""
+    """Read both cubes; the earlier one is beside tonight's, or is the same."""
     tonight = facts.cube or Path()
     cube = tonight.with_name(before.cube_name(facts.name) or "none")
     if read_run(cube) is None:
@@ -297,7 +297,7 @@ def _status(check: CheckTable, measured: Measured) -> tuple[CheckStatus, float |
 
 
 def ndcg_of_rankings(before: Mapping[str, float], now: Mapping[str, float]) -> float:
-    """NDCG of the order of `now` where `before` says what each feature is worth.
+    """NDCG of the order of `now` where `before` has the relevance of each feature.
 
     A feature that one of them lacks is worth 0 there.
     """

@@ -1,9 +1,9 @@
-"""The methods that nights keep: what was learned, from the rows of which run, and for how long.
+"""The stored methods of nights: what was learned, from the rows of which run, and for how long.
 
 All that an explanation learns (a fit, length-scales, landmarks, a background, base values, moments, a
-pilot's choice) is learned from the rows of one night, which are kept under `prepared/rows/RUN_ID`.
-Later nights find it under `prepared/METHOD` and explain their rows by the same method; another
-model, option or column, or its age, makes a new one.
+pilot's choice) is learned from the rows of one night, which are stored under
+`prepared/rows/RUN_ID`. Later nights find it under `prepared/METHOD` and explain their rows by the
+same method; another model, option or column, or its age, makes a new one.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class LearnedMethods:
         return value_of(explain, opened.table.context(model, LoopExecutor()))
 
     def _open(self, run_id: str) -> tuple[OpenedJob, Any]:
-        """Open the rows that a run kept to learn from, and the model: given, or fitted on them."""
+        """Open the rows that a run stored for learning, and the model: given, or fitted on them."""
         rows = self.room / "rows" / run_id
         if self.scope.checks_rows:
             refuse_damaged_rows(
@@ -273,9 +273,9 @@ class LearnedMethods:
         return run_id
 
     def _keep_rows(self) -> str:
-        """Keep tonight's rows to learn from; gives the run's id.
+        """Store tonight's rows to learn from; return the run's id.
 
-        What a killed process left of them, while it removed or kept them, is replaced.
+        Remains of a process that was killed while it removed or stored them are replaced.
         """
         kept = self.room / "rows" / self.run.run_id
         if any(faults_of_rows(kept)):

@@ -1,6 +1,6 @@
-"""The speed of the model on a few rows: how long the predictions of a plan take, and what saves some.
+"""The speed of the model on a few rows: the time of a plan's predictions, and how to save some.
 
-A plan knows how many predictions an explanation takes; only the model knows how long one takes.
+A plan knows how many predictions an explanation needs; only the model shows how long one takes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dshap.engine import Plan
 from dshap.jobfile.schema import ExplainTable, Job
 
 LEAST_S = 0.25
-"""Seconds that a call must take for its rate to count; shorter ones are repeated with more rows."""
+"""The least seconds of a call for its rate to count; shorter ones are repeated with more rows."""
 GROWTH = 4
 """How many times more rows the next call has."""
 SHARES = (2, 4)
@@ -236,7 +236,7 @@ def smaller_jobs(job: Job, explain: ExplainTable, plan: Plan) -> Iterator[tuple[
 
 
 def _sizes_of_design(design: Any, plan: Plan, share: int) -> Iterator[tuple[str, int]]:
-    """The key of a design that says how many coalitions it takes, with a smaller number."""
+    """The key of a design that sets its number of coalitions, with a smaller number."""
     given: Mapping[str, Any] = dict(design)
     if design.kind == "auto":
         yield "max_coalitions", plan.n_coalitions // share
@@ -248,7 +248,7 @@ def _sizes_of_design(design: Any, plan: Plan, share: int) -> Iterator[tuple[str,
 
 
 def cores_of_plan(job: Job) -> int:
-    """The cores that share the predictions of a job, as far as its tables say."""
+    """The cores that share the predictions of a job, as far as its tables state them."""
     if not job.cluster.has_workers:
         if "cores" in job.worker.model_fields_set:
             return min(job.worker_options.cores, n_cores())

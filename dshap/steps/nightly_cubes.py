@@ -140,7 +140,7 @@ class NightlyCubes(JobCubes):
         Raises
         ------
         StoreMismatchError
-            The store holds one cube of each explanation.
+            The store contains one cube of each explanation.
         """
         self.refuse_other_layout()
         create_store(self.store, job_description(self.job, NIGHTS))
@@ -253,7 +253,7 @@ class Night:
         return ExplanationResult(explain.name, self.cube(explain), was_complete=True)
 
     def forget_histories(self) -> None:
-        """Remove the files of comparisons, which would take room while rows are explained."""
+        """Remove the files of comparisons, which would use disk space while rows are explained."""
         self.histories.clear()
         self.joins.clear()
 
@@ -295,7 +295,7 @@ class Night:
         return found
 
     def _tell_lost(self, explain: str, history: NightHistory) -> None:
-        """Say once that all rows are explained, as the history of the run before is damaged."""
+        """Report once that all rows are explained, as the history of the run before is damaged."""
         if explain in self.run.lost:
             return
         self.run.lost[explain] = (
@@ -305,7 +305,7 @@ class Night:
         self.run.progress.say(f"explanation {explain}: {self.run.lost[explain]}")
 
     def tell_damaged(self, explain: str, history: NightHistory) -> None:
-        """Say how many rows are explained anew, as their blocks in the earlier cube are damaged."""
+        """Report the number of rows explained anew, as their blocks in the old cube are damaged."""
         if not history.n_damaged:
             return
         self.run.lost[explain] = (
@@ -338,7 +338,7 @@ class Night:
         return before, method.reason
 
     def facts_in(self, explain: ExplainTable) -> Mapping[str, Any]:
-        """The facts in tonight's history; an older one does not tell by which model."""
+        """The facts in tonight's history; an older one does not name the model."""
         return self.history(explain).facts or {"model": {}}
 
     def facts_of(self, method: NightMethod, reason: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from dshap.tables import Census, take_census
 from dshap.tables.lake_files import version_of
 
 SMALL_TABLE_VALUES = 32_000_000
-"""The largest table, as rows times columns, whose census is taken in this process.  It takes a
+"""The largest table, as rows times columns, whose census is computed in this process.  It takes a
 second or two, less than a cluster takes to start, so that a refused job starts none."""
 
 
@@ -64,7 +64,7 @@ class OpenedJob:
                 executor.start()
 
     def census(self) -> Census:
-        """The census of the rows: that of an earlier command, or taken now."""
+        """The census of the rows: that of an earlier command, or a new one."""
         census = self.table.kept_census()
         if census is None:
             census = self._counted()
@@ -119,7 +119,7 @@ class OpenedJob:
 
 
 class FitModel(Step):
-    """The fit of a job's model to its rows; a fitted model is kept in the store."""
+    """The fit of a job's model to its rows; a fitted model is stored."""
 
     phase = Phase.LEARN
 

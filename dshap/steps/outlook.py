@@ -1,4 +1,4 @@
-"""The next night of a job, told from what its store records: no table is read.
+"""The next night of a job, from the records in its store: no table is read.
 
 Which run was the last, which method each explanation has and from which rows it was learned, what
 would be explained, and where each sink loads.
@@ -37,7 +37,7 @@ class LearnedAbout:
     """The run whose rows it was learned from."""
 
     def age_at(self, run_id: str) -> datetime.timedelta:
-        """The age when a run started; a run that is resumed keeps its decisions."""
+        """The age when a run started; a run that is resumed does not decide anew."""
         return started_at(run_id) - started_at(self.run_id)
 
 

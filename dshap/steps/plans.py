@@ -166,7 +166,7 @@ def plan_job(job: Job, n_probe: int = 0) -> JobPlan:
     InputError
         Columns or options that do not fit the table; a store that cannot be made.
     StoreMismatchError
-        Something else lies at the path of the store.
+        Something else is at the path of the store.
     """
     with in_words_of(job):
         return plan_rows(job, n_probe)
@@ -211,7 +211,7 @@ def _speeds(job: Job, table: JobRows, plan: JobPlan, n_probe: int) -> Iterator[M
 def _alternatives(
     job: Job, explain: ExplainTable, plan: Plan, model: Model, table: JobRows
 ) -> Iterator[Alternative]:
-    """Smaller designs and backgrounds that the table takes, with fewer predictions than the plan."""
+    """Smaller designs and backgrounds that the table accepts, with fewer predictions."""
     for setting, effect, smaller in smaller_jobs(job, explain, plan):
         (own,) = (each for each in smaller.explain if each.name == explain.name)
         with contextlib.suppress(InputError):  # too few coalitions for the columns

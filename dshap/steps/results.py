@@ -30,7 +30,7 @@ class ExplanationResult:
     quality: Note | None = None
     """The note of MSE_v in the cube, where [[explain]] quality_rows asked for it."""
     has_new_what_if: bool = False
-    """Whether this command has kept the model for the what-if of the page."""
+    """Whether this command has stored the model for the what-if of the page."""
 
     @property
     def is_kept(self) -> bool:

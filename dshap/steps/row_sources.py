@@ -1,7 +1,7 @@
 """Where the rows of a run come from: a table that is read in place, or one that is read once into parts.
 
-Parts lie in the store of the job.  A run whose rows are read once says what it is about before it
-reads, so that the same command finishes it from its parts.
+Parts are in the store of the job.  A run whose rows are read once records its description before
+it reads, so that the same command finishes it from its parts.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def begin(self, run: RunFolders, about: Callable[[], RunAbout]) -> None:
-        """Say what a run is about that begins now."""
+        """Record the description of a run that begins now."""
 
     @abstractmethod
     def unfinished(self, store: Place) -> Sequence[RunFolders]:
@@ -188,7 +188,7 @@ class InPlace(RowSource):
                 other.drop()
 
     def tidy(self, run: RunUnderWay, tidy_cubes: Callable[[RunUnderWay], None]) -> None:
-        """Nothing is kept beside the cubes."""
+        """There is nothing to tidy beside the cubes."""
 
 
 class ReadOnce(RowSource):
@@ -251,7 +251,7 @@ class ReadOnce(RowSource):
         return replace(session, executor=LoopExecutor())
 
     def leave(self, run: RunUnderWay, about: Callable[[], RunAbout]) -> None:
-        """The run has said what it is about, and its rows are there."""
+        """The run has recorded its description, and its rows are there."""
 
     def end(self, run: RunUnderWay) -> None:
         """Rows and keys stay until the sinks are loaded."""
@@ -295,7 +295,7 @@ class ReadRows(Step):
         return has_snapshot(self.run.folders.parts)
 
     def keep(self) -> None:
-        """Take the rows that were read before.
+        """Use the rows that were read before.
 
         The command that finishes a run compares all parts with their digests; a shard reads its
         share of the rows only, whose pages have checksums.
@@ -333,7 +333,7 @@ class ReadRows(Step):
 
 
 def drop_made(run: RunUnderWay) -> None:
-    """Remove the folder in which parts were made that lie in a bucket by now."""
+    """Remove the folder in which parts were made that are in a bucket by now."""
     if run.made is not None:
         shutil.rmtree(run.made, ignore_errors=True)
         run.made = None

@@ -84,7 +84,7 @@ class Scope(ABC):
     def hold(
         self, store: Place, say: Callable[[str], None], scratch: str
     ) -> AbstractContextManager[Rooms]:
-        """Hold the store, alone or beside others; gives the room beside it."""
+        """Lock the store, alone or beside others; gives the room beside it."""
         return alone(store, str(self), say, scratch)
 
     @abstractmethod
@@ -104,7 +104,7 @@ class Scope(ABC):
         return explanation.is_complete
 
     def begin_rows(self, store: Place, say: Callable[[str], None]) -> None:
-        """Raise where another process keeps rows from being explained now."""
+        """Raise where another process prevents the explanation of rows now."""
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""The work of each shard of a run, from its plan: blocks, rows, and what they are expected to take."""
+"""The work of each shard of a run, from its plan: blocks, rows, and their expected time."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class ShardWork:
 
     @property
     def is_timed(self) -> bool:
-        """Whether its time can be told before: no model is a black box."""
+        """Whether its time can be estimated before: no model is a black box."""
         return math.isfinite(self.operations)
 
     @property
     def time(self) -> str:
-        """The time that one core takes, in words."""
+        """The time of one core, in words."""
         return one_core_time(self.operations)
 
     @property

@@ -24,7 +24,7 @@ class Shard:
 
     @classmethod
     def of(cls, given: str, environment: Mapping[str, str]) -> Shard:
-        """Read "3/8" or "auto/8"; of "auto" the queue's variable says the number.
+        """Read "3/8" or "auto/8"; for "auto" the number comes from the queue's variable.
 
         Raises
         ------
@@ -60,12 +60,12 @@ class Shard:
 
 
 def _number_of_task(environment: Mapping[str, str]) -> tuple[int, str]:
-    """The number of this task of an array job, and what says so, in words.
+    """The number of this task of an array job, and its source in words.
 
     Raises
     ------
     InputError
-        No queue says it, or two say different numbers.
+        No queue gives it, or two give different numbers.
     """
     told = {name: environment[name] for name in FIRST if environment.get(name)}
     if not told:

@@ -79,7 +79,7 @@ class SharedCubes(JobCubes):
         """There is no older cube."""
 
     def steps(self, run: RunUnderWay) -> Iterator[Step]:
-        """Fit, then explain; what an earlier run has done is kept."""
+        """Fit, then explain; finished work of an earlier run is reused."""
         drop_made(run)
         try:
             opened = self.source.opened(run)
@@ -107,12 +107,12 @@ class SharedCubes(JobCubes):
             run.report = model.report_
 
     def as_stored_here(self, opened: OpenedJob, fingerprint: dict[str, Any]) -> dict[str, Any]:
-        """The fingerprint of the job as its store has it: what is finished keeps its numerics.
+        """The fingerprint of the job as its store has it: finished parts have their old numerics.
 
         Raises
         ------
         StoreMismatchError
-            The store holds another job, or was begun by a version with other numerics.
+            The store contains another job, or was begun by a version with other numerics.
         """
         refuse_altered(self.store)
         stored = read_job(self.store)

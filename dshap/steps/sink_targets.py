@@ -1,4 +1,4 @@
-"""The targets of a job's sinks, looked at once before a source is read: refused, or held by the job.
+"""The targets of a job's sinks, checked once before a source is read: refused, or added to the job.
 
 A plan then compares each table with the cube that it is for (`SinkTable.refuse_other_shape`), over
 no further connection.
@@ -24,16 +24,16 @@ def sink_in(job: Job, table: SinkTable) -> Sink:
 def with_targets(
     job: Job, as_of: date, say: Callable[[str], None], *, is_backfill: bool = False
 ) -> Job:
-    """Look at the target of each sink that a run loads; give the job whose sinks hold them.
+    """Look at the target of each sink that a run loads; return the job whose sinks have them.
 
     A sink that cannot be reached now does not stop a run, as it may be there when the cube is
-    loaded: a line says so.
+    loaded: a line reports it.
 
     Parameters
     ----------
     job : the job
     as_of : the date of the run
-    say : takes a line for people
+    say : receives a line for people
     is_backfill : whether the run is for an earlier date, which leaves out most sinks
 
     Raises
@@ -58,5 +58,5 @@ def with_targets(
 
 
 def without_targets(job: Job) -> Job:
-    """The job whose sinks hold no target: of rows that no sink is loaded with."""
+    """The job whose sinks have no target: of rows that no sink is loaded with."""
     return job.model_copy(update={"sink": [each.with_target(None) for each in job.sink]})

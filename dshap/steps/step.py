@@ -26,7 +26,7 @@ class Step(ABC):
         """Do what is left."""
 
     def keep(self) -> None:
-        """Take what an earlier command has done."""
+        """Use the finished work of an earlier command."""
         return None
 
     @property

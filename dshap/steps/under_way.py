@@ -25,7 +25,7 @@ from dshap.warehouse.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Command:
-    """The command that a run was started with, as its record tells it."""
+    """The command that a run was started with, for its record."""
 
     job_file: str
     settings: tuple[str, ...] = ()
@@ -112,7 +112,8 @@ class RunUnderWay:
     sealed_loads: tuple[Resource, ...] = ()
     """The subjects of the loads of sinks in the statement of the run."""
     made: Path | None = None
-    """The folder of this machine in which parts were made that lie in a bucket, until it is removed."""
+    """The folder of this machine in which parts were made that are in a bucket, until it is
+    removed."""
 
     @property
     def store(self) -> Place:
@@ -128,7 +129,7 @@ class RunUnderWay:
 
     @property
     def trusts_files(self) -> bool:
-        """Whether what was found before in files that look the same still holds."""
+        """Whether earlier findings in files that look the same are still valid."""
         return not self.command.reread
 
     @property
@@ -140,7 +141,7 @@ class RunUnderWay:
 
     @property
     def as_of(self) -> date:
-        """The date that {as_of} of a query stands for."""
+        """The date that replaces {as_of} in a query."""
         return self.folders.as_of or self.command.day
 
     @property

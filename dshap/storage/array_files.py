@@ -58,7 +58,7 @@ class ArrayWriter:
 def writing_array(file: Place, n_entries: int, dtype: DTypeLike) -> Iterator[ArrayWriter]:
     """Write an array part by part.
 
-    The file has its name, in one step that a power cut keeps, once the block ends.
+    The file gets its name once the block ends, in one step that survives a power cut.
     """
     with Folder(file.parent).writing(file.name) as private, private.open("wb") as written:
         yield ArrayWriter(written, n_entries, np.dtype(dtype))

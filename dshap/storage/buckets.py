@@ -1,8 +1,9 @@
 """Connections to the buckets of object stores by obstore, and their errors in one line.
 
-A `BucketPath` says where; the connection is made here, from the environment of this process, once
-for each bucket.  A request is tried again by obstore, with growing pauses and a bound; what is left
-is one line without credentials: `InputError` where the user can mend it, else `UnreachableError`.
+A `BucketPath` names the place; the connection is made here, from the environment of this process,
+once for each bucket.  A request is tried again by obstore, with growing pauses and a bound; what is
+left is one line without credentials: `InputError` where the user can mend it, else
+`UnreachableError`.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ MAX_RETRIES = 8
 RETRY_S = 120
 """Seconds after which a request is not repeated any more."""
 TIMEOUT_S = 60
-"""Seconds that one request may take."""
+"""Time limit of one request, in seconds."""
 AT_ONCE = 16
 """The most requests of one process for small objects that are on their way at once."""
 PIECES_AT_ONCE = 4
-"""Pieces of a large object, of 5 MiB each, that are sent at once: they are held in memory."""
+"""Pieces of a large object, of 5 MiB each, that are sent at once: they are in memory."""
 SETTINGS = {
     "s3": ("AWS_", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
     "gs": ("GOOGLE_", "GOOGLE_SERVICE_ACCOUNT"),
     "az": ("AZURE_", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"),
 }
-"""Scheme -> the beginning of its variables of the environment, and those that hold credentials."""
+"""Scheme -> the beginning of its variables of the environment, and those with credentials."""
 ENDPOINTS = frozenset(
     (
         "AWS_ENDPOINT",
@@ -50,7 +51,7 @@ ENDPOINTS = frozenset(
         "AZURE_STORAGE_ENDPOINT",
     )
 )
-"""The variables that say where a service is."""
+"""The variables with the address of a service."""
 _WEB = re.compile(r"https?://[^\s/]+\S*")
 _NAME = re.compile(r"[\w.-]*", re.ASCII)
 _VISIBLE = re.compile(r"[!-~]*")
@@ -126,7 +127,7 @@ def _connection(scheme: str, bucket: str, settings: tuple[tuple[str, str], ...],
     retries: Any = {"max_retries": MAX_RETRIES, "retry_timeout": timedelta(seconds=RETRY_S)}
     options: Any = {
         "timeout": f"{TIMEOUT_S} seconds",
-        # options given here stand in place of those of the environment
+        # options given here replace those of the environment
         "allow_http": any(_is_plain(name, given) for name, given in settings),
     }
     try:
@@ -219,7 +220,7 @@ def _error(place: BucketPath, error: Exception) -> Exception:
 
 
 def _where(place: BucketPath) -> str:
-    """The address of the service and the variable that says it, in words; "" where none does."""
+    """The address of the service and the variable that sets it, in words; "" where none does."""
     prefix, _ = SETTINGS[place.scheme]
     for name in sorted(ENDPOINTS):
         address = os.environ.get(name, "")
@@ -234,7 +235,7 @@ def _words_of(error: Exception) -> str:
 
 
 def is_late(error: Exception) -> bool:
-    """Whether a request ended because it took too long."""
+    """Whether a request ended by its time limit."""
     return re.search(r"timed out|(?<!retry_)timeout", _words_of(error)) is not None
 
 
@@ -251,7 +252,7 @@ def several_at_once[Item, Answer](
     """The results of function(item), in the order of the items, computed several at a time.
 
     A request to a bucket is waited for longer than it takes.  No more than `AT_ONCE` results are
-    held.
+    in memory.
     """
     left = iter(items)
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -25,8 +25,8 @@ NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
 def whole_file(path: Path, *, synced: bool = False) -> Iterator[Path]:
     """A private path to write to, renamed to `path` once everything is written.
 
-    The folder is made if it does not exist.  With `synced` the name stands for content that a power
-    cut does not undo: the content is on the disk before it has the name, then the name itself.
+    The folder is made if it does not exist.  With `synced` the file survives a power cut: the
+    content is on the disk before it has the name, then the name itself.
     """
     if synced:
         make_folder(path.parent)
@@ -45,13 +45,13 @@ def whole_file(path: Path, *, synced: bool = False) -> Iterator[Path]:
 
 
 def free_bytes(path: Path) -> int:
-    """The bytes that are free on the disk that holds `path`, which need not be there."""
+    """The bytes that are free on the disk of `path`, which need not exist."""
     there = next((each for each in (path, *path.parents) if each.exists()), Path())
     return shutil.disk_usage(there).free
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and its missing parents, and sync the folders that hold them."""
+    """Make a folder and its missing parents, and sync the folders that contain them."""
     missing = [each for each in (path, *path.parents) if not each.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for each in missing:

@@ -45,7 +45,7 @@ class DiskFiles:
         self.path = path
 
     def put_new(self, name: str, *data: bytes | memoryview) -> bool:
-        """Create a file in one step; return False, changing nothing, if the name is taken.
+        """Create a file in one step; return False, changing nothing, if the name is in use.
 
         A file or a link in the place of the folder is removed.
 
@@ -73,7 +73,7 @@ class DiskFiles:
         return True
 
     def clear_way(self, name: str) -> None:
-        """Remove what stands under a name, and any file where a room above it should be."""
+        """Remove the file or folder of this name, and any file where a room above it should be."""
         path = self.path / name
         for parent in reversed(path.parents):
             if parent.is_relative_to(self.path):
@@ -157,7 +157,7 @@ class DiskFiles:
             return opened.read(stop - start)
 
     def delete(self, name: str) -> None:
-        """Remove what stands under a name: the file, a link, or a folder in its place."""
+        """Remove the entry of this name: the file, a link, or a folder in its place."""
         _remove(self.path / name)
 
     def delete_all(self, names: Iterable[str]) -> None:
@@ -196,7 +196,7 @@ class DiskFiles:
         return self.path
 
     def has(self, name: str) -> bool:
-        """Whether anything stands under this name, even a link that leads nowhere."""
+        """Whether an entry of this name exists, even a link that leads nowhere."""
         return os.path.lexists(self.path / name)
 
     def has_file(self, name: str) -> bool:
@@ -272,7 +272,7 @@ class DiskFiles:
         return free_bytes(self.path)
 
     def full_disk_path(self, error: OSError) -> Path | None:
-        """The path that a full disk could not take: that of the error, or this folder."""
+        """The path that could not be written to a full disk: that of the error, or this folder."""
         return Path(str(error.filename or self.path))
 
     def fault(self) -> str | None:
@@ -282,7 +282,7 @@ class DiskFiles:
         return ""
 
     def is_there(self) -> bool:
-        """Whether a file or a folder stands here."""
+        """Whether a file or a folder exists here."""
         return self.path.exists()
 
     def true_place(self) -> Path:
@@ -331,9 +331,9 @@ def private_path(path: str) -> str:
 
 
 def _make_way_for_folder(path: Path) -> None:
-    """Remove a file or link that stands where a folder should be.
+    """Remove a file or link where a folder should be.
 
-    A folder is left, whoever makes it meanwhile: it may hold the files of another thread.
+    A folder is left, whoever makes it meanwhile: it may contain the files of another thread.
     """
     if os.path.lexists(path) and not path.is_dir():
         try:
@@ -344,7 +344,7 @@ def _make_way_for_folder(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove what stands under the name of a file: the file, a link, or a folder in its place."""
+    """Remove the entry with the name of a file: the file, a link, or a folder in its place."""
     try:
         path.unlink(missing_ok=True)
     except (IsADirectoryError, PermissionError):

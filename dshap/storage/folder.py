@@ -1,10 +1,10 @@
 """The files of a store by their names: put once, read, listed and deleted, whoever dies when.
 
 All of `cube/` but Zarr's own reading and writing of arrays goes through a `Folder`.  A name is a
-text such as "state/plan.json", never a path.  A visible name stands for content that a power cut
-does not undo: first the content is synced, then the name is given, then the folder that holds the
-name is synced.  What a killed process left unfinished has names of its own, which are told and
-cleared here.
+text such as "state/plan.json", never a path.  The content of a visible name survives a power cut:
+first the content is synced, then the name is given, then the folder of the name is synced.
+ The unfinished files of a killed process have names of their own, which are recognized and cleared
+here.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class Folder:
         return str(self.path / name)
 
     def put_new(self, name: str, *data: bytes | memoryview) -> bool:
-        """Create a file in one step; return False, changing nothing, if the name is taken.
+        """Create a file in one step; return False, changing nothing, if the name is in use.
 
         A file or a link in the place of the folder is removed.
         """
         return self._files.put_new(name, *data)
 
     def clear_way(self, name: str) -> None:
-        """Remove what stands under a name, and any file where a room above it should be."""
+        """Remove the file or folder of this name, and any file where a room above it should be."""
         self._files.clear_way(name)
 
     def replace(self, name: str, content: bytes) -> None:
@@ -51,7 +51,7 @@ class Folder:
         self._files.replace(name, content)
 
     def replace_all(self, contents: Mapping[str, bytes]) -> None:
-        """Put each content under its name in one step, and return once all of them are kept.
+        """Put each content under its name in one step, and return once all of them are stored.
 
         A file is seen after those before it, on a disk; in a bucket the last is, after all others.
         """
@@ -68,8 +68,8 @@ class Folder:
         """Put this content under a name that has the content `before`; None: that is free.
 
         Return False, changing nothing, if the name has another content, or has lost it.  In a bucket
-        nobody can write in between.  On a disk the comparison and the change are two steps: the lock
-        of the store keeps others out.
+        nobody can write in between.  On a disk the comparison and the change are two steps: the
+        lock of the store excludes others.
         """
         return self._files.exchange(name, before, content)
 
@@ -108,7 +108,7 @@ class Folder:
         return self._files.part(name, start, stop)
 
     def delete(self, name: str) -> None:
-        """Remove what stands under a name: the file, a link, or a folder in its place."""
+        """Remove the entry of this name: the file, a link, or a folder in its place."""
         self._files.delete(name)
 
     def delete_all(self, names: Iterable[str]) -> None:
@@ -126,12 +126,12 @@ class Folder:
     def copy(self, name: str, to: Place) -> None:
         """Give the content of a file a second place in the same bucket or file system.
 
-        The file is never changed: on a disk both names may stand for one file.
+        The file is never changed: on a disk both names may refer to one file.
         """
         self._files.copy(name, to)
 
     def put_file(self, name: str, file: Path) -> None:
-        """Put a file of this machine under a name, over what stands there."""
+        """Put a file of this machine under a name, over an earlier one."""
         self._files.put_file(name, file)
 
     def folder_to_fill(self, elsewhere: Callable[[], Path]) -> Path:
@@ -139,7 +139,7 @@ class Folder:
         return self._files.folder_to_fill(elsewhere)
 
     def has(self, name: str) -> bool:
-        """Whether anything stands under this name, even a link that leads nowhere."""
+        """Whether an entry of this name exists, even a link that leads nowhere."""
         return self._files.has(name)
 
     def has_file(self, name: str) -> bool:
@@ -210,7 +210,7 @@ class Folder:
         return self._files.fault()
 
     def is_there(self) -> bool:
-        """Whether a file or a folder stands at this place."""
+        """Whether a file or a folder exists at this place."""
         return self._files.is_there()
 
     def true_place(self) -> Place:

@@ -1,4 +1,4 @@
-"""Full disks, told with the path and the free bytes."""
+"""Errors about full disks, with the path and the free bytes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ AGAIN = "make room there, or choose another place; the same command then goes on
 
 
 def is_full_disk(error: OSError) -> bool:
-    """Whether an error says that a disk is full."""
+    """Whether an error means that a disk is full."""
     return error.errno in FULL
 
 
 def full_disk(path: Path, remedy: str) -> InputError:
-    """The error about a full disk that holds `path`, with the bytes that are free now."""
+    """The error about the full disk of `path`, with the bytes that are free now."""
     free = free_bytes(path)
     return InputError(f"no space is left on the disk of {path} ({free:,} bytes are free): {remedy}")
 

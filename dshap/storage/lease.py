@@ -1,17 +1,17 @@
-"""A lease: a name in a folder that one process holds for as long as it gives signs of life.
+"""A lease: a name in a folder that belongs to one process for as long as it gives signs of life.
 
 It needs a folder alone (`Folder`), whatever is behind it, no clock that machines share, and no lock
-of a file system.  The file `NAME-000007.json` says who holds the name; its holder alone rewrites
-it, every half minute, with a counter.  The file with the highest number counts, and a name is taken
-by creating the next number, which one process alone can do.
+of a file system.  The file `NAME-000007.json` names the holder; its holder alone rewrites
+it, every half minute, with a counter.  The file with the highest number counts, and a process
+acquires a name by creating the next number, which one process alone can do.
 
 A holder is dead when an observer has seen no sign of life for three minutes of its own clock, or at
 once when both are on one machine and the holder's process is gone.
 
 A holder may have slept, with its process stopped or its machine suspended, and another may have
-taken the name meanwhile.  `Lease.check` compares the age of the last sign of life by a clock that
-counts sleep, and reads the files again where that age is near the three minutes.  `Lease.confirm`
-reads them always: call it before a step that destroys the work of another holder.
+acquired the name meanwhile.  `Lease.check` compares the age of the last sign of life by a clock
+that counts sleep, and reads the files again where that age is near the three minutes.
+`Lease.confirm` reads them always: call it before a step that destroys the work of another holder.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ RENEW_S = 30.0
 DEAD_S = 180.0
 """Seconds without a sign of life after which a holder on another machine counts as dead."""
 SILENT_S = 600.0
-"""Age of a sign of life, by two clocks that may differ, from which a holder elsewhere is told as dead."""
+"""Age of a sign of life, by two clocks that may differ, from which a holder elsewhere counts as
+dead."""
 SEEN = "%Y-%m-%dT%H:%M:%SZ"
 """The form of the time of a sign of life."""
 LOOKS = 100
 """Number of times that an observer looks at a holder while `DEAD_S` pass."""
 ATTEMPTS = 20
-"""Number of tries to take a name that others take and leave at the same time."""
+"""Number of tries to acquire a name that others acquire and release at the same time."""
 NAME = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z0-9_]+)*")
 ENDED = ("Z", "X", "x")
 """States of a process that is over, though its parent has not asked for its exit status."""
@@ -56,7 +57,7 @@ ENDED = ("Z", "X", "x")
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that holds a name, and its sign of life."""
+    """The process that owns a name, and its sign of life."""
 
     token: str
     """A random name of this hold."""
@@ -65,7 +66,7 @@ class Holder:
     host: str
     pid: int
     started: str
-    """The start of the process in ticks since boot; empty where the system does not tell it."""
+    """The start of the process in ticks since boot; empty where the system does not report it."""
     machine: str
     """The boot of the machine and the room that process numbers count in; empty where unknown."""
     count: int = 0
@@ -73,9 +74,9 @@ class Holder:
     seen: str = ""
     """The time of the last of them by the holder's own clock, in UTC, for people."""
     since: str = ""
-    """The time at which it took the name, by the same clock."""
+    """The time at which it acquired the name, by the same clock."""
     progress: dict[str, Any] = field(default_factory=dict)
-    """Plain values that say how far its work is, a few hundred bytes."""
+    """Plain values on the progress of its work, a few hundred bytes."""
 
     @classmethod
     def here(cls, what: str) -> Holder:
@@ -94,12 +95,12 @@ class Holder:
         )
 
     def renewed(self, progress: Mapping[str, Any]) -> Holder:
-        """The holder with one more sign of life, which says how far its work is."""
+        """The holder with one more sign of life, which includes the progress of its work."""
         return replace(self, count=self.count + 1, seen=_now(), progress=dict(progress))
 
     @classmethod
     def read(cls, content: bytes) -> Holder:
-        """The holder that a file tells; a damaged file tells one of which nothing is known."""
+        """The holder that a file describes; a damaged file gives one without known properties."""
         try:
             return cls(**json.loads(content))
         except (ValueError, TypeError):
@@ -116,14 +117,14 @@ class Holder:
 
     @property
     def is_gone(self) -> bool:
-        """Whether its process is over, as far as that can be told at once."""
+        """Whether its process is over, as far as that can be found out at once."""
         return self.is_on_this_machine and _start_of(self.pid) != self.started
 
     @property
     def is_silent(self) -> bool:
         """Whether it is elsewhere, and has given no sign of life for so long that it is dead.
 
-        Clocks may differ: who takes a lease watches its holder instead.
+        Clocks may differ: a process that wants a lease watches its holder instead.
         """
         if self.is_on_this_machine:
             return False
@@ -151,24 +152,24 @@ class _Hold:
 
 
 class Lease:
-    """A name in a folder, held in a `with` block by one process of all machines.
+    """A name in a folder that one process of all machines owns in a `with` block.
 
     Parameters
     ----------
     folder : folder of the file; it need not exist
     name : letters, digits and hyphens
-    what : what this process does, in words, for those that find the name held
+    what : what this process does, in words, for processes that find the name in use
     place : what the name locks, in messages; the folder if it is not given
     waits : whether to watch a holder on another machine until it gives a sign of life or is dead;
         False: any holder that is not known to be dead refuses at once
-    say : told once, in a line, when a holder is watched
+    say : called once, with a line, when a holder is watched
     renew_s, dead_s : seconds between signs of life, and without one until a holder is dead
     clock : function that returns seconds, and counts the time in which the machine is suspended
 
     Raises
     ------
     LockedError
-        Another process holds the name.
+        Another process owns the name.
     """
 
     def __init__(
@@ -198,10 +199,10 @@ class Lease:
         self._last = 0.0
         """The time of the last sign of life by `clock`, taken before it was given."""
         self._renewal = threading.Lock()
-        """Held while a sign of life is given: two threads do that."""
+        """Locked while a sign of life is given, because two threads do that."""
         self._mine: _Hold | None = None
         self._loss = ""
-        """How the lease was lost, in words; empty while it is held."""
+        """How the lease was lost, in words; empty while it is valid."""
         self._progress: Mapping[str, Any] = {}
         self._is_ending = False
         self._due = threading.Event()
@@ -241,10 +242,10 @@ class Lease:
                 self.folder.delete(_file(self.name, mine.number))
 
     def check(self) -> None:
-        """Raise a `LockedError` if the lease was lost: by silence, or as another process took it.
+        """Raise a `LockedError` if the lease was lost: by silence, or to another process.
 
         It reads the files only where the last sign of life is so old that another process may have
-        taken the name, as after a suspension of this machine.
+        acquired the name, as after a suspension of this machine.
         """
         if self._mine is not None and self._is_late:
             self._renew()
@@ -252,23 +253,23 @@ class Lease:
             raise LockedError(f"{self.place} is no longer locked by this process: {self._loss}")
 
     def confirm(self) -> None:
-        """Read now whether the name is still held, and raise a `LockedError` if it is not.
+        """Read now whether this process still owns the name, and raise a `LockedError` if not.
 
-        Call it before a removal, a record or a pointer, which could destroy the work of the process
-        that holds the name by now.
+        Call it before a removal, a record or a pointer, which could destroy the work of a process
+        that owns the name by now.
         """
         if self._mine is not None:
             self._renew()
         self.check()
 
     def tell(self, progress: Mapping[str, Any], at_once: bool = False) -> None:
-        """Say with the next sign of life how far the work is; `at_once` it is given now."""
+        """Report the progress with the next sign of life; with `at_once` that is given now."""
         self._progress = progress
         if at_once:
             self._due.set()
 
     def _take(self) -> bool:
-        """Take the name if nobody holds it; False if it changed meanwhile."""
+        """Acquire the name if it is free; False if it changed meanwhile."""
         began = self._clock()
         before = _newest(self.folder, self.name)
         number = 1
@@ -311,7 +312,7 @@ class Lease:
 
     @property
     def _is_late(self) -> bool:
-        """Whether the last sign of life is so old that another process may soon take the name."""
+        """Whether the last sign of life is so old that another process may soon get the name."""
         return self._silent_s > self._dead_s - self._renew_s
 
     def _renew_until_the_end(self) -> None:
@@ -324,7 +325,7 @@ class Lease:
             self._renew()
 
     def _renew(self) -> None:
-        """Give a sign of life, unless the lease is lost or another process has taken the name.
+        """Give a sign of life, unless the lease is lost or another process has acquired the name.
 
         A failure is a loss only where the last sign is old: nobody can have the name before.
         """
@@ -352,7 +353,7 @@ class Lease:
         newest = _newest(self.folder, self.name)
         if newest is None or not newest.is_of(mine.holder):
             return _taken_by(newest)
-        # a sign whose answer was lost on the way may stand there
+        # a sign whose answer was lost on the way may be there
         renewed = _Hold(mine.number, newest.holder.renewed(self._progress).to_bytes())
         name = _file(self.name, mine.number)
         is_given = self.folder.exchange(name, newest.content, renewed.content)
@@ -371,7 +372,7 @@ def _taken_by(newest: _Hold | None) -> str:
 
 
 def holder_of(folder: Folder, name: str) -> Holder | None:
-    """The process that holds a name, seen at once; None if nobody does, or it is known to be gone.
+    """The process that owns a name, seen at once; None if it is free or the holder is gone.
 
     One on another machine may be dead without a sign: `living_holder` watches it.
     """
@@ -387,7 +388,7 @@ def living_holder(
     dead_s: float = DEAD_S,
     say: Callable[[str], None] | None = None,
 ) -> Holder | None:
-    """A process that holds one of these names and lives; None if there is none.
+    """A process that owns one of these names and lives; None if there is none.
 
     Those on other machines are watched, all at once, until the file of one changes or `dead_s` have
     passed.  Then the files of all of them are removed.
@@ -411,7 +412,7 @@ def clear_gone(folder: Folder) -> None:
 
 
 def held_names(folder: Folder) -> list[str]:
-    """The sorted names that have a file in a folder, held or left by the dead."""
+    """The sorted names that have a file in a folder, of living or dead processes."""
     found = (_parsed(file) for file in folder.list())
     return sorted({name for name, _ in filter(None, found)})
 
@@ -485,7 +486,7 @@ def _put(folder: Folder, name: str, hold: _Hold) -> bool:
 
 
 def time_of(text: str) -> float | None:
-    """Seconds since 1970 of a time as holders tell it; None where the text is none."""
+    """Seconds since 1970 of a time as holders write it; None where the text is no time."""
     try:
         return datetime.strptime(text, SEEN).replace(tzinfo=UTC).timestamp()
     except ValueError:

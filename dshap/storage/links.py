@@ -11,8 +11,7 @@ from dshap.core.errors import InputError
 def true_path(path: Path) -> Path:
     """The path of a store with a symbolic link resolved to its target.
 
-    The lock and unfinished files stand beside it, so that a store has one lock whatever name it is
-    opened by.
+    The lock and unfinished files are beside it, so that a store has one lock under all its names.
 
     Raises
     ------

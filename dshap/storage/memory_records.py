@@ -33,7 +33,7 @@ class MemoryRecords:
         return name in self._records or self.files.has(name)
 
     def put(self, name: str, record: Record) -> None:
-        """Keep a copy of a record; a record of this name stays as it is."""
+        """Store a copy of a record; a record of this name stays as it is."""
         if self.has(name):
             return
         held = sum(each.nbytes for each in self._records.values())

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from obstore import UpdateVersion
 
 SWITCH = "AWS_CONDITIONAL_PUT"
-"""The variable by which obstore is told that a service has no conditional puts."""
+"""The variable that informs obstore that a service has no conditional puts."""
 MANY = 16
 """The number of objects from which all below a place are listed: a page of a listing has a thousand."""
 DELETED_AT_ONCE = 1_000
-"""The objects that are removed in one request: the most that S3 takes."""
+"""The objects that are removed in one request: the most that S3 accepts."""
 PROBE = "probe."
 """The beginning of the name of an object by which a bucket is tried."""
 PUT_ATTEMPTS = 3
@@ -51,8 +51,8 @@ PUT_ATTEMPTS = 3
 def refuse_unusable(place: BucketPath, content: bytes) -> None:
     """Raise an `InputError` where a store cannot be written at a place.
 
-    Its bucket must be there, take objects, and refuse to create one that is there: marks of finished
-    blocks, and the lock, rest on that.  The object that is put to see this holds `content`, and
+    Its bucket must exist, accept objects, and refuse to create an object that exists: marks of
+    finished blocks, and the lock, depend on that.  The object of this test contains `content`, and
     spaces: a process that is killed meanwhile leaves it.
     """
     probe = ObjectFiles(place.parent)
@@ -279,7 +279,7 @@ class ObjectFiles:
         yield from sorted(each["path"][start:] for each in self._objects(self.place.key))
 
     def sync(self, names: Iterable[str]) -> None:
-        """Return at once: an object is kept as soon as its put has been answered."""
+        """Return at once: an object is durable as soon as its put has been answered."""
 
     def sync_names(self) -> None:
         """Return at once: an object is gone as soon as its removal has been answered."""

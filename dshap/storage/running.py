@@ -7,7 +7,7 @@
 | the finish (`beside_others`) | refused | refused | refused |
 | the finish by a shard (`finishing`) | | runs, unless blocks may change | leaves it to the other |
 
-A run alone holds the lease "run".  A shard has a lease of a name of its own.  Each puts its own
+A run alone has the lease "run".  A shard has a lease of a name of its own.  Each puts its own
 lease first and looks for the others' then, so that of a run and a shard that begin together at
 least one is refused.
 """
@@ -25,16 +25,16 @@ from dshap.storage.lease import Holder, Lease, clear_gone, held_names, holder_of
 from dshap.storage.workspace import Rooms, workspace_of
 
 RUN = "run"
-"""The name that a run alone holds."""
+"""The name of the lease of a run alone."""
 FINISH = "finish"
-"""The name that is held by the process that finishes what shards have explained."""
+"""The name of the lease of the process that finishes the work of shards."""
 
 Say = Callable[[str], None]
 
 
 @contextlib.contextmanager
 def alone(store: Place, what: str, say: Say | None = None, scratch: str = "") -> Iterator[Rooms]:
-    """Hold the lock of a store while nobody else runs on it, a shard neither.
+    """Lock a store for one run; no other run, and no shard, may run on it.
 
     Raises
     ------

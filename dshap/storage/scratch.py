@@ -1,7 +1,7 @@
 """Folders for temporary files of runs whose store is in a bucket, on the disk of one machine.
 
 The folder of a run is removed at its end.  That of a run that was killed is removed by the next run
-of the same user on the same machine: a run holds a lock of the operating system in its folder, which
+of the same user on the same machine: a run locks its folder by the operating system, and the lock
 ends with its process.
 """
 
@@ -76,7 +76,7 @@ def clear_dead(parent: Path) -> None:
 
 
 def _remove_dead(path: Path) -> None:
-    """Remove a folder unless a process holds it; an `OSError` where it does."""
+    """Remove a folder unless a process has locked it; an `OSError` where one has."""
     lock = os.open(path / HELD, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

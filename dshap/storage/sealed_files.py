@@ -55,7 +55,7 @@ class CreateOnlyFolder(ABC):
         return f"{name}{self.suffix}"
 
     def has(self, name: str) -> bool:
-        """Whether anything stands under this name, even a link that leads nowhere."""
+        """Whether an entry of this name exists, even a link that leads nowhere."""
         return self.home(name).has(self.file(name))
 
     def names(self) -> Iterator[str]:
@@ -76,7 +76,7 @@ class CreateOnlyFolder(ABC):
         self.folder.delete(self.file(name))
 
     def home(self, name: str) -> Folder:
-        """The folder that holds the file of this name."""
+        """The folder with the file of this name."""
         return self.folder
 
     @abstractmethod
@@ -213,7 +213,7 @@ class StateFolder(CreateOnlyFolder):
             self.prepared = Folder(prepared)
 
     def home(self, name: str) -> Folder:
-        """The folder that holds the file of this name."""
+        """The folder with the file of this name."""
         if self.prepared is not None and self.prepared.has_file(self.file(name)):
             return self.prepared
         return self.folder
@@ -285,7 +285,7 @@ def _oversized(content: BinaryIO, size: int) -> str | None:
     """The fault of the entries of a sealed .npz file, in words; None if there is none.
 
     Only headers are read.  A seal shows that a file was not altered, not who made it: entries that
-    are compressed, or claim to hold more than the file, could take unplanned memory.
+    are compressed, or claim to contain more than the file, could need unplanned memory.
     """
     said = 0
     try:

@@ -46,7 +46,7 @@ def record_in(stored: bytes | None) -> dict[str, Any]:
 def whole_record(name: str, stored: bytes) -> dict[str, Any]:
     """The record in the content of a file, without its seal.
 
-    A record of an earlier version of dshap has no seal: it is taken as it is.
+    A record of an earlier version of dshap has no seal: it is accepted as it is.
 
     Raises
     ------

@@ -1,7 +1,7 @@
-"""The place beside a store where the runs on it keep their leases and temporary files.
+"""The place beside a store for the leases and temporary files of the runs on it.
 
 Beside a store on a disk it is a hidden folder, `.NAME.running`, which is there while something runs.
-Leases of a store in a bucket are objects beside it, and temporary files lie on the disk of this
+Leases of a store in a bucket are objects beside it, and temporary files are on the disk of this
 machine.
 """
 
@@ -67,7 +67,7 @@ class Rooms:
             self.lease.check()
 
     def confirm(self) -> None:
-        """Raise a `LockedError` unless the lease is still held now, by a look at its files.
+        """Raise a `LockedError` unless the lease is still valid now, by a look at its files.
 
         Call it before a removal, a record or a pointer of the store.
         """
@@ -75,7 +75,7 @@ class Rooms:
             self.lease.confirm()
 
     def tell(self, progress: Mapping[str, Any], at_once: bool = False) -> None:
-        """Say how far the run is, with its next sign of life, for who looks from elsewhere."""
+        """Report the progress of the run, with its next sign of life, for processes elsewhere."""
         if self.lease is not None:
             self.lease.tell(progress, at_once)
 
@@ -122,7 +122,7 @@ class Workspace(Protocol):
 
         Parameters
         ----------
-        here : a file or folder of this machine that stands for the rooms of the run
+        here : a file or folder of this machine that represents the rooms of the run
         reads_rows : whether workers read files in these rooms
         """
         ...
@@ -162,7 +162,7 @@ class WorkspaceOnDisk:
 
     @contextlib.contextmanager
     def opened(self, scratch: str) -> Iterator[Rooms]:
-        """The folders above that were missing are removed too, unless they hold a store by then."""
+        """The folders above that were missing are removed too, unless there is a store by then."""
         path = self.path
         made = [parent for parent in path.parents if not parent.exists()]
         try:
@@ -295,7 +295,7 @@ def _opened_folder(path: Path) -> Iterator[int]:
 
 
 def _refuse_foreign(path: Path, found: os.stat_result) -> None:
-    """Raise an `InputError` if what stands under this name is not a folder of this user."""
+    """Raise an `InputError` if the entry of this name is not a folder of this user."""
     what = ""
     if stat.S_ISLNK(found.st_mode):
         what = "is a symbolic link"

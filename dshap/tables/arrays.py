@@ -44,7 +44,7 @@ class ArraySource(LaidOut):
     target : (n,) or (n, k) array, optional
         A missing target is NaN and does not change `is_ok`.
     missing : "refuse", "skip" or "pass"
-        What to do with rows that hold NaN or infinity; "pass" takes every row as ok.
+        What to do with rows that contain NaN or infinity; "pass" treats every row as ok.
     columns : mapping, optional
         feature -> (n,) in the dtype of the cube; by default the columns of x in its dtype.
     categories : mapping, optional
@@ -238,8 +238,8 @@ def from_pandas(
 ) -> ArraySource:
     """A pandas DataFrame as a source, by the rules and messages of `ParquetSource`.
 
-    Its index is not read.  Nullable, Arrow and categorical columns are taken by the values they
-    hold: a categorical of numbers is numbers, unless its categories are given.
+    Its index is not read.  Nullable, Arrow and categorical columns are read by their values:
+    a categorical of numbers is numbers, unless its categories are given.
     """
     named = as_names(features) + as_names(key) + as_names(target)
     _refuse_index(frame, named)
@@ -296,7 +296,7 @@ def _refuse_index(frame: Any, named: tuple[str, ...]) -> None:
 
 
 def _arrow_columns(frame: Any, named: tuple[str, ...], is_all: bool) -> dict[str, pa.Array]:
-    """The named columns as Arrow arrays; with `is_all` also all others that Arrow can hold."""
+    """The named columns as Arrow arrays; with `is_all` also all others that Arrow can store."""
     arrays = {}
     for position, name in enumerate(map(str, frame.columns)):
         if is_all or name in named:

@@ -102,7 +102,7 @@ def background_of(reader: RowReader, learn: Learn, size: int, method: str, seed:
     "thinning": greedy herding towards the mean, over all rows, of 256 random Fourier features;
     equal weights (Chen, Welling & Smola, Super-samples from kernel herding, 2010).  "kmeans":
     Lloyd's algorithm from k-means++ seeds, on the candidates and then on all rows, with columns
-    scaled; takes the candidate nearest to each centre, with the share of all rows nearest to it.
+    scaled; chooses the candidate nearest to each centre, with the share of all rows nearest to it.
     "stratified": cells of equal numbers of candidates, by halving along the widest column; draws
     one candidate of each, with the share of all rows in its cell.  "random": equal weights.
     """

@@ -1,4 +1,4 @@
-"""Lists of categories: extended by those of the rows to explain, reduced to what a model takes."""
+"""Lists of categories: extended by those of the rows to explain, reduced to those of a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHOWN = 5
 REASON_CHARACTERS = 160
 
 Found = Mapping[str, Counter[Any]]
-"""column -> for each value that is in no list, the number of rows that hold it."""
+"""column -> for each value that is in no list, the number of rows with it."""
 
 
 def with_all_categories(
@@ -94,7 +94,7 @@ def _refuse_many(name: str, n_values: int) -> None:
 
 
 def refuse_unknown_categories(reader: RowReader, site: Site) -> None:
-    """Raise if rows to learn from hold categories that the value function's data lack."""
+    """Raise if rows to learn from have categories that the value function's data lack."""
     if not categories_of(reader):
         return
     for name, found in site.learn(_NewCategories.of(reader), reader).items():
@@ -108,7 +108,7 @@ def refuse_unknown_categories(reader: RowReader, site: Site) -> None:
 def _refused(model: Predictor, found: Found, reader: RowReader) -> dict[str, dict[Any, str]]:
     """column -> the new categories that the model refuses, with its reason for each.
 
-    They are tried in the place of a category in a row that the model takes.
+    They are tried in the place of a category in a row that the model accepts.
     """
     row = _row_of_known(reader, [*model.categories])
     if row is None or _objection(model, row):
@@ -135,11 +135,11 @@ def _row_of_known(reader: RowReader, coded: Sequence[str]) -> FloatArray | None:
 
 @dataclass(frozen=True)
 class _Trial:
-    """A trial of new categories in one column of a row, to see whether the model takes them."""
+    """A trial of new categories in one column of a row, to see whether the model accepts them."""
 
     model: Predictor
     row: FloatArray
-    """A row (1, columns) that the model takes."""
+    """A row (1, columns) that the model accepts."""
     name: str
     place: int
 
@@ -165,7 +165,7 @@ class _Trial:
 
 
 def _objection(model: Predictor, rows: FloatArray) -> str:
-    """The reason why the model refuses these rows; empty if it takes them."""
+    """The reason why the model refuses these rows; empty if it accepts them."""
     try:
         if model.check is not None:
             model.check(rows)

@@ -144,7 +144,7 @@ def arrow_array(values: Any, name: str, *, from_pandas: bool = False) -> pa.Arra
 
 
 def _arrow_ready(values: NDArray[Any]) -> NDArray[Any]:
-    """These values in a numpy dtype that Arrow takes."""
+    """These values in a numpy dtype that Arrow accepts."""
     if values.dtype.kind == "T":
         return values.astype(object)
     if values.dtype.kind == "M":
@@ -236,7 +236,7 @@ def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], Bo
 
 Names = str | Iterable[str] | None
 Times = Mapping[str, str] | Names
-"""Names of columns of times, or column -> the kind of times that the model takes, "" for any.
+"""Names of columns of times, or column -> the kind of times that the model accepts, "" for any.
 
 See `dshap.predictors.times`.
 """
@@ -255,7 +255,7 @@ class Layout:
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """feature -> its categories: it is read as their positions, -1 for others, NaN for null."""
     times: Mapping[str, str] = field(default_factory=dict)
-    """feature -> the kind of times that the model takes.
+    """feature -> the kind of times that the model accepts.
 
     Such a feature is read as microseconds since 1970, NaN for null.
     """
@@ -339,9 +339,9 @@ def layout_of(
 ) -> Layout:
     """Give every column its role.
 
-    `features=None` takes every number column that is neither key nor target, and the columns in
-    `times`.  Features in `categories` hold text or numbers and are read as codes; features in
-    `times` hold times or dates and are read as microseconds.
+    `features=None` reads every number column that is neither key nor target, and the columns in
+    `times`.  Features in `categories` contain text or numbers and are read as codes; features in
+    `times` contain times or dates and are read as microseconds.
 
     Raises
     ------
@@ -383,7 +383,7 @@ def layout_of(
 
 
 def as_times(given: Times) -> dict[str, str]:
-    """column that may hold times -> the kind that is wanted, "" for any."""
+    """column that may contain times -> the kind that is wanted, "" for any."""
     match given:
         case Mapping():
             return dict(given)
@@ -400,7 +400,7 @@ def _numbers(schema: pa.Schema, taken: tuple[str, ...], times: Collection[str]) 
 
 
 def _no_numbers(schema: pa.Schema, taken: tuple[str, ...]) -> dict[str, str]:
-    """column without a role that does not hold numbers -> its type."""
+    """column without a role and without numbers -> its type."""
     others = [entry for entry in schema if not is_number(entry.type) and entry.name not in taken]
     return {entry.name: "text" if is_text(entry.type) else str(entry.type) for entry in others}
 

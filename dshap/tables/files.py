@@ -37,7 +37,7 @@ FOOTER_END = 8
 MAGIC = b"PAR1"
 """The last 8 bytes of a Parquet file are the length of its footer and the letters `MAGIC`.
 
-The length takes four bytes, little-endian.
+The length has four bytes, little-endian.
 """
 NULL = "__HIVE_DEFAULT_PARTITION__"
 LARGEST = 2**31 - 1
@@ -120,9 +120,9 @@ class FileStamp:
 def stamp_file(root: str, name: str) -> FileStamp:
     """The stamp of one file, taken before the file is opened.
 
-    A file with the same stamp is trusted to hold the same rows.  Only two things could deceive it:
-    pages altered below the file system, or a writer that sets the clock back, to the nanosecond,
-    and leaves the same footer.
+    A file with the same stamp is trusted to contain the same rows.  Only two things could deceive
+    it: pages altered below the file system, or a writer that sets the clock back, to the
+    nanosecond, and leaves the same footer.
     """
     path = os.path.join(root, name)
     if is_in_bucket(path):
@@ -236,7 +236,7 @@ class Partitions:
         return {name: n_rows if self.values[index][name] is None else 0 for name in self.names}
 
     def batch(self, index: int, batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-        """The rows of a file, with the columns in `names` that its folders hold appended."""
+        """The rows of a file, with the columns in `names` that its folders have appended."""
         for field in self.fields:
             if field.name in names:
                 value = pa.scalar(self.values[index][field.name], field.type)

@@ -33,7 +33,7 @@ PARQUET = "PARQUET"
 IDENTITY = "identity"
 """The transform of a partition whose value is that of the column."""
 PUFFIN = "PUFFIN"
-"""The format of the files that hold deletion vectors."""
+"""The format of the files with deletion vectors."""
 S3_SETTINGS: Mapping[str, tuple[str, ...]] = {
     "s3.endpoint": ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"),
     "s3.region": ("AWS_DEFAULT_REGION", "AWS_REGION"),

@@ -197,7 +197,7 @@ def open_data(
 
 @dataclass(frozen=True)
 class _Checked:
-    """The pass that asks a model whether it takes these rows."""
+    """The pass that checks whether a model accepts these rows."""
 
     model: Predictor
     wants = ()

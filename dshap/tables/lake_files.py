@@ -1,7 +1,8 @@
 """Rows of one version of a lakehouse table: its data files, and which rows of them belong to it.
 
-Delta Lake and Iceberg keep rows in Parquet files, which are never changed, and name the files of each
-version in a log.  The log is read once, where the table is opened; tasks get the list of files.
+Delta Lake and Iceberg store rows in Parquet files, which are never changed, and name the files of
+each version in a log.  The log is read once, where the table is opened; tasks get the list of
+files.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ class LakeFiles(ParquetFiles):
     ) -> Iterator[pa.RecordBatch]:
         """The rows low..high of one file, of those that are not deleted."""
         deleted = self.table.files[index].deleted
-        # of these so many lie before the first row that is wanted, and before the last one
+        # of these so many are before the first row that is wanted, and before the last one
         before = np.searchsorted(
             deleted - np.arange(len(deleted)), [low, high - 1], side="right"
         ).tolist()

@@ -1,7 +1,7 @@
 """Recognise the folders of Delta Lake, Apache Iceberg and Apache Hudi tables, to refuse them.
 
-The Parquet files in such a folder hold deleted and overwritten rows too; only the log of the table
-names the files, and the rows in them, that belong to a version.
+The Parquet files in such a folder contain deleted and overwritten rows too; only the log of the
+table names the files, and the rows in them, that belong to a version.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def open_rows(
     missing : "refuse", "skip" or "pass"
     categories : feature -> the categories of a column of text or of numbers: it is read as their
         positions
-    times : features that hold times, or feature -> the kind that is taken: they are read as
+    times : features with times, or feature -> the kind that is accepted: they are read as
         microseconds since 1970
 
     Raises

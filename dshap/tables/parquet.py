@@ -145,7 +145,7 @@ class ParquetFiles:
         return pa.schema([self._schema.field(name) for name in names]).empty_table().to_pandas()
 
     def listed(self, names: Iterable[str]) -> list[str]:
-        """List the columns among these that hold text, or are stored as categories."""
+        """List the columns among these with text, or are stored as categories."""
         held = [name for name in names if name in self._schema.names]
         return [name for name in held if is_listed(self._schema.field(name).type)]
 
@@ -233,7 +233,7 @@ class ParquetSource(ParquetFiles, BatchReader):
     path : str or Path
         A file, a folder (``*.parquet`` at any depth) or a glob pattern.  Files follow one another
         sorted by path.  Columns are found by name in every file.  Keys in the names of folders
-        (``year=2024/``) are columns too, unless the files hold a column of that name.
+        (``year=2024/``) are columns too, unless the files have a column of that name.
     features : names, optional
         Columns to explain; by default every number column that is neither key nor target, in the
         first file's order.
@@ -244,11 +244,11 @@ class ParquetSource(ParquetFiles, BatchReader):
         Integers become int64, text StringDType, dates and timestamps datetime64[ns] (in UTC where
         they have a zone).  A key may be a feature too.
     missing : "refuse", "skip" or "pass"
-        What to do with rows that hold NaN or infinity; "pass" takes every row as ok.
+        What to do with rows that contain NaN or infinity; "pass" treats every row as ok.
     categories : mapping, optional
         feature -> the categories of a text column, or of numbers: it is read as their positions.
     times : names or mapping, optional
-        Features that hold timestamps or dates, or feature -> the kind that the model takes
+        Features with timestamps or dates, or feature -> the kind that the model accepts
         ("datetime64[us]", "datetime64[us, Europe/Berlin]", "date"): they are read as microseconds
         since 1970, in UTC where they have a zone, for a predict function of data frames.
 
@@ -413,7 +413,7 @@ class Footer:
     dtypes: Mapping[str, np.dtype[Any]]
     """feature -> the numpy dtype that stores it.
 
-    A column whose nulls are not counted is taken to have some.
+    A column whose nulls are not counted is treated as if it had some.
     """
     nulls: Mapping[str, int | None]
     """feature, key or target -> number of nulls; None if the file does not count them."""

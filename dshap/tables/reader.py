@@ -38,7 +38,7 @@ own columns.
 STREAM_BYTES = 65_536
 """Bytes of read-ahead per column.
 
-A row group of 1e6 rows and 20 columns takes 47 MB so, and 211 MB with Arrow's pre_buffer.
+A row group of 1e6 rows and 20 columns needs 47 MB so, and 211 MB with Arrow's pre_buffer.
 """
 PAGE_BYTES = 1 << 20
 """Bytes of the largest page that writers make by default."""
@@ -55,7 +55,7 @@ Its dictionary and the buffers that grow while it is decoded needed 5 pages at 6
 COLUMN_BYTES = 8_192
 """Bytes of the footer of a column and its description, as Python objects in several places.
 
-Without them a task with 2,000 columns takes 16 MiB more than was planned.
+Without them a task with 2,000 columns needs 16 MiB more than was planned.
 """
 TEXT_ROW_BYTES = 150
 """Bytes of a text in each of two batches.
@@ -222,7 +222,7 @@ class LaidOut:
 
     @property
     def times(self) -> Mapping[str, str]:
-        """feature -> the kind of times that the model takes.
+        """feature -> the kind of times that the model accepts.
 
         Such a feature is read as microseconds since 1970.
         """

@@ -4,7 +4,7 @@ A database that refuses a row or converts a value quotes it: "duplicate key valu
 constraint … Key (id)=(5)", "invalid input syntax for type integer: …".  Such messages end up in logs
 and in the records of runs.  Here the values are masked; names of columns, constraints and tables,
 types and the SQLSTATE stay.  Messages about tables and columns that are not there, about syntax,
-rights and connections hold no values of rows: they stay as they are.
+rights and connections contain no values of rows: they stay as they are.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _quoted_in(said: str, names: Collection[str]) -> list[str]:
 def _without_quotations(text: str, names: Collection[str] = ()) -> str:
     """Mask quoted text, except names of objects of the database and of types.
 
-    A value may hold quotes itself: it ends at the last one of its kind.
+    A value may contain quotes itself: it ends at the last one of its kind.
     """
     shown = ""
     while opening := _OPENING.search(text):

@@ -1,4 +1,4 @@
-"""The table of the kinds of tables: what `explain` takes for rows, and a job file in [source].
+"""The table of the kinds of tables: the forms of rows for `explain`, and a job file in [source].
 
 A kind that has a reader of its own is a line of `KINDS` with the place of that class.  The
 parameters of its constructor are the keys of [source] in a job file, its name is their `kind`, and

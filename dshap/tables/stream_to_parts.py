@@ -60,7 +60,7 @@ class PartWriter:
                 self._begin_part()
             self._end_part()
         else:
-            with contextlib.suppress(OSError):  # a full disk is told once
+            with contextlib.suppress(OSError):  # a full disk is reported once
                 self._open.__exit__(kind, error, trace)  # gives the part no name
 
     def write(self, batch: pa.RecordBatch) -> None:

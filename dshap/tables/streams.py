@@ -31,7 +31,7 @@ _CAST = "CAST({name} AS DOUBLE PRECISION) AS {name}"
 
 GATHERED_ROWS = 16_384
 GATHERED_BYTES = 8 << 20
-"""Rows and bytes of small batches that are taken together; at that size a batch costs little."""
+"""Rows and bytes of small batches that are joined; at that size a batch costs little."""
 Piece = Callable[[], "AbstractContextManager[Iterable[pa.RecordBatch]]"]
 """The type of a function that opens some of the rows of a stream."""
 
@@ -63,7 +63,7 @@ class StreamColumns:
     given : pa.Schema
         The columns of the source.
     used : collection of names, optional
-        The columns to keep; all that Parquet can hold where None.
+        The columns to store; all that Parquet can store where None.
     keys : collection of names
         Columns of the key: whole decimals become int64.
     kind : str
@@ -97,7 +97,7 @@ class StreamColumns:
         return pa.schema([(name, self._kept_type(name)) for name in self._names()])
 
     def _plain(self, kind: pa.DataType) -> pa.DataType:
-        """The type that a column has in the parts; rows of Parquet files keep theirs."""
+        """The type that a column has in the parts; the types of rows of Parquet files stay."""
         if self.kind == "parquet":
             return kind
         return _plain_type(kind)
@@ -123,7 +123,7 @@ class StreamColumns:
         return plain
 
     def gathered(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        """Batches to convert: small ones are taken together, unless nothing is converted."""
+        """Batches to convert: small ones are joined, unless nothing is converted."""
         if self._is_kept_as_is:
             return batches
         return gathered(batches)

@@ -41,7 +41,7 @@ EXACT_IN_FLOAT32 = 1 << 24
 BATCH_TEXTS = 1_024
 """Number of texts decoded at once."""
 ANY_IDS = Vocabulary(padding=-1)
-"""The vocabulary of texts that are as long as their lists, whatever ids they hold."""
+"""The vocabulary of texts that are as long as their lists, for any ids."""
 TOKENS = "dshap tokens "
 PART_ROWS = 8_192
 """The column name of spooled texts, and the number of texts in a part.
@@ -91,8 +91,8 @@ class TextFiles(ParquetFiles, LaidOut):
     Parameters
     ----------
     path : file, folder or glob
-    column : name of the column: lists of token ids, or strings; None: the only one that can hold
-        texts
+    column : name of the column: lists of token ids, or strings; None: the only one that can
+        contain texts
     key : name or names
     vocabulary : Vocabulary
         Checks the texts, with the tokenizer of strings; both go to the workers.
@@ -380,7 +380,7 @@ def _of_table(
 
 
 def _only(schema: pa.Schema, keys: Sequence[str]) -> str:
-    """The name of the only column that can hold texts."""
+    """The name of the only column that can contain texts."""
     found = [field.name for field in schema if field.name not in keys and _can_hold(field.type)]
     if len(found) != 1:
         held = ", ".join(found) or "none"
@@ -389,7 +389,7 @@ def _only(schema: pa.Schema, keys: Sequence[str]) -> str:
 
 
 def _can_hold(kind: pa.DataType) -> bool:
-    """Whether a column can hold texts: lists of ids or words, or strings."""
+    """Whether a column can contain texts: lists of ids or words, or strings."""
     return any(
         test(kind)
         for test in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, is_text)

@@ -51,7 +51,7 @@ class Tree:
 class TreeEnsemble:
     """Trees whose leaves add up to margins: base + Σ over trees of the leaf that a row reaches.
 
-    Arrays (nodes,) hold one tree after the other, each in preorder: the left child of a node
+    Arrays (nodes,) contain one tree after the other, each in preorder: the left child of a node
     follows it.
     """
 

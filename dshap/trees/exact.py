@@ -145,7 +145,7 @@ class Division:
         return n_bytes + (self.lanes + MAX_WALKED) * int(np.diff(first)[self.others].max())
 
     def held_bytes(self) -> int:
-        """Bytes of counts, and of the rows that are kept for trees without patterns."""
+        """Bytes of counts, and of the rows that are stored for trees without patterns."""
         columns = self.ensemble.decisions.columns
         kept = 0
         if len(self.others):
@@ -192,7 +192,7 @@ class Division:
     def counted(self, rows: FloatArray, weights: Whole, start: int = 0) -> CountedRows:
         """Rows (n, columns) counted, of integer weights (n,), that are rows `start`, … of all.
 
-        Arrays of parts add up: coded rows stand at their place among `MAX_WALKED`.
+        Arrays of parts add up: coded rows are at their place among `MAX_WALKED`.
 
         Raises
         ------

@@ -18,7 +18,7 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class TreeShape:
-    """Where the nodes of an ensemble stand, and the players that they test; arrays (nodes,)."""
+    """The positions of an ensemble's nodes, and the players that they test; arrays (nodes,)."""
 
     player: Whole
     """Player whose column is tested; −1 for a leaf."""
@@ -130,7 +130,7 @@ class LeafGroups:
     bits: Whole
     """(bits + 1,): the first literal of each bit."""
     literals: Whole
-    """(literals, 2): node, and whether the literal holds where a row goes left there."""
+    """(literals, 2): node, and whether the literal is true where a row goes left there."""
     leaves: tuple[NDArray[Any], ...]
     """The first leaf of each group, and the node and first player of each leaf.
 

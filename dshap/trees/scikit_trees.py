@@ -97,7 +97,7 @@ def histogram_ensemble(
     model : estimator
     margins : function from rows (n, columns) to margins (n, k) of the model
     listed : mapping
-        Column of categories -> the values that stand for them in rows, in the order of the model.
+        Column of categories -> the values that represent them in rows, in the order of the model.
     """
     is_listed = np.isin(np.arange(model.n_features_in_), list(listed))
     # the model puts its columns of categories first
@@ -153,7 +153,7 @@ def _started(
 ) -> TreeEnsemble:
     """Boosted trees with the margins before any, which are the same for all rows.
 
-    listed : column of categories -> the values that stand for them
+    listed : column of categories -> the values that represent them
     """
     n_columns = int(model.n_features_in_)
     rows = np.random.default_rng(0).normal(size=(PROBE_ROWS, n_columns))
@@ -184,7 +184,7 @@ def _leaf_values(model: Any) -> FloatArray:
 
 
 def _grown(model: Any, factor: float, output: int = 0, columns: Whole | None = None) -> Tree:
-    """One fitted tree on some of the columns, whose leaves are taken times a factor."""
+    """One fitted tree on some of the columns, whose leaves are multiplied by a factor."""
     own = model.tree_
     column = np.asarray(own.feature, np.int64)
     if columns is not None:

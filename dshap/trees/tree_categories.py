@@ -1,6 +1,6 @@
 """The categories that an XGBoost booster stores, read from its JSON and checked.
 
-The JSON of a booster holds all names of a column as one run of bytes, with the offset of each.
+The JSON of a booster contains all names of a column as one run of bytes, with the offset of each.
 XGBoost 3.2 and 3.3 count characters in place of bytes: with "Köln" among the names, the last bytes
 of the run are lost and offsets fall inside of names.  Such a list is refused there.  XGBoost 3.4
 stores it whole.
@@ -92,7 +92,7 @@ def _check(booster: Any, kept: Mapping[int, tuple[Any, ...]]) -> None:
 def _rows(
     booster: Any, kept: Mapping[int, tuple[Any, ...]]
 ) -> Iterator[tuple[np.ndarray[Any, Any], Any]]:
-    """Rows that hold every category, as codes and as a data frame; other columns are random."""
+    """Rows with every category, as codes and as a data frame; other columns are random."""
     import pandas as pd
 
     names = booster.feature_names
@@ -109,7 +109,7 @@ def _rows(
 
 
 def _unread(reason: str) -> InputError:
-    """The error for categories that do not stand for their codes."""
+    """The error for categories that do not correspond to their codes."""
     return InputError(
         f"the categories of this XGBoost model cannot be read ({reason}): give categories as "
         "numbers, or use Marginal(model.predict, background)"

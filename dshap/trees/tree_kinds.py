@@ -22,7 +22,7 @@ INSIDE = {
     "steps": "[-1]",  # Pipeline
     "calibrated_classifiers_": ".calibrated_classifiers_[0].estimator",  # CalibratedClassifierCV
 }
-"""Attribute of a model that holds another model -> code that reaches it, for messages."""
+"""Attribute of a model that contains another model -> code that reaches it, for messages."""
 
 
 def is_ensemble(model: Any) -> bool:
@@ -33,7 +33,7 @@ def is_ensemble(model: Any) -> bool:
 def library_of(model: Any) -> Any:
     """The class that reads this ensemble; InputError for other models.
 
-    The message says where the trees are, if they are inside the model.
+    The message names the place of the trees, if they are inside the model.
     """
     kind = _kind_of(model)
     is_fitted = of_estimator(model, "__sklearn_is_fitted__")

@@ -53,7 +53,7 @@ class Library(Protocol):
     """The scale of predictions that are the margins themselves."""
 
     def coded(self, given: Categories) -> Categories:
-        """The columns that hold codes, with their categories; `given` are the user's lists.
+        """The columns with codes, with their categories; `given` are the user's lists.
 
         Raises
         ------

@@ -33,7 +33,7 @@ PROBE_ROWS = 64
 MISSING = 0.25
 """The share of their values that are missing in another trial."""
 CHECKED = 256
-"""The most background rows of a block whose margins are held against the library's."""
+"""The most background rows of a block whose margins are compared with the library's."""
 HOW = "patterns of decisions"
 """How values are computed, in records and messages."""
 
@@ -140,7 +140,8 @@ class TreeModel(NamedModel):
     def check_trees(self, rows: FloatArray) -> None:
         """Raise InputError where the trees miss the library's margins of some of these rows.
 
-        rows (n, columns), of which some all over the block are taken, and some with missing values.
+        rows (n, columns), of which some all over the block are checked, and some with missing
+        values.
         """
         if not len(rows):
             return
@@ -248,7 +249,7 @@ def _tried(
 
 
 def _try_missing(library: Library, trees: TreeEnsemble, probe: FloatArray) -> None:
-    """Raise InputError where missing values go another way than in the library, if it takes any."""
+    """Raise InputError where missing values go another way than in a library that accepts some."""
     holes = probe.copy()
     holes[np.random.default_rng(1).random(holes.shape) < MISSING] = np.nan
     try:

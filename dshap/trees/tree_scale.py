@@ -48,10 +48,10 @@ class MarginLink:
     scale: str
     """The scale of the margins, a name of `core.scales.MEANINGS`."""
     joins: Callable[[FloatArray, FloatArray, float], NDArray[np.bool_]]
-    """Function that says which rows agree (n,).
+    """Function that returns which rows agree (n,).
 
-    It takes margins (n, k), predictions (n, k') and the rounding error of a margin; numbers that
-    are not finite agree with any.
+    Its arguments are margins (n, k), predictions (n, k') and the rounding error of a margin;
+    numbers that are not finite agree with any.
     """
 
     @property
@@ -107,7 +107,7 @@ class MarginLink:
 def link_of_margins(margins: FloatArray, own: Any, how: str) -> MarginLink:
     """Find the link of margins (n, k) to the model's own predictions for the same rows.
 
-    `how` says in messages how the margins are computed.
+    `how` describes in messages how the margins are computed.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def _by_largest(margins: FloatArray, own: FloatArray, off: float) -> NDArray[np.
 
 
 def _are_between(low: FloatArray, own: FloatArray, high: FloatArray) -> NDArray[np.bool_]:
-    """(n,): rows whose predictions all lie between two bounds, up to float32 rounding."""
+    """(n,): rows whose predictions are all between two bounds, up to float32 rounding."""
     if own.shape != low.shape:
         return np.zeros(len(low), dtype=bool)
     slack = OF_PREDICTION * np.abs(own)

@@ -69,7 +69,7 @@ class ScikitTrees:
         return found
 
     def _table(self, rows: FloatArray) -> Any:
-        """Rows in the form that the estimator takes."""
+        """Rows in the form that the estimator accepts."""
         return rows
 
     def predict(self, rows: FloatArray) -> Any:
@@ -85,10 +85,10 @@ class ScikitTrees:
 
 
 class HistogramTrees(ScikitTrees):
-    """Fitted histogram gradient boosting, whose columns may hold categories.
+    """Fitted histogram gradient boosting, whose columns may contain categories.
 
-    Of a model that was fitted on a data frame, rows hold positions in the lists of categories that
-    it keeps; of one that was fitted on an array, the categories themselves, which are numbers.
+    For a model that was fitted on a data frame, rows contain positions in its lists of categories;
+    of one that was fitted on an array, the categories themselves, which are numbers.
     """
 
     takes_unseen = True
@@ -129,7 +129,7 @@ class IsolationTrees(ScikitTrees):
         return isolation_ensemble(self.model)
 
     def predict(self, rows: FloatArray) -> Any:
-        """The path lengths that the model's own scores −2^(−length/c) tell."""
+        """The path lengths from the model's own scores −2^(−length/c)."""
         scores = self.model.score_samples(rows)
         return -np.log2(-scores) * mean_depth(np.array(float(self.model.max_samples_)))
 
@@ -148,7 +148,7 @@ def _factor_of(model: Any) -> float:
 
 
 def _kept_by_histogram(model: Any) -> Categories:
-    """Column -> the categories that histogram gradient boosting keeps, missing ones left out."""
+    """Column -> the categories that histogram gradient boosting stores, missing ones left out."""
     if model.is_categorical_ is None:
         return {}
     encoder = model._preprocessor.named_transformers_["encoder"]
@@ -160,7 +160,7 @@ def _kept_by_histogram(model: Any) -> Categories:
 
 
 def _without_names(model: Any) -> Any:
-    """A copy of a model that takes arrays without a warning about names.
+    """A copy of a model that accepts arrays without a warning about names.
 
     The columns have been put in its order before.
     """

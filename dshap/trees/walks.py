@@ -1,4 +1,4 @@
-"""Exact values of deep trees against few background rows, which are kept and walked with."""
+"""Exact values of deep trees against few background rows, which are stored and walked with."""
 
 from __future__ import annotations
 

@@ -31,15 +31,15 @@ class Background:
     """Maximum mean discrepancy between the weighted rows and all rows, 0 to √2.
 
     This is the largest difference of the means of a function of unit norm, for an RBF kernel with
-    median length-scales. It is computed in 512 random Fourier features that took no part in the
+    median length-scales. It is computed in 512 random Fourier features that were not used in the
     choice, within 6 % of the kernel's own.
     """
     discrepancy_of_random: float
     """Root mean square discrepancy of the same number of rows drawn at random."""
     times: Mapping[str, str] = field(default_factory=dict)
-    """Column of times -> its kind; rows hold microseconds since 1970."""
+    """Column of times -> its kind; rows contain microseconds since 1970."""
     frame: Frame | None = None
-    """The form of the rows as data frames of their own types, for a model that takes these."""
+    """The form of the rows as data frames of their own types, for a model that accepts these."""
 
     def ordered(self, names: Sequence[str] | None) -> FloatArray:
         """The rows with the columns of these names, in this order."""
@@ -53,9 +53,9 @@ class Background:
         return self.rows[:, [self.feature_names.index(name) for name in names]]
 
     def table(self, names: Sequence[str] | None) -> Any:
-        """The rows `ordered` by these names, as a data frame where the model takes one.
+        """The rows `ordered` by these names, as a data frame where the model accepts one.
 
-        So it is where columns hold times.
+        So it is where columns contain times.
         """
         rows = self.ordered(names)
         if self.frame is not None:
@@ -109,7 +109,7 @@ def checked_weights(given: Any, n: int) -> FloatArray:
 def herd(features: NDArray[Any], mean: NDArray[Any], size: int) -> NDArray[np.intp]:
     """Choose indices (size,) of candidates whose mean feature is near `mean`, by greedy herding.
 
-    Every step takes the candidate that makes ‖mean of the chosen − mean‖ smallest: each at most
+    Every step chooses the candidate that makes ‖mean of the chosen − mean‖ smallest: each at most
     once, the first among equals, so no seed is needed.  The first s indices are the choice for
     size s.
 
@@ -132,7 +132,7 @@ def herd(features: NDArray[Any], mean: NDArray[Any], size: int) -> NDArray[np.in
     Notes
     -----
     Kernel herding (Chen, Welling, Smola 2010) with the term ‖feature‖², which matters because
-    features over landmarks have different lengths.  It takes 2·candidates·r·size operations.
+    features over landmarks have different lengths.  It needs 2·candidates·r·size operations.
     """
     if not 0 < size <= len(features):
         raise InputError(f"size is {size}: give 1 to {len(features)}, the number of candidates")

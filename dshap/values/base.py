@@ -34,14 +34,14 @@ PROBE_ROWS = 64
 
 
 class TableValue:
-    """Base of the value functions, which holds a model, its players and the data.
+    """Base of the value functions: a model, its players and the data.
 
     Subclasses define what a coalition is worth.
 
     Parameters
     ----------
     model : Predictor
-    data : array (b, columns), data frame, or any source that `dshap.explain` takes
+    data : array (b, columns), data frame, or any source that `dshap.explain` accepts
         The rows whose mean prediction is the base value; None for a closed form of the model alone.
     players : mapping of a player's name to its columns; every other column is its own player
     """
@@ -80,7 +80,7 @@ class TableValue:
     def join(self, states: Sequence[State]) -> State:
         """Join the states of several coalition tiles into one, in their order.
 
-        Arrays with a coalition axis are concatenated, shared ones are kept once.
+        Arrays with a coalition axis are concatenated, shared ones are stored once.
         """
         if len(states) == 1:
             return states[0]
@@ -95,7 +95,7 @@ class TableValue:
 
 
 class Predicted(TableValue):
-    """A predict function as the model, with data in any form that `dshap.explain` takes.
+    """A predict function as the model, with data in any form that `dshap.explain` accepts.
 
     The function predict is tried on the first rows of an array or a data frame, or on a row of
     zeros where reading the data would be expensive. A path has no column names: they are those of
@@ -281,7 +281,7 @@ def _times_in(data: Any, names: Sequence[str] | None) -> dict[str, str]:
 
 
 def _n_columns(data: Any, names: Sequence[str] | None) -> int:
-    """Number of columns that predict takes: the array's, or the number of names."""
+    """Number of columns that predict accepts: the array's, or the number of names."""
     if not has_columns(data) and len(shape := shape_of(data)) == 2:
         return int(shape[1])
     if names is None and isinstance(data, str | Path):

@@ -23,8 +23,8 @@ class Copula(Gaussian):
     """Observational values under a Gaussian copula with empirical margins.
 
     v_S(x) = E f(x_S, X_S̄), where the normal scores Z_j = Φ⁻¹(F_j(X_j)) are jointly Gaussian, F_j
-    the margin of column j. It is `Gaussian` for the scores, so that margins of any shape are kept:
-    skewed, bounded, or of a few values.
+    the margin of column j. It is `Gaussian` for the scores, so that margins of any shape are
+    preserved: skewed, bounded, or of a few values.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Copula(Gaussian):
     Source: Aas, Jullum & Løland (Artificial Intelligence 298, 2021), the Gaussian copula approach
     with empirical margins.  The margins are those of 20,000 rows of the data (at most 4,096 values
     each): a value's score is that of the middle of its step of F_j, values between two of them are
-    interpolated, and draws take values of the sample, so that none lies outside its range.  Means
+    interpolated, and draws are values of the sample, so that none is outside its range.  Means
     and correlations of the scores are sums over all rows.  `std_error` includes the error of the
     draws, as for `Gaussian`; the error of the estimated margins and correlations is not in it.
 
@@ -69,8 +69,8 @@ class Copula(Gaussian):
     def choose(self, sample: FloatArray) -> State:
         """Estimate the margins from a sample.
 
-        `value`, `score` and `end` (Σp,) hold the columns one after the other, `size` (columns,)
-        says how long each is.
+        `value`, `score` and `end` (Σp,) contain the columns one after the other, `size` (columns,)
+        has the length of each.
         """
         parts = [_margin(column) for column in sample.T]
         return State(
@@ -84,7 +84,7 @@ class Copula(Gaussian):
         )
 
     def chosen(self, choice: State) -> Self:
-        """A copy that holds these margins."""
+        """A copy with these margins."""
         resolved = copy.copy(self)
         resolved.shift = choice["shift"]
         cuts = np.cumsum(choice["size"])[:-1]

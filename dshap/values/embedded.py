@@ -23,7 +23,7 @@ from dshap.kernels import (
 from dshap.values.base import TableValue
 
 SUM_ROWS = 512
-"""Number of rows whose factors are held at once in the sums over the data."""
+"""Number of rows whose factors are in memory at once in the sums over the data."""
 ENOUGH = 0.003
 """The largest error of attributions by learning from a part of the rows, in standard deviations of f.
 
@@ -89,7 +89,7 @@ class EmbeddedValue(TableValue):
         return State({"anchors": self.embedding.anchors(sample, bound), **bound.to_arrays()})
 
     def chosen(self, choice: State) -> Self:
-        """A copy that holds these anchors."""
+        """A copy with these anchors."""
         resolved = copy.copy(self)
         kernel = ProductKernel.from_arrays(choice.arrays)
         resolved.basis = self.embedding.basis(kernel, choice["anchors"], self.rank_tolerance)

@@ -25,15 +25,16 @@ FOLD_ERROR = 1e-4
 LARGEST_ERROR = 1.5e-3
 """The largest error of it for a row that is checked.
 
-On lifts a value takes 64 landmarks and 12 squares in the median, and a ninth of the multiplications.  Of
-16,000 rows that were not checked, values err by 2e-4 in the worst of 43 coalitions (median 2e-5), and
-by 0.02 at most; the errors of learning from 32,768 rows are 9e-3 and 0.06.  With half as many rows that
-are checked, or without a largest error, rows far from all others err by up to 0.06.
+On lifts a value needs 64 landmarks and 12 squares in the median, and a ninth of the
+multiplications.  Of 16,000 rows that were not checked, values err by 2e-4 in the worst of 43
+coalitions (median 2e-5), and by 0.02 at most; the errors of learning from 32,768 rows are 9e-3 and
+0.06.  With half as many rows that are checked, or without a largest error, rows far from all others
+err by up to 0.06.
 """
 FOLD_SHARE = 0.5
 """The part of these errors that landmarks left out may cause, before squares are."""
 COLUMNS = 4
-"""Squares are a multiple of so many: loops take four at a time."""
+"""Squares are a multiple of so many: loops process four at a time."""
 NO_SCALES = np.empty(0)
 MOST_SQUARES = 32
 ALL = slice(None)
@@ -95,8 +96,9 @@ class FormMaker:
 
     The values are Σ_r a_r k_S(x, z_r) [k_S(x, z_kept) W]_r.  They are shortened in two steps.  Landmarks
     that others express to a small residual, k_S(x, z_l) ≈ Σ_i k_S(x, z_i) B_il, are folded into these,
-    A_i += Σ_l B_il A_l.  Then the form becomes a sum of few squares, see `in_squares`.  Each step takes
-    the shortest whose errors, on rows of the data and on the landmarks, are within the limits.
+    A_i += Σ_l B_il A_l.  Then the form becomes a sum of few squares, see `in_squares`.  Each step
+    chooses the shortest whose errors, on rows of the data and on the landmarks, are within the
+    limits.
     """
 
     basis: Any
@@ -183,7 +185,7 @@ class FoldTrial:
         return self._of(some.first, matrix, rows) - self.values[rows]
 
     def is_enough(self, residual: float) -> bool:
-        """Whether the landmarks of this residual begin with those kept, and err little."""
+        """Whether the landmarks of this residual begin with `kept`, and err little."""
         some = self.expressed.by(residual)
         if not np.array_equal(some.first[: len(self.kept)], self.kept):
             return False
@@ -249,7 +251,7 @@ def in_squares(
 
 
 def _unfolded(kept: NDArray[np.intp], whole: FloatArray, error: float) -> Form:
-    """The form of all landmarks, those kept first, from A (r, q) by the position of the landmarks."""
+    """The form of all landmarks, `kept` first, from A (r, q) by the position of the landmarks."""
     order = np.concatenate([kept, np.setdiff1d(np.arange(len(whole)), kept)])
     return Form(order, _with_triangle(whole[order]), NO_SCALES, error)
 
@@ -257,7 +259,7 @@ def _unfolded(kept: NDArray[np.intp], whole: FloatArray, error: float) -> Form:
 def _with_triangle(matrix: FloatArray) -> FloatArray:
     """The matrix (p, q) of the same form, whose first q rows are a lower triangle.
 
-    Only one of two symmetric entries is not zero and holds their sum: a product with a triangle
+    Only one of two symmetric entries is not zero and contains their sum: a product with a triangle
     costs half of that with a square.
     """
     q = matrix.shape[1]

@@ -1,4 +1,4 @@
-"""Observational values of any model, with the columns taken as jointly Gaussian."""
+"""Observational values of any model, with the columns assumed to be jointly Gaussian."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ class Gaussian(Shifted, PredictedValue):
     cancel in part in the attributions, and those of instances are correlated.  The antithetic pairs
     are dealt to 20 groups, and the values are computed without each group, from the same
     predictions: `std_error` includes the error of the draws, in exact designs too.  It falls with
-    the root of `n_samples`, whatever the number of coalitions.  Absent columns take
+    the root of `n_samples`, whatever the number of coalitions.  Absent columns have the values
     conditional mean + D A^½ z, with A the conditional correlation matrix and A^½ its symmetric
     root, which may be singular.  v(empty) is the mean of f over the same draws, μ + D R^½ z with R
     the correlation matrix: all values belong to the fitted distribution, and a column that the
     model does not use and that is independent of the others gets 0.  The cube's attribute
-    `base_value` holds v(empty), its standard error and the mean prediction over the data: the
+    `base_value` contains v(empty), its standard error and the mean prediction over the data: the
     difference shows how far the fitted distribution is from the data, as seen by the model.  With
     antithetic pairs the mean of the draws is the conditional mean, so linear models have no
     Monte-Carlo error, and odd terms of any model have none.
@@ -108,10 +108,10 @@ class Gaussian(Shifted, PredictedValue):
     Draws need not look like rows (integer columns get fractions): where the model varies strongly
     away from the data, few draws dominate the mean, and other seeds give other values.
 
-    `std_error` takes the fitted distribution as given: the error of μ and Σ is not in it.
+    `std_error` treats the fitted distribution as given: the error of μ and Σ is not in it.
 
-    A column without variance in `data` carries no information about others, and keeps its mean
-    where it is absent.
+    A column without variance in `data` carries no information about others, and has its mean where
+    it is absent.
 
     Cost: n·m·n_samples model evaluations for n rows and m coalitions; 2·columns² operations for
     each row of data and tile of coalitions; an eigendecomposition for each coalition.
@@ -186,7 +186,7 @@ class Gaussian(Shifted, PredictedValue):
     def _values(self, scores: FloatArray, wanted: BoolArray) -> FloatArray:
         """Columns (m, …, columns) with these scores, which may be overwritten.
 
-        Columns of a coalition that are not wanted, `wanted` (m, columns), may hold anything.
+        Columns of a coalition that are not wanted, `wanted` (m, columns), may contain anything.
         """
         return scores
 

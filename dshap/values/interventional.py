@@ -32,16 +32,16 @@ class KernelInterventional(KernelValue):
         Every row counts; it is read once, by spans.
     n_background, tolerance : int, float
         Options of `design="quadrature"`, for many players: the number of background rows that
-        herding keeps, and the largest error due to the number of nodes, in standard deviations of
+        herding selects, and the largest error due to the number of nodes, in standard deviations of
         the predictions.  The number of nodes is chosen and checked on the explained rows, and the
         cube states the error.
     players, output_names : see `Marginal`
 
     Notes
     -----
-    Up to 12 players `design="auto"` lists all coalitions and every background row counts; above, it
-    takes the quadrature.  Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition 3,
-    with the mean embedding of S̄ as a vector over the model's landmarks.  It takes r·b·m
+    Up to 12 players `design="auto"` lists all coalitions and every background row counts; above,
+    it uses the quadrature.  Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition
+    3, with the mean embedding of S̄ as a vector over the model's landmarks.  It needs r·b·m
     multiplications once, and r·m for every explained row.
     """
 

@@ -86,7 +86,7 @@ class LinearGaussian(Shifted):
         For a classifier the decision function is explained.
     intercept : float or (k,)
     mean, covariance : (columns,) and (columns, columns)
-    data : array, data frame, or any table that `dshap.explain` takes
+    data : array, data frame, or any table that `dshap.explain` accepts
         Given instead of mean and covariance, which are then computed from all its rows.
     transform : LinearTransform, instead of mean and covariance
         The result of `linear_transform`, reused for another model on the same data.

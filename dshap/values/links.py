@@ -36,7 +36,7 @@ class Identity:
     scale: ClassVar[str] = TARGET
 
     def bound(self, names: Sequence[str]) -> Identity:
-        """Return this link, which takes any outputs."""
+        """Return this link, which accepts any outputs."""
         return self
 
     def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -66,9 +66,9 @@ class ProbabilityLink(ABC):
     Parameters
     ----------
     clip : float
-        Expectations are moved into [clip, 1 − clip] first.  0: they are taken as they are, and 0
+        Expectations are moved into [clip, 1 − clip] first.  0: they are used as they are, and 0
         and 1, whose logarithm is infinite, are refused, as are estimates beyond.  f(x) itself must
-        lie in [0, 1] always.
+        always be in [0, 1].
     """
 
     clip: float = field(default=0.0, kw_only=True)
@@ -76,7 +76,7 @@ class ProbabilityLink(ABC):
     is_identity: ClassVar[bool] = False
     scale: ClassVar[str]
     name: ClassVar[str]
-    """The name that `link=` takes."""
+    """The name that `link=` accepts."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "clip", CLIP("clip", self.clip))
@@ -240,9 +240,9 @@ class LogOdds(OfClass):
     Parameters
     ----------
     clip : float
-        Expectations are moved into [clip, 1 − clip] first.  0: they are taken as they are, and 0
+        Expectations are moved into [clip, 1 − clip] first.  0: they are used as they are, and 0
         and 1, whose logarithm is infinite, are refused, as are estimates beyond.  f(x) itself must
-        lie in [0, 1] always.
+        always be in [0, 1].
     of : str or int, optional
         Name of the class, as among the outputs.  None: the class of the largest f(x), row by row;
         v(empty) then differs from row to row.

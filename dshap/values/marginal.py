@@ -1,4 +1,4 @@
-"""Interventional values of any model: absent columns take the values of background rows."""
+"""Interventional values of any model: absent columns have the values of background rows."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class Marginal(PredictedValue):
         columns and dtypes.  Where it is a data frame of numbers, a user's function is tried with a
         data frame of its first rows, then with an array, and gets the first form that works.
     background : Background, array (b, columns), data frame; or path, Dask collection or source
-        Rows in memory are kept whole on every worker; one row is a plug-in reference point.  A
-        path, a collection or a source is read by spans, every row of it counts, and no worker holds
-        more than one span.  A `Background` holds weighted rows that `dshap.choose_background` chose
-        from a table.
+        Rows in memory are copied whole to every worker; one row is a plug-in reference point.  A
+        path, a collection or a source is read by spans, every row of it counts, and no worker has
+        more than one span in memory.  A `Background` contains weighted rows that
+        `dshap.choose_background` chose from a table.
     players : mapping, optional
-        ``{"location": ["lat", "lon"]}`` makes one player of several columns, which takes the place
+        ``{"location": ["lat", "lon"]}`` makes one player of several columns, which has the place
         of its first column: read cubes by the names of players, not by the order given here.
     feature_names : sequence of str, optional
-        Names of the columns that predict takes, in its order.  Where not given: those that the
+        Names of the columns that predict accepts, in its order.  Where not given: those that the
         estimator behind ``predict`` was fitted on (`feature_names_in_`), else those of the
         background.  Frames are matched by them.
     output_names : sequence of str, optional
@@ -69,7 +69,7 @@ class Marginal(PredictedValue):
     buffer_rows : int
         The most rows in one predict call, which also has at most 64 MiB of rows.
     arrays : bool, optional
-        True calls predict with arrays (faster where it takes both), False with data frames; by
+        True calls predict with arrays (faster where it accepts both), False with data frames; by
         default as described at `predict`.
     scale : str, optional
         The scale of the predictions, before a link: "probability", "log-odds", "score", "margin",
@@ -270,7 +270,7 @@ class Marginal(PredictedValue):
 
 
 def _is_streamed(background: Any) -> bool:
-    """Whether the background is a table to be read by spans, and not held by workers."""
+    """Whether the background is a table to be read by spans, and not copied to workers."""
     is_named = isinstance(background, str | Path | RowReader)
     return is_named or is_lazy(background) or is_scanned(background)
 

@@ -15,7 +15,7 @@ from dshap.values.base import TableValue
 SHIFT_SAMPLE = 1_024
 """Number of sampled rows whose mean is subtracted before squares are summed.
 
-It lies within a few hundredths of a standard deviation of the mean.
+It is within a few hundredths of a standard deviation of the mean.
 """
 SUM_ROWS = 4_096
 """Number of rows that are centred at once in the sums over the data."""
@@ -123,7 +123,7 @@ class NormalTable(NamedTuple):
     def check(self, names: Sequence[str]) -> None:
         """Raise InputError where columns determine one another.
 
-        Eigenvalues of submatrices lie between those of the whole matrix, so that no coalition of a
+        Eigenvalues of submatrices are between those of the whole matrix, so that no coalition of a
         table that passes is singular.
         """
         self.check_spread()
@@ -175,7 +175,7 @@ class NormalTable(NamedTuple):
 class Shifted(TableValue):
     """A mixin for values that sum squares over their data, about the mean of a sample.
 
-    The shift keeps the sums accurate where means are large.
+    The shift makes the sums accurate where means are large.
     """
 
     shift: FloatArray | None = None
@@ -196,7 +196,7 @@ class Shifted(TableValue):
         return State({"shift": sample.mean(axis=0) if len(sample) else np.zeros(self.n_columns)})
 
     def chosen(self, choice: State) -> Self:
-        """A copy that holds this shift."""
+        """A copy with this shift."""
         resolved = copy.copy(self)
         resolved.shift = choice["shift"]
         return resolved

@@ -48,8 +48,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
     k_S̄(X_n, z).
 
     Φ_S(x) W_S is the conditional mean embedding μ_r(S̄ | x_S) of the absent columns, regressed on
-    features Φ_S of the present ones: Nyström landmarks that pivoted Cholesky keeps for the kernel
-    on S, or random Fourier features.
+    features Φ_S of the present ones: Nyström landmarks that pivoted Cholesky selects for the
+    kernel on S, or random Fourier features.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         largest whose cross-validated error is within one standard error of the least, see
         `kernels.ridge.chosen_penalty`.  The error is that of f itself, the mean over rows X and up
         to four points x of (f(x_S, X_S̄) − [its regression on Φ_S](X_S))²; the points are the
-        landmarks that pivoted Cholesky keeps first.
+        landmarks that pivoted Cholesky selects first.
     rank_tolerance : float
         Landmarks that others explain up to this relative residual of the kernel are left out, for
         each coalition separately.
@@ -72,8 +72,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         The largest error of attributions by learning from a part of the rows, in standard deviations
         of the predictions (root mean square over rows and players).  Rows are read in an order that
         is spread over the table, and their number doubles from 8,192 until the error that a
-        jackknife over eight parts states is no larger; where that takes more than half of the
-        table, and for tables of fewer than 32,768 rows, all rows are read.  The error is stored as
+        jackknife over eight parts states is no larger; where that is more than half of the table,
+        and for tables of fewer than 32,768 rows, all rows are read.  The error is stored as
         `learning_error`.  "all" reads every row, and states no error.
     kernel : Kernel or ProductKernel, optional
         Kernel of the embedding; the model's own where None.
@@ -89,14 +89,14 @@ class KernelObservational(EmbeddedValue, KernelValue):
     Notes
     -----
     Source: RKHS-SHAP (2022), Proposition 3; with every row a landmark it is the paper's n×n
-    formula.  Far from the data the value tends to c.  It takes (q² + q·r) n multiplications once
+    formula.  Far from the data the value tends to c.  It needs (q² + q·r) n multiplications once
     for each coalition, and q·r for every explained row and coalition, with q at most the number of
     features.  Where the model has one output and its landmarks are the embedding's, the value is a
     quadratic form of k_S(x, z), whose matrix is folded to a triangle: q·r − q²/2.  If it was learned
     from 30,000 rows or more, it becomes s squares of sums over p landmarks, the fewest of which 4,096 rows
     of the data have an error of at most 1e-4 standard deviations of the prediction (root mean square; at
-    most 1.5e-3 in any row): s·p, a ninth for a model with 256 landmarks.  A coalition without such squares
-    keeps the triangle.  The measured error is stored as `fold_error`.  Nothing n×n is formed.
+    most 1.5e-3 in any row): s·p, a ninth for a model with 256 landmarks.  A coalition without such
+    squares has the triangle.  The measured error is stored as `fold_error`.  Nothing n×n is formed.
     """
 
     check_rows: FloatArray | None = None
@@ -149,7 +149,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return State({**choice.arrays, "check_rows": sample[:CHECK_ROWS]})
 
     def chosen(self, choice: State) -> Self:
-        """A copy that holds these anchors and rows."""
+        """A copy with these anchors and rows."""
         resolved = super().chosen(choice)
         resolved.check_rows = choice.arrays.get("check_rows")
         return resolved
@@ -278,8 +278,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """Solve the regression of every coalition.
 
         `weights`: W_S (q, r) one after the other, flat, or the matrices of `Form` where the value
-        is a quadratic form; `kept` (Σq,) and `rank` (m,), and `size` (m,) of forms, say where each
-        begins. `shift` (m, r): the
+        is a quadratic form; `kept` (Σq,) and `rank` (m,), and `size` (m,) of forms, show where
+        each begins. `shift` (m, r): the
         term added to Φ_S(x) W_S, zero unless centred; `mean` (m, r): μ(S̄), with interventional
         values. `penalty` and `error` (m,): the chosen λ, and its error over the mean of (f(x_S,
         X_S̄) − c)², where penalties are validated.
@@ -425,7 +425,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         weights: Sequence[NDArray[Any]],
         n: float,
     ) -> dict[str, NDArray[Any]]:
-        """The arrays of the state that hold the weights W (q, r), learned from n rows, or forms."""
+        """The arrays of the state with the weights W (q, r), learned from n rows, or forms."""
         if not self._is_form:
             return {"weights": np.concatenate([each.ravel() for each in weights])}
         rows = self.check_rows

@@ -46,8 +46,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
 
     x_S and x_S̄ come from one row, so E[f(x_S, X_S̄) | X_S = x_S] = E[f(X) | X_S = x_S]: no kernel
     model and no product kernel is needed, and the model is called once per row of data.  Every
-    coalition has the features Φ_S of its own columns: Nyström landmarks that pivoted Cholesky keeps
-    for the kernel on S, or random Fourier features.
+    coalition has the features Φ_S of its own columns: Nyström landmarks that pivoted Cholesky
+    selects for the kernel on S, or random Fourier features.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         The largest error of attributions by learning from a part of the rows, in standard deviations
         of the predictions (root mean square over rows and players).  Rows are read in an order that
         is spread over the table, and their number doubles from 8,192 until the error that a
-        jackknife over eight parts states is no larger; where that takes more than half of the
-        table, and for tables of fewer than 32,768 rows, all rows are read.  The error is stored as
+        jackknife over eight parts states is no larger; where that is more than half of the table,
+        and for tables of fewer than 32,768 rows, all rows are read.  The error is stored as
         `learning_error`.  "all" reads every row, and states no error.
     players, feature_names, output_names, link, buffer_rows, arrays, scale : see `Marginal`
     precision : {"float64", "float32"}
@@ -89,7 +89,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     Notes
     -----
     Source: RKHS-SHAP (2022), equation 9 and its appendix C, with the regression on f itself.  Far
-    from the data the value is f̄.  It takes 2 q² multiplications once for each row and coalition,
+    from the data the value is f̄.  It needs 2 q² multiplications once for each row and coalition,
     and q for every explained row and coalition, with q at most the number of landmarks.
     """
 

@@ -17,8 +17,8 @@ from dshap.core.records import BoolArray, FloatArray, State
 class SubsetTable:
     """Values v_S(x) = base + Re Σ_r Π_{j in S} factors_jr(x_j) T[r, S] of a list of coalitions.
 
-    Kernel models have real factors k_j(x_j, z_rj), Fourier models complex ones.  The table is kept
-    as (m, k, r).
+    Kernel models have real factors k_j(x_j, z_rj), Fourier models complex ones.  The table is
+    stored as (m, k, r).
     """
 
     terms: loops.Terms

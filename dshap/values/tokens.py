@@ -21,7 +21,7 @@ from dshap.values.links import link_of
 from dshap.values.marginal import Marginal
 
 PROBE_LENGTH = 8
-"""Length of the text that predict is tried on, where it takes any length."""
+"""Length of the text that predict is tried on, where it accepts any length."""
 
 
 class Tokens(Marginal):
@@ -29,7 +29,7 @@ class Tokens(Marginal):
 
     An absent token becomes a reference token r. With a background of other texts z_b the value is
     the mean of f(x_S, z_b,S̄) over them: an absent token becomes the one of z_b at its position,
-    padding where z_b has ended. A text keeps its length, whichever tokens are absent.
+    padding where z_b has ended. The length of a text stays the same, whichever tokens are absent.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Tokens(Marginal):
         it must be picklable.
     vocabulary : int, sequence of str or mapping, optional
         The number of token ids, their words in the order of the ids, or word -> id.  With words
-        the cube names tokens by them, and rows may hold words.  By default any id is allowed.
+        the cube names tokens by them, and rows may contain words.  By default any id is allowed.
     padding : int or str
         The token beyond the end of a text, which occurs in no text.
     reference : int or str, optional
@@ -46,12 +46,12 @@ class Tokens(Marginal):
     background : list of texts, optional
         Texts that replace absent tokens, instead of a reference.
     longest : int, optional
-        Number of columns that predict takes; longer texts are refused.  By default predict takes
-        texts of any length, and gets those of one length at a time, without padding.
+        Number of columns that predict accepts; longer texts are refused.  By default predict
+        accepts texts of any length, and gets those of one length at a time, without padding.
     tokenizer : callable, optional
         Function of a string that gives its tokens, as ids or words: rows may then be strings.
     column : str, optional
-        The column of a table that holds the texts; by default the only one that can.
+        The column of a table that contains the texts; by default the only one that can.
     output_names : sequence of str, optional
     link : str or Link, optional
         See `Marginal`; "log_probability" explains the probability of each text's predicted class.

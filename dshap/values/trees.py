@@ -74,7 +74,7 @@ class Trees(TableValue):
         predictions ("log of the prediction"); the probabilities of scikit-learn's forests; and else
         the predictions themselves.
     background : "all", int, Background, array (b, columns), data frame, or any source that
-        `dshap.explain` takes, optional
+        `dshap.explain` accepts, optional
         "all" are the rows that are explained, a number is a random sample of them.  Background rows
         are counted by the patterns of decisions that they meet, so that any number of them costs
         the same afterwards.
@@ -105,8 +105,8 @@ class Trees(TableValue):
     -----
     A leaf whose path tests k players sees one of 2^k patterns of a row: which players pass.  The
     values of all patterns of a group of leaves are added up in tables beforehand, and a row is
-    looked up in them, one number a group and player.  Trees of more players than tables can hold
-    are integrated by quadrature, exact up to 64 players of a leaf.  Source: Nadel and Wettenstein,
+    looked up in them, one number a group and player.  Trees of too many players for tables are
+    integrated by quadrature, exact up to 64 players of a leaf.  Source: Nadel and Wettenstein,
     From decision trees to Boolean logic: a fast and unified SHAP algorithm (AAAI 2026); the values
     are those of Lundberg et al., From local explanations to global understanding with explainable
     AI for trees (Nature Machine Intelligence 2, 2020).
@@ -117,12 +117,12 @@ class Trees(TableValue):
     every run margins are compared with the model's own `predict_proba` or `predict`.  A LightGBM
     random forest is the mean of its trees, as it predicts, though its `raw_score` is their sum.
     After early stopping the rounds are those of the model's own `predict`: all of an XGBoost
-    booster, else those up to the best one; the plan says how many.  The number that `missing` of
+    booster, else those up to the best one; the plan shows how many.  The number that `missing` of
     XGBoost's scikit-learn classes names is missing, as NaN is.
 
-    Models fitted on data frames with categories take any table whose columns hold these categories
-    by value, as categories in any order, text or numbers.  An unseen category counts as missing
-    with LightGBM and is an error with XGBoost, as in their own predictions.
+    Models fitted on data frames with categories accept any table whose columns contain these
+    categories by value, as categories in any order, text or numbers.  An unseen category counts as
+    missing with LightGBM and is an error with XGBoost, as in their own predictions.
 
     With ``interactions=True`` the cube has half the Shapley interaction index of each pair, main
     effects on the diagonal, with a background and without.

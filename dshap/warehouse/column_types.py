@@ -1,6 +1,6 @@
 """Types of columns as records of runs name them: which are numbers, and which are read alike.
 
-A record of a run holds the name that Arrow has for the type of each column, like "int64" or
+A record of a run contains the name that Arrow has for the type of each column, like "int64" or
 "decimal128(10, 2)".
 """
 
@@ -17,17 +17,17 @@ _TEXTS = ("string", "large_string", "string_view")
 _DATES = ("date32[day]", "date64[ms]")
 _UNITS = ("s", "ms", "us", "ns")
 NOTHING = "null"
-"""The type of a column that holds no value: it is read as numbers that are all missing."""
+"""The type of a column without any value: it is read as numbers that are all missing."""
 _Width = tuple[str, tuple[int, ...]]
-"""The family of a type, whose types are read as the same kind of value, and sizes within it: a type
-holds each value of another one if none of its sizes is smaller."""
+"""The family of a type, whose types are read as the same kind of value, and sizes within it: a
+type represents each value of another one if none of its sizes is smaller."""
 
 
 def is_read_alike(before: str, now: str) -> bool:
     """Whether a column of the type `now` is read as one of the type `before` was.
 
     A wider type of the same kind is: int32 and int64, float and double, a decimal with more digits,
-    text of any form, times in a finer unit, dates.  So is a column of numbers that held no value.
+    text of any form, times in a finer unit, dates.  So is a column of numbers that had no value.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """ADBC connection profiles: files that name a driver and its options, secrets by the environment.
 
-They are read here, because the driver manager takes a variable that is not set for an empty text.
+They are read here, because the driver manager treats a variable that is not set as an empty text.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _folders() -> list[Path]:
 
 
 def _flat(options: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the options under their whole names: a table [Options.adbc] holds "adbc.…"."""
+    """Yield the options under their whole names: a table [Options.adbc] contains "adbc.…"."""
     for key, given in options.items():
         match given:
             case dict():

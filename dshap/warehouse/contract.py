@@ -25,12 +25,13 @@ from dshap.warehouse.column_types import is_number_type, is_read_alike
 EXAMPLES = 3
 """The number of keys that a message shows."""
 HASHED_ROWS = 1 << 18
-"""The rows whose hashes lie in one file, sorted in 10 MiB: a billion rows make four thousand files."""
+"""The rows whose hashes are in one file, sorted in 10 MiB: a billion rows make four thousand
+files."""
 
 
 @dataclass(frozen=True)
 class SchemaChanges:
-    """The changes of columns that a job does not use: a run goes on, and says so once."""
+    """The changes of columns that a job does not use: a run goes on, and reports them once."""
 
     new: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
@@ -77,7 +78,7 @@ class Contract:
     types: str = "freeze"
     """"freeze": no used column changes its type, but for a wider one; "evolve": it may."""
     keys: str = "unique"
-    """"unique": each key stands in one row, and none is missing."""
+    """"unique": each key is in one row, and none is missing."""
 
     def check_schema(
         self, before: Mapping[str, str], now: Mapping[str, str], used: UsedColumns
@@ -142,9 +143,9 @@ def _in_words(new: Collection[str], gone: Collection[str]) -> list[str]:
 
 
 def check_keys(folder: Path, keys: Sequence[str]) -> None:
-    """Raise where a key is missing, or stands in several of the rows that were spooled.
+    """Raise where a key is missing, or is in several of the rows that were spooled.
 
-    The hashes of the keys lie in the folder meanwhile, 16 bytes a row; keys that rise from each row
+    The hashes of the keys are in the folder meanwhile, 16 bytes a row; keys that rise from each row
     to the next need none.
     """
     files = ParquetFiles(folder)

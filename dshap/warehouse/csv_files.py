@@ -26,7 +26,8 @@ _FAULT = re.compile(
     re.DOTALL,
 )
 _LADDERS = (("int64", "double"), ("date32[day]", "timestamp[s]", "timestamp[ns]"))
-"""Types, as Arrow writes them, of which a later one holds all values of an earlier one."""
+"""Types, as Arrow writes them, in an order in which each represents all values of the ones
+before."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class CsvFiles(RowsReadOnce):
         return table.schema.types[0]
 
     def _batches(self, path: str, types: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        """The rows of one file; raises `_TooNarrow` for a value that its type does not hold."""
+        """The rows of one file; raises `_TooNarrow` for a value that its type cannot represent."""
         names: list[str] = []
         try:
             with self._reader(path, types) as reader:
@@ -182,7 +183,7 @@ class CsvFiles(RowsReadOnce):
 
 
 class _TooNarrow(InputError):
-    """A value that the type of its column does not hold."""
+    """A value that the type of its column cannot represent."""
 
     def __init__(self, path: str, name: str, value: str) -> None:
         super().__init__(f"{path}: column {name!r} holds a value that is unlike those before it")
@@ -198,7 +199,7 @@ def _known(kind: pa.DataType) -> pa.DataType:
 
 
 def _joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """The narrowest type that holds the values of both; text where there is no other."""
+    """The narrowest type that represents the values of both; text where there is no other."""
     if pa.types.is_null(one):
         return other
     if one == other:  # and yet it does not hold the value

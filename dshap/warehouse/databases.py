@@ -1,7 +1,7 @@
 """Databases by an address or a connection profile, all through ADBC.
 
 No message shows a secret or the value of a row.
-`Database` is what a job file names; `masking` turns what drivers say into a `DatabaseError`.
+`Database` is what a job file names; `masking` turns the errors of drivers into a `DatabaseError`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dshap.tables.row_values import without_row_values
 from dshap.warehouse.connection_profiles import Profile, read_profile
 
 CONNECT_S = 30
-"""Seconds after which PostgreSQL counts as unreachable, unless the address or the environment
-says connect_timeout."""
+"""Seconds after which PostgreSQL counts as unreachable, unless the address or the environment sets
+connect_timeout."""
 IN_FILES = ("duckdb", "sqlite")
 """Databases that are a file."""
 _KINDS = {
@@ -137,7 +137,7 @@ class Database:
     def connect(self, *, read_only: bool = False) -> Iterator[Any]:
         """Open a connection (adbc_driver_manager.dbapi, without autocommit), closed at the end.
 
-        What was not committed is taken back.  Errors of the driver inside become `DatabaseError`.
+        Uncommitted changes are rolled back.  Errors of the driver inside become `DatabaseError`.
 
         Parameters
         ----------
@@ -228,7 +228,8 @@ def masking(database: Database) -> Iterator[None]:
 def batches_from(database: Database, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     """Yield the batches of an open result; what fails on the way becomes a `DatabaseError`.
 
-    Arrow raises that as an OSError, which is told apart here from those of files that are written.
+    Arrow raises that as an OSError, which is distinguished here from those of files that are
+    written.
     """
     while True:
         try:
@@ -263,7 +264,7 @@ def as_libpq(uri: str) -> str:
 
 
 def secrets_of(uri: str) -> set[str]:
-    """The passwords of an address, as they stand, decoded and encoded."""
+    """The passwords of an address, as written, decoded and encoded."""
     found = [found[2] for found in _QUERY_PASSWORD.finditer(uri)]
     found.append(_parts(uri)[2])
     found += [unquote(each) for each in found]
@@ -272,7 +273,7 @@ def secrets_of(uri: str) -> set[str]:
 
 
 def _taken_apart(secret: str) -> list[str]:
-    """The parts of a secret that a driver may quote where it takes an address apart."""
+    """The parts of a secret that a driver may quote where it parses an address."""
     return [part for part in re.split(r"[@%\s:/?#]", secret) if len(part) >= _SHORTEST_PART]
 
 
@@ -348,7 +349,7 @@ def _entrypoint(kind: str) -> dict[str, str]:
 
 
 def _driver(module: str) -> Any:
-    """Import a module of ADBC, or say what to install."""
+    """Import a module of ADBC, or raise an error that names the package to install."""
     try:
         return importlib.import_module(module)
     except ImportError:

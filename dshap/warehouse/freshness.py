@@ -12,13 +12,13 @@ from dshap.core.late import pa, pc
 from dshap.tables.streams import refuse_infinite
 
 CLOCK_AHEAD = timedelta(minutes=15)
-"""How far a time may lie in the future: less than the smallest step between two time zones, and more
+"""How far a time may be in the future: less than the smallest step between two time zones, and more
 than clocks of machines differ."""
 DAY_AHEAD = timedelta(hours=14)
-"""How far a date may lie in the future, which counts from midnight in UTC: days begin so much earlier
-in the easternmost time zone."""
+"""How far a date may be in the future, which counts from midnight in UTC: days begin so much
+earlier in the easternmost time zone."""
 _HOLD_TIMES = ("timestamp", "date", "string", "large_string", "string_view", "null")
-"""Types of columns that may hold times: texts are read as ISO has them."""
+"""Types of columns that may contain times: texts are read as ISO has them."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Freshness:
             )
 
     def check_column(self, schema: pa.Schema) -> None:
-        """Raise where the source has no such column, or one that holds neither times nor texts."""
+        """Raise where the source has no such column, or one with neither times nor texts."""
         self.check_named(schema.names)
         kind = schema.field(self.column).type
         if not any(getattr(pa.types, f"is_{name}")(kind) for name in _HOLD_TIMES):
@@ -52,9 +52,9 @@ class Freshness:
         Raises
         ------
         StaleSourceError
-            The source is older than `error_after`, or holds no time at all.
+            The source is older than `error_after`, or has no time at all.
         InputError
-            The newest time lies in the future.
+            The newest time is in the future.
         """
         if newest is None:
             raise StaleSourceError(
@@ -81,7 +81,7 @@ class Freshness:
         }
 
     def _refuse_future(self, newest: datetime, now: datetime) -> None:
-        """Raise where the newest time lies further ahead than clocks and calendars allow."""
+        """Raise where the newest time is further ahead than clocks and calendars allow."""
         ahead = newest - now
         allowed = CLOCK_AHEAD
         if newest.time() == time():  # a date counts from midnight
@@ -97,7 +97,7 @@ class Freshness:
 
 
 def warning_of(judged: Mapping[str, Any]) -> str:
-    """The line that tells of a source that is late; empty where it is not."""
+    """The warning about a source that is late; empty where it is not."""
     if judged["status"] != "warn":
         return ""
     return (

@@ -67,7 +67,7 @@ class PairedSamples:
     new: SampledTable
     names: tuple[str, ...]
     is_categorical: BoolArray
-    """(columns,): whether a column holds categories."""
+    """(columns,): whether a column contains categories."""
 
 
 def paired_samples(
@@ -94,7 +94,7 @@ def paired_samples(
     Raises
     ------
     InputError
-        The tables have other columns, a column holds another kind of values in one of them, or too
+        The tables have other columns, a column has another kind of values in one of them, or too
         many categories.
     """
     if features is not None and not len(features):
@@ -122,7 +122,7 @@ def paired_samples(
 
 
 def _said_of(side: str, call: Any, *given: Any) -> Any:
-    """Call a function; an error says which of the two tables it is about."""
+    """Call a function; an error names which of the two tables it is about."""
     try:
         return call(*given)
     except InputError as error:
@@ -177,7 +177,7 @@ def _batches_of(piece: Any) -> list[pa.RecordBatch]:
 
 
 def column_kinds(rows: Any, site: Site) -> dict[str, str]:
-    """Column -> "numbers", "text", "times", or the type of a column that holds none of these."""
+    """Column -> "numbers", "text", "times", or the type of a column with none of these."""
     match kind_of(rows):
         case "parquet":
             return _kinds_of_files(ParquetFiles(rows))
@@ -270,7 +270,7 @@ def _refuse_infinity(side: str, sample: SampledTable, names: Sequence[str]) -> N
 
 
 def _refuse_other_zones(readers: Sequence[RowReader]) -> None:
-    """Raise if a column holds times of a zone in one table and times without one in the other."""
+    """Raise if a column has times of a zone in one table and times without one in the other."""
     old, new = map(times_of, readers)
     for name, kind in old.items():
         if name in new and bool(zone_of(kind)) != bool(zone_of(new[name])):
@@ -296,7 +296,7 @@ class _Roles:
 
 
 def _opened(rows: Any, site: Site, roles: _Roles) -> RowReader:
-    """A reader of these rows that passes missing values on; a source is taken as it was opened."""
+    """A reader of these rows that passes missing values on; a source is used as it was opened."""
     features = roles.features
     match kind_of(rows):
         case "reader":

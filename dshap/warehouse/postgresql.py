@@ -1,6 +1,6 @@
 """A table of PostgreSQL, read by several connections that see one state of it.
 
-One transaction locks the table against TRUNCATE, which a snapshot does not hold off, exports its
+One transaction locks the table against TRUNCATE, which a snapshot does not prevent, exports its
 snapshot and counts the rows; further connections import the snapshot, and each streams a range of
 pages.
 """
@@ -28,7 +28,7 @@ TID_RANGES = 140_000
 NO_TABLE = "42P01"
 """The name that SQL has for the error about a table that is not there."""
 _LOCKED_KINDS = ("r", "p", "v")
-"""Kinds of relations that LOCK TABLE takes: tables, partitioned tables and views."""
+"""Kinds of relations that LOCK TABLE accepts: tables, partitioned tables and views."""
 _KIND = "SELECT relkind::text FROM pg_class WHERE oid = to_regclass({table})"
 _NAMES = (
     "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN c.relname::text "
@@ -55,8 +55,8 @@ def open_table_of_postgresql(
     """Open the rows of a table, a view or a partitioned table under one exported snapshot.
 
     `connection` is in a transaction that has read nothing; it must live until all is read.  `table`
-    is the name as SQL has it, in quotes.  `judge` takes a cursor, and raises where the rows are not
-    to be read.
+    is the name as SQL has it, in quotes.  `judge` is called with a cursor, and raises where the
+    rows are not to be read.
 
     Raises
     ------
@@ -103,15 +103,15 @@ def schema_of_table(cursor: Any, table: str, keys: Collection[str]) -> pa.Schema
 def lock_for_query(connection: Any, statement: str) -> None:
     """Lock all tables that a query reads against TRUNCATE, until the transaction ends.
 
-    A snapshot does not hold a TRUNCATE off: a statement that takes its snapshot, and then its locks,
+    A snapshot does not prevent a TRUNCATE: a statement that gets its snapshot, and then its locks,
     reads a table that was truncated in between as empty.  The locks of PostgreSQL's planner, which
     knows the partitions and what is behind a view, stay until the end of the transaction; so the
     statement is planned first, and executed under a snapshot of its own (READ COMMITTED, whatever
-    the server's default), which is taken when it holds the locks.
+    the server's default), which begins when it has the locks.
     """
     with connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        # the driver wraps statements in COPY otherwise, which does not take EXPLAIN
+        # the driver wraps statements in COPY otherwise, which does not accept EXPLAIN
         cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
         cursor.execute(f"EXPLAIN {statement}")
         cursor.fetchall()
@@ -218,7 +218,7 @@ def _scale(typmod: int) -> int | None:
 def _reader(database: Database, snapshot: str, table: str) -> Iterator[Any]:
     """Open a further connection under an exported snapshot.
 
-    It takes its lock at once: later it would wait behind a TRUNCATE that waits for the others.
+    It acquires its lock at once: later it would wait behind a TRUNCATE that waits for the others.
     """
     with database.connect(read_only=True) as connection:
         with connection.cursor() as cursor:

@@ -27,7 +27,7 @@ AS_OF = "{as_of}"
 """The one word of a query that is replaced, by a bound DATE."""
 _QUOTED = re.compile(r"['\"]\{as_of\}['\"]")
 _SETTING = "dshap.as_of"
-"""The setting of PostgreSQL's session that holds the day: a bound value would end streaming."""
+"""The setting of PostgreSQL's session with the day: a bound value would end streaming."""
 BATCH_ROWS = 65_536
 _BATCH_OPTIONS = {"sqlite": {"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)}}
 """Kind -> options of a statement.  SQLite gives columns the types of the first batch, so that this

@@ -37,13 +37,13 @@ N_PARTS = 1_000_000
 
 @dataclass(frozen=True)
 class SpoolRules:
-    """The columns that are kept of a source, and the rules that it is held to."""
+    """The columns that are stored of a source, and the rules that it is checked by."""
 
     keys: tuple[str, ...] = ()
     used: Collection[str] | None = None
-    """The columns that are kept; all where None."""
+    """The columns that are stored; all where None."""
     named: Collection[str] = ()
-    """The columns that the source must have, beside those that are kept."""
+    """The columns that the source must have, beside those that are stored."""
     freshness: Freshness | None = None
     contract: Contract = field(default_factory=Contract)
     previous: Mapping[str, str] | None = None
@@ -67,9 +67,10 @@ class SpoolRules:
         return UsedColumns(frozenset(named), takes_numbers=self.used is None)
 
     def changes_in(self, types: Mapping[str, str], say: Callable[[str], None]) -> dict[str, Any]:
-        """Hold columns and types to the contract; gives the changes that it allows, for the record.
+        """Check columns and types by the contract; return the allowed changes, for the record.
 
-        They are said too.  Raises an `InputError` where a used column is not as in the run before.
+        They are reported by `say` too.  Raises an `InputError` where a used column is not as in the
+        run before.
         """
         if self.previous is None:
             return {}
@@ -131,7 +132,7 @@ def spool_files(
 def look_at_files(
     files: ParquetFiles, as_of: date, rules: SpoolRules, say: Callable[[str], None]
 ) -> Snapshot:
-    """Hold Parquet files that are read where they lie to their age and contract; copies nothing.
+    """Check age and contract of Parquet files that are read in place; copy nothing.
 
     Their keys are checked by the pass over all rows (`take_census`).
     """
@@ -210,7 +211,7 @@ def spool_stream(
 
 
 def kept_columns(schema: pa.Schema, kind: str, rules: SpoolRules) -> StreamColumns:
-    """The columns that are kept of a source of this kind, which has all that the rules name."""
+    """The stored columns of a source of this kind, which has all that the rules name."""
     for name in rules.named:
         if name not in schema.names:
             raise unknown_column(name, schema.names)
@@ -271,7 +272,7 @@ def _write_piece(
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[None]:
-    """Make a new folder; what goes wrong inside removes it, and a full disk is told in one line."""
+    """Make a new folder; an error inside removes it, and one line reports a full disk."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     folder.mkdir()
     try:

@@ -1,6 +1,7 @@
-"""The record of what was read from a source: kept beside the parts, written after them.
+"""The record of a read source: stored beside the parts, written after them.
 
-It has the digest of each part, and a seal of its own: a part or a record that was altered is told.
+It has the digest of each part, and a seal of its own: a part or a record that was altered is
+detected.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Snapshot:
     freshness: Mapping[str, Any] | None = None
     """The newest value of the column of freshness, its age and how that was judged."""
     detail: Mapping[str, Any] = field(default_factory=dict)
-    """Further facts: the columns that were kept, the number of readers, sizes."""
+    """Further facts: the columns that were stored, the number of readers, sizes."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """Name of a part -> the digest of its bytes; empty where an earlier version of dshap wrote it."""
 

@@ -18,7 +18,7 @@ from dshap.tables.streams import RowStream, in_one_piece
 from dshap.warehouse.reading_once import RowsReadOnce, SpoolRules
 
 HELD_ROWS = 65_536
-"""The rows that are held beside those of the sample before the others are dropped."""
+"""The rows in memory beside those of the sample before the others are dropped."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class ChosenRows:
 
     @property
     def n_held(self) -> int:
-        """The number of rows that are held now."""
+        """The number of rows in memory now."""
         return len(self._places)
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -137,7 +137,7 @@ def _batches(stream: RowStream) -> Iterator[pa.RecordBatch]:
 
 
 def _taken(batches: list[pa.RecordBatch], is_kept: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
-    """The rows of batches that are kept, by flags (n,) of all of them."""
+    """The selected rows of batches, by flags (n,) of all of them."""
     start = 0
     for batch in batches:
         inside = np.flatnonzero(is_kept[start : start + batch.num_rows])

@@ -122,7 +122,7 @@ def test_every_value_function_and_option_of_explain_has_a_place():
         and not inspect.isabstract(each)
     }
     assert public - made == set()
-    elsewhere = {"missing", "max_coalitions", "dtype", "tol", "wait"}
+    elsewhere = {"missing", "max_coalitions", "dtype", "tol", "wait", "codes", "undo_codes"}
     assert set(inspect.signature(RunOptions).parameters) - set(Run.model_fields) == elsewhere
     places = {
         "value": "explain", "rows": "source", "design": "design", "store": "job",

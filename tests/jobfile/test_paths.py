@@ -89,6 +89,7 @@ def test_every_path_of_the_schema_is_known():
         ("sink", "connection"),
         ("run", "scratch"),
         ("seal", "key"),
+        ("sink", "codes"),
         ("sink", "path"),
     }
 

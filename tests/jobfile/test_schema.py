@@ -79,7 +79,7 @@ def test_a_synthetic_table_has_its_own_roles():
 
 
 def test_every_run_option_has_one_place():
-    elsewhere = {"missing", "max_coalitions", "dtype", "tol", "wait"}
+    elsewhere = {"missing", "max_coalitions", "dtype", "tol", "wait", "codes", "undo_codes"}
     assert {option.name for option in fields(RunOptions)} == elsewhere | set(Run.model_fields)
     assert set(MISSING_POLICIES) == {"refuse", "skip", "pass"}
     assert set(STORED_DTYPES) == {

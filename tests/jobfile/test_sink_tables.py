@@ -13,7 +13,7 @@ import pytest
 from dshap.core.errors import InputError
 from dshap.engine import SilentProgress
 from dshap.jobfile.reading import read_job_file
-from dshap.jobfile.sink_tables import SinkTable, look_at_sink
+from dshap.jobfile.sink_tables import SINKS, SinkTable, look_at_sink
 from dshap.jobs import Command, parse_job, plan_from_source, run_recorded
 from dshap.steps.plans import plan_job
 from tests.jobs.job_files import changed, small_table, write_job
@@ -170,7 +170,7 @@ def test_the_defaults_of_the_page_are_those_of_a_sink():
     rows = [line.strip("|").split("|") for line in table.splitlines()[2:]]
     told = {key.strip(" `"): left_out.strip() for key, left_out, _ in rows}
     places = {"uri", "connection", "path", "table"}
-    assert set(told) == set(SinkTable.model_fields) - places
+    assert set(told) == set(SINKS.records[""].model_fields) - places
     database = SinkTable(uri="duckdb:///shop.duckdb", table="reasons")
     made = database.sink("a")
     replaced = database.model_copy(update={"write": "replace"}).sink("a")

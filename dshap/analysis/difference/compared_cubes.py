@@ -68,7 +68,7 @@ def _run_before(cube: Place) -> str:
 
 
 def earlier_runs(cube: Place) -> list[str]:
-    """The runs before that of a night's cube that are kept beside it, the oldest first.
+    """The runs before that of a night's cube that are stored beside it, the oldest first.
 
     A cube whose folder has no cube for each run has none.
     """

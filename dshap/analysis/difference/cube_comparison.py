@@ -63,7 +63,7 @@ def diff(
     Rankings by mean |φ| are compared by nDCG and Spearman's correlation, with 95 % intervals; the
     attributions of each feature by their population stability index and Wasserstein-1 distance,
     from histograms whose bins are the same in every cube; rows by their keys, those first whose
-    attributions changed most.  It takes one pass over both cubes, in the memory of two slices of
+    attributions changed most.  It needs one pass over both cubes, in the memory of two slices of
     them; rows in another order are joined in a temporary folder as large as both cubes.
 
     Parameters
@@ -85,7 +85,7 @@ def diff(
     ------
     InputError
         The cubes have other features, outputs, units, links or scales; there is no such store, run,
-        explanation or output; no row is explained; or a key stands in one cube twice.
+        explanation or output; no row is explained; or a key is in one cube twice.
     """
     n_shown = Whole(1)("n_rows", n_rows)
     for name, given in (("explain", explain), ("old_run", old_run), ("new_run", new_run)):
@@ -130,7 +130,7 @@ def largest_shift(old: Place, new: Place, metric: str) -> Shift:
 
 
 def feature_histograms(rows: CubeRows, output: str) -> dict[str, Moments]:
-    """The histogram of the attributions of each feature for one output; kept ones are read.
+    """The histogram of the attributions of each feature for one output; stored ones are read.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The difference of two cubes: what it holds, and how it is told in words."""
+"""The difference of two cubes: its content, and its description in words."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from dshap.cube.datasets import key_words
 SHOWN_FEATURES = 12
 """The most features of a table on the screen."""
 SHOWN_PARTS = 8
-"""The most features of a changed row that are kept."""
+"""The most features of a changed row that are recorded."""
 SHOWN_MOVES = 3
-"""The most features whose places are told."""
+"""The most features whose places are described."""
 SMALL_PSI = 0.1
 LARGE_PSI = 0.25
 """The usual bounds of a population stability index: below the first it counts as stable, above the
@@ -140,7 +140,7 @@ class Difference:
     """The difference of two cubes: rankings, distributions of attributions, and rows by key.
 
     It prints as a screen of text, shows as tables in a notebook, and `to_dict` has it as plain
-    values.  `above` says what lies beyond given limits.
+    values.  `above` describes the numbers beyond given limits.
     """
 
     old: SideRows
@@ -158,7 +158,7 @@ class Difference:
 
     @property
     def measure(self) -> str:
-        """Units and scale in words, after a blank; empty where there are none to say."""
+        """Units and scale in words, after a blank; empty where there are none."""
         said = unit_words(self.units, self.scale)
         return f" {label(said)}" * bool(said)
 
@@ -176,7 +176,7 @@ class Difference:
         return asdict(self)
 
     def above(self, limits: Mapping[str, float]) -> list[str]:
-        """Tell what lies above these limits, with the features; empty where nothing does.
+        """Describe the numbers above these limits, with the features; empty where there are none.
 
         Parameters
         ----------

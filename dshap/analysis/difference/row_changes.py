@@ -116,7 +116,7 @@ class Largest:
     """(n,): Σ |Δφ| of each row."""
 
     def with_rows(self, old: Rows, new: Rows, size: FloatArray) -> Largest:
-        """Add rows, and keep the `n_shown` largest; of equal ones the first in the new cube."""
+        """Add rows, and return the `n_shown` largest; of equal ones the first in the new cube."""
         if len(size) > self.n_shown:
             least = np.partition(size, -self.n_shown)[-self.n_shown]
             chosen = size >= least

@@ -145,7 +145,7 @@ class CubeRows:
     def plain_keys(self, rows: slice) -> dict[str, NDArray[Any]]:
         """Key column -> the keys (n,) of these rows, in the order of the columns' names.
 
-        Without a key the position stands for it.
+        Without a key the position replaces it.
         """
         if not self.keys:
             return {"row": np.arange(rows.start, rows.stop)}
@@ -346,7 +346,7 @@ def pairs_by_key(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
     Raises
     ------
     InputError
-        A key stands in one cube twice, or the temporary folder has not enough space.
+        A key is in one cube twice, or the temporary folder has not enough space.
     """
     n_bytes = old.n_rows * old.row_bytes + new.n_rows * new.row_bytes
     refuse_little_space(n_bytes)

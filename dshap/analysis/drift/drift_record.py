@@ -1,4 +1,4 @@
-"""The drift of rows between two tables: what it holds, and how it is told in words."""
+"""The drift of rows between two tables: its content, and its description in words."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from dshap.discrepancy.samples import TwoSamples, compared_rows
 from dshap.kernels.unbound import Kernel
 
 NAMED_ROWS = 30
-"""The fewest rows of a table in which a column of different values is taken to name rows."""
+"""The fewest rows of a table in which a column of different values is assumed to name rows."""
 SHARED_NAMES = 0.02
 """The largest share of the shorter table's names that both tables have, where a column is warned of."""
 

@@ -33,8 +33,8 @@ may allow three exceptions:
   as its attributions are large.
 - Few large interactions (`sparse_terms.py`): interactions of three players, found in each game.
 
-They are taken where cross-validation (`cross_validation.py`) or the likelihood says so.  With the
-last two, φ is no longer linear in the values.
+They are used where cross-validation (`cross_validation.py`) or the likelihood favours them.  With
+the last two, φ is no longer linear in the values.
 """
 
 from dshap.core.faces import lazy_face

@@ -1,7 +1,7 @@
 """Kriging with few coalitions: a mean over priors, weighted by their likelihoods.
 
 The other processes of games have a flat prior on the effects of single players, so that what
-interactions of many players add to the values of outer sizes is taken for effects of single ones:
+interactions of many players add to the values of outer sizes counts as effects of single ones:
 with two coalitions a player, errors on heavy tails were nine times the attributions.  Here these
 effects have a variance too, the *slope*, and attributions are shrunk towards shares by relevance,
 the more the larger interactions are.  Few values leave open how large they are: no single prior is

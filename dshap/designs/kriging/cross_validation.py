@@ -69,7 +69,7 @@ class Folds:
         return out
 
     def errors_by_game(self, processes: GameProcesses, odd: FloatArray) -> FloatArray:
-        """Prediction errors under each game's own process, where likelier by the kept pairs."""
+        """Prediction errors under each game's own process, where likelier by the training pairs."""
         out = np.zeros_like(odd)
         shared = processes.shared.precision
         for held in self._parts:
@@ -123,11 +123,11 @@ def held_out(
     Returns (gain, (doubt without sparse terms, doubt with them)).
 
     gain: ratio of root mean square errors at held-out pairs with sparse terms to those without, the
-    median of the games, as a game that terms solve exactly says nothing of the others.  doubt:
+    median of the games, as a game that terms solve exactly is no evidence about the others.  doubt:
     factor by which leave-one-out errors are too small after a game's process and terms were chosen
     on the same pairs, measured by the errors at held-out pairs; the geometric mean of the games,
     each limited to 1/`MOST_DOUBT` to `MOST_DOUBT`, and at least 1.  Additive games do not count.
-    Values are 1 without games, without terms, and where the kept pairs do not determine the
+    Values are 1 without games, without terms, and where the training pairs do not determine the
     attributions.
     """
     pairs = processes.pairs
@@ -162,7 +162,7 @@ def held_out(
 
 @dataclass(frozen=True)
 class _Errors:
-    """Mean squared errors: at held-out pairs, and leave-one-out on all pairs and on kept ones."""
+    """Mean squared errors: at held-out pairs, and leave-one-out on all and on training pairs."""
 
     held: float
     left_out: tuple[float, float]
@@ -179,18 +179,18 @@ class _Errors:
 
 @dataclass(frozen=True)
 class _Trial:
-    """A process, and its predictions of the held-out pairs from the kept ones.
+    """A process, and its predictions of the held-out pairs from the training pairs.
 
-    With P of all pairs the held-out errors are (P_hh)⁻¹(Py)_h, and the precision of the kept pairs
-    is P_tt − P_th(P_hh)⁻¹P_ht.
+    With P of all pairs the held-out errors are (P_hh)⁻¹(Py)_h, and the precision of the training
+    pairs is P_tt − P_th(P_hh)⁻¹P_ht.
     """
 
     base: TermBase
     held: NDArray[np.intp]
     kept: NDArray[np.intp]
-    """Positions of the kept pairs, that of the ends among them."""
+    """Positions of the training pairs, that of the ends among them."""
     screen: Screen
-    """Products of three players at the kept pairs."""
+    """Products of three players at the training pairs."""
 
     @cached_property
     def inverse(self) -> FloatArray:
@@ -199,13 +199,13 @@ class _Trial:
 
     @cached_property
     def of_kept(self) -> FloatArray:
-        """P_tt − P_th(P_hh)⁻¹P_ht, the precision of the kept pairs alone."""
+        """P_tt − P_th(P_hh)⁻¹P_ht, the precision of the training pairs alone."""
         precision = self.base.precision
         across = precision[np.ix_(self.kept, self.held)]
         return precision[np.ix_(self.kept, self.kept)] - across @ self.inverse @ across.T
 
     def errors(self, game: FloatArray, rounds: int) -> _Errors:
-        """Errors on a game (p,) with sparse terms, fitted to the kept pairs and to all pairs.
+        """Errors on a game (p,) with sparse terms, fitted to the training pairs and to all pairs.
 
         With no rounds there are no terms.
         """

@@ -27,7 +27,7 @@ class KrigingDesign(BaseDesign):
 
     The list of coalitions: size 1 whole, then equally many of every size, without replacement
     (leverage sampling).  A pilot sees the first quarter of it and predicts the error of each way to
-    continue: where interactions are weak enough, the next sizes are taken whole before the others
+    continue: where interactions are weak enough, the next sizes are listed whole before the others
     get their shares.  With up to three pairs a player the pilot first sees a list without size 1
     and predicts what adding it would gain: the list is drawn anew with size 1, or continues
     without.
@@ -54,11 +54,11 @@ class KrigingDesign(BaseDesign):
     variation: float = DEFAULT_VARIATION
     """Variance of a player's effect over coalition sizes, relative to that of interactions."""
     shells: int | None = None
-    """Number of outer sizes taken whole, as far as they fit; None: a pilot chooses it."""
+    """Number of outer sizes listed whole, as far as they fit; None: a pilot chooses it."""
     sparse: bool | None = None
     """Whether games have sparse interactions of three players; None: a pilot chooses."""
     findings: Findings = NOTHING_FOUND
-    """The findings of a pilot; they take the place of what is open, and of `variation`."""
+    """The findings of a pilot; they replace the open options, and `variation`."""
     checks_games: bool = False
     """Whether games that the pilot does not serve are estimated by themselves: `checking`."""
 
@@ -125,7 +125,7 @@ class KrigingDesign(BaseDesign):
     def with_players(self, n_players: int) -> KrigingDesign:
         """The design of another number of players, in one round, with no more coalitions.
 
-        It keeps the decay, the variation and the choice of sparse terms.
+        It has the same decay, variation and choice of sparse terms.
         """
         kept = self._posterior
         return replace(
@@ -152,7 +152,7 @@ class KrigingDesign(BaseDesign):
 
     @classmethod
     def restored(cls, parameters: Mapping[str, Any]) -> Self:
-        """The design of a fingerprint, whose findings stand by themselves or beside its fields."""
+        """The design of a fingerprint, with findings in a separate mapping or in its fields."""
         names = cls.__dataclass_fields__
         own = {name: value for name, value in parameters.items() if name in names}
         flat = {name: value for name, value in parameters.items() if name not in names}
@@ -198,7 +198,7 @@ class KrigingDesign(BaseDesign):
     def tuned(self, record: Record) -> Self:
         """Return this design with the choices of a pilot's record.
 
-        A record without findings takes as few sizes whole as the list allows.
+        A record without findings lists as few sizes whole as possible.
         """
         found = Findings.of(record.arrays)
         if found == NOTHING_FOUND:
@@ -273,5 +273,5 @@ class KrigingDesign(BaseDesign):
 
     @property
     def _with_least_shells(self) -> Findings:
-        """The findings where as few sizes are taken whole as the list allows."""
+        """The findings where as few sizes are listed whole as possible."""
         return replace(self.findings, later_shells=self.pair_list.least_shells)

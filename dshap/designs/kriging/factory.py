@@ -56,7 +56,7 @@ def kriging(
         With a given decay: variance of the players' effects over coalition sizes, that of
         interactions being 1.
     shells : int or "pilot"
-        Number of outer sizes taken whole, as far as they fit; "pilot" with a given decay: 1.
+        Number of outer sizes listed whole, as far as they fit; "pilot" with a given decay: 1.
     sparse : bool or "pilot"
         Sparse terms of three players, for 6 to 64 players and more than 4 coalitions a player;
         "pilot" with a given decay: none.  False: attributions stay linear in the values, as no game

@@ -16,7 +16,7 @@ class Findings:
     """The choices of a pilot from the values of a few rows; None where it did not look."""
 
     later_shells: int | None = None
-    """Number of outer sizes taken whole after the list's first part."""
+    """Number of outer sizes listed whole after the list's first part."""
     decay: float | None = None
     """Ratio of the variances of successive odd orders of interactions."""
     variation: float | None = None

@@ -69,9 +69,9 @@ class PairList:
     """Numbers of coalitions after each round, ∅ and N counted."""
     seed: int
     shells: int | None
-    """Number of outer sizes taken whole, as far as they fit; None: a pilot chooses it."""
+    """Number of outer sizes listed whole, as far as they fit; None: a pilot chooses it."""
     later_shells: int | None
-    """Number of outer sizes taken whole after the first part; None: a pilot is still to choose."""
+    """Number of outer sizes listed whole after the first part; None: a pilot is still to choose."""
 
     @property
     def n_pairs(self) -> int:
@@ -119,9 +119,9 @@ class PairList:
 
     @property
     def least_shells(self) -> int:
-        """Number of outer sizes taken whole where no pilot asks for more.
+        """Number of outer sizes listed whole where no pilot asks for more.
 
-        1, or 0 for more than 64 players where size 1 would take a third of the list or more.
+        1, or 0 for more than 64 players where size 1 would be a third of the list or more.
         """
         if self._is_thin and not self.has_few_players:
             return 0
@@ -145,7 +145,7 @@ class PairList:
 
     @property
     def _is_thin(self) -> bool:
-        """Whether size 1 would take a third of the first round, and can be left out."""
+        """Whether size 1 would be a third of the first round, and can be left out."""
         first = self.budgets[0] // 2
         return (
             DETERMINING_PAIRS * self.n_players <= first - 2 and first < THIN_PAIRS * self.n_players
@@ -185,9 +185,9 @@ class PairList:
 
     @property
     def _steps(self) -> tuple[list[int], list[int]]:
-        """Number of pairs after each step of the draw, without the ends, and sizes taken whole.
+        """Number of pairs after each step of the draw, without the ends, and sizes listed whole.
 
-        An open list takes as few sizes whole as it can.
+        An open list has as few whole sizes as possible.
         """
         pairs = [budget // 2 - 1 for budget in self.budgets]
         if self.shells is not None:

@@ -1,4 +1,4 @@
-"""The pilot: what the values of a few rows say of the list, of the prior and of the games.
+"""The pilot: it chooses list, prior and processes of games from the values of a few rows.
 
 A pilot looks once or twice: while the list is open, at its first part, and then at all of it.  The
 odd values (games, p) are those of some instances and outputs.
@@ -58,7 +58,7 @@ Family = list[tuple[float, Prior]]
 
 
 def look(posterior: Posterior, odd: FloatArray) -> Findings:
-    """Find what the odd values (games, p) of the listed pairs say.
+    """Choose the findings from the odd values (games, p) of the listed pairs.
 
     While the list is open: how it goes on.  Then decay, variation and relevance by likelihood, the
     mean over priors, and whether games have separate processes and sparse terms.
@@ -82,7 +82,7 @@ def look(posterior: Posterior, odd: FloatArray) -> Findings:
 
 
 def _best_shells(pair_list: PairList, odd: FloatArray, first: Prior) -> int:
-    """Choose how many outer sizes to take whole, from the values (games, p) of the first pairs.
+    """Choose how many outer sizes to list whole, from the values (games, p) of the first pairs.
 
     More where that is expected to reduce the error of φ to `GAIN` or less, in the geometric mean
     over all priors of decay and variation, weighted by their likelihoods at the best relevances.

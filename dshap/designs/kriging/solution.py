@@ -25,7 +25,7 @@ class Solution:
     spread: FloatArray
     """(d,): each player's error relative to its contrast."""
     shared: int = 0
-    """Number of leading contrast columns that hold what φ misses: see `with_missed`."""
+    """Number of leading contrast columns with what φ misses: see `with_missed`."""
 
     def with_missed(self, pairs: FloatArray, precision: FloatArray, likely: FloatArray) -> Solution:
         """The solution with contrast columns for what φ misses, by the leave-one-out errors.

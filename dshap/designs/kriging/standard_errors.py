@@ -11,7 +11,7 @@ over its own deviation; above 128 players, the latter alone.
 
 The largest attributions may be shrunk towards 0.  From 24 players on, the errors therefore include
 a difference estimate of what φ_i misses, Σ_j w_ji (N_s − n_s)/n_s e_j, in which the e_j of the n_s
-listed pairs of size s stand for all N_s: the part of its square above the usual one of the row's
+listed pairs of size s represent all N_s: the part of its square above the usual one of the row's
 players, (median/0.6745)², is added.  Both are summed through contrasts with random signs, linear in
 the values until the end.  Between priors that are averaged over, their variance is added; above 128
 players errors are those of the likeliest prior, which are larger.
@@ -78,8 +78,8 @@ def error_contrasts(
 def missed_weights(pairs: FloatArray) -> FloatArray:
     """Weights C (p, d) of the leave-one-out errors in the estimate of what φ misses.
 
-    The errors of the n_s listed pairs of a size stand for all N_s: C_ji = w_ji (N_s − n_s)/n_s.  A
-    size with no listed pair is taken to miss as much as the mean of the sizes that are partly
+    The errors of the n_s listed pairs of a size represent all N_s: C_ji = w_ji (N_s − n_s)/n_s.  A
+    size with no listed pair is assumed to miss as much as the mean of the sizes that are partly
     listed.
     """
     d = pairs.shape[1]

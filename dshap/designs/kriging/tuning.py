@@ -1,6 +1,6 @@
 """The table of all numbers that kriging is tuned by.
 
-Each says what it is, which experiment set it, and what half or twice of it costs.
+Each comes with its meaning, the experiment that set it, and the cost of half or twice of it.
 "Not recorded" and "not measured" are meant literally.  Errors are root mean square errors of the
 attributions, on games whose Shapley values are known (`tests/benchmarks/games.py`): products over
 up to 15 players, airports, votes, heavy tails, order 3, networks, logistic models; "real" ones are
@@ -75,14 +75,14 @@ Set by: not recorded.
 Half, twice: not measured.
 """
 THIN_PAIRS = 3
-"""Pairs a player below which size 1 would take a third of the list or more, and can be left out.
+"""Pairs a player below which size 1 would be a third of the list or more, and can be left out.
 
 Set by: with two pairs for each of 500 players, errors of airports, products and heavy tails are a
 third of those with size 1 whole; those of three-way interactions are a fifth larger.
 Half, twice: not measured.
 """
 DETERMINING_PAIRS = 1.25
-"""Pairs a player from which a list without size 1 is taken to determine the attributions.
+"""Pairs a player from which a list without size 1 is assumed to determine the attributions.
 
 Set by: not recorded.  Below it the rank of the list is computed.
 Half, twice: not measured.
@@ -197,7 +197,7 @@ Set by: not recorded.
 Half, twice: not measured.
 """
 DEVIANCE_SLACK = 6.63
-"""A pilot takes the smallest decay whose deviance is within this of the least.
+"""A pilot chooses the smallest decay whose deviance is within this of the least.
 
 Set by: the 99 % quantile of χ² with one degree of freedom, which replaced the 95 % one, 3.84.
 Where a few games leave the decay open, one that is too small mostly costs a few per cent of error,
@@ -228,7 +228,7 @@ Half, twice: not measured.
 # --- The pilot's choice of a list ------------------------------------------------------------
 
 GAIN = 0.8
-"""Ratio of expected errors below which more sizes are taken whole, or sparse terms are added.
+"""Ratio of expected errors below which more sizes are listed whole, or sparse terms are added.
 
 Beside game processes, which the same values have chosen already, sparse terms need its square.
 Set by: not recorded; 0.7 before pilots saw four times as many rows of the list's first part.
@@ -241,7 +241,7 @@ Set by: not recorded.
 Half, twice: not measured.
 """
 SCOUTED_GAIN = 0.96
-"""Ratio of expected errors below which size 1 is listed where it takes a third of the list or more.
+"""Ratio of expected errors below which size 1 is listed where it is a third of the list or more.
 
 Set by: for up to 64 players, the pilot expects 0.3 to 0.8 on real models, three-way interactions
 and networks, whose error is 0.1 to 0.6 of that without size 1; 0.73 to 0.99 on heavy tails (error
@@ -311,9 +311,10 @@ Half, twice: not measured.
 COUNTED_GAMES = 2
 """The number of independent games that all games of a pilot together count for, at most.
 
-Set by: games of one model are alike, and say less of the next than as many independent ones.
-Half, twice: counted as one game, priors of small slopes win by chance on few columns; counted in
-full, they win by chance in general.
+Set by: games of one model are alike, and are less evidence about the next than as many independent
+ones.
+Half, twice: counted as one game, priors of small slopes win by chance on few columns; counted
+in full, they win by chance in general.
 """
 LEAST_WEIGHT = 0.001
 """Averaged priors below this weight, relative to the likeliest, are left out.
@@ -343,9 +344,9 @@ Half, twice: not measured.
 BY_GAME_GAIN = 0.95
 """Ratio of expected errors up to which games may have processes of their own.
 
-Set by: expected errors say little of those reached.  At 0.8 to 0.95 the error was 0.4 to 0.9 times
-that of the shared process on seven models of words, images and columns, and above it 0.9 to 1.1 on
-ten, votes among them.
+Set by: expected errors are little evidence about the actual errors.  At 0.8 to 0.95 the error was
+0.4 to 0.9 times that of the shared process on seven models of words, images and columns, and above
+it 0.9 to 1.1 on ten, votes among them.
 Half, twice: not measured.
 """
 OWN_DECAY_PAIRS = 8
@@ -384,7 +385,7 @@ Half, twice: not measured.
 LEAST_SPARSE_PAIRS = 2
 """Pairs a player above which up to 64 players have sparse terms or game processes.
 
-Set by: with fewer, the pairs that cross-validation keeps may not determine the attributions.
+Set by: with fewer, the training pairs of cross-validation may not determine the attributions.
 Half, twice: not measured.
 """
 TERM_ROUNDS = 4
@@ -476,7 +477,7 @@ Half, twice: not measured.
 OTHER_VARIATIONS = (0.0, 0.3, 3.0)
 """Variations of these priors.
 
-Set by: as `OTHER_DECAYS`; votes alone take others than 0.
+Set by: as `OTHER_DECAYS`; votes alone choose others than 0.
 Half, twice: not measured.
 """
 SERVED_SLACK = (1.5, 1.1, 1.1)
@@ -519,7 +520,7 @@ Set by: the normal distribution.
 Half, twice: not meaningful.
 """
 LEAST_MISSED_PLAYERS = 24
-"""Players from which a median over players says how large what φ misses usually is.
+"""Players from which a median over players estimates the usual size of what φ misses.
 
 Set by: not recorded.
 Half, twice: not measured.
@@ -530,8 +531,10 @@ Half, twice: not measured.
 SOLUTION_MATRICES = 6
 """Matrices of pairs × pairs in memory at a time while a solution is computed.
 
-Set by: the matrices of the code; plans are held to measured peaks (`tests/engine/test_memory.py`).
-Half, twice: changes no number, only the memory that a plan counts with.
+Set by: the matrices of the code; plans are compared with measured peaks
+(`tests/engine/test_memory.py`).
+Half, twice: changes no number, only the memory that a plan counts
+with.
 """
 COMPARED_MATRICES = 5
 """Matrices of compared pairs × compared pairs beside those of the other priors.
@@ -540,13 +543,13 @@ Set by: the matrices of the code: the pilot's own, and those of a process while 
 Half, twice: changes no number, only the memory that a plan counts with.
 """
 KIND_MATRICES = 3
-"""Matrices of pairs × pairs that the process of an other prior keeps.
+"""Matrices of pairs × pairs that the process of an other prior stores.
 
 Set by: the matrices of the code: covariances, factor and precision.
 Half, twice: changes no number, only the memory that a plan counts with.
 """
 FITTED_BYTES = 8 * 3 * TERM_ROUNDS * ROUND_TERMS
-"""Bytes a pair for the columns held while terms are fitted to a game.
+"""Bytes a pair for the columns in memory while terms are fitted to a game.
 
 Set by: three columns of float64 for each term.
 Half, twice: changes no number, only the memory that a plan counts with.

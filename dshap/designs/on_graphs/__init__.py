@@ -1,1 +1,1 @@
-"""Designs on graphs: coalitions that are connected, or lie in the neighbourhood of a player."""
+"""Designs on graphs: coalitions that are connected, or within the neighbourhood of a player."""

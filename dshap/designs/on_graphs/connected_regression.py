@@ -127,7 +127,7 @@ class RegressionList:
 
     words: Words
     weight: FloatArray
-    """(m,): weights; 0 for the two ends, whose values `finish` takes."""
+    """(m,): weights; 0 for the two ends, whose values `finish` uses."""
     d: int
 
     @property

@@ -36,7 +36,7 @@ class CoalitionList(Protocol):
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes that a process keeps, and at most needs to make the list."""
+        """Bytes that a process stores, and at most needs to make the list."""
         ...
 
     def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
@@ -83,7 +83,7 @@ class GraphDesign(BaseDesign):
         return listed
 
     def n_on_chain(self, order: int | None) -> int:
-        """The number of coalitions for this order on a chain; 0 where only making the list tells."""
+        """The number of coalitions for this order on a chain; 0 if only the list shows it."""
         return 0
 
     def fits(self, order: int) -> bool:
@@ -184,7 +184,7 @@ class OfChains:
 
 
 class Maker[**Given, Made: GraphDesign](Protocol):
-    """A function of a graph and options that also takes options alone."""
+    """A function of a graph and options that also accepts options alone."""
 
     @overload
     def __call__(self, *args: Given.args, **options: Given.kwargs) -> Made: ...

@@ -35,7 +35,8 @@ from dshap.designs.on_graphs.subsets import (
 from dshap.designs.permutation import LEAST_UNITS, replicates_of_orders
 
 MAX_TERMS = 2**21
-"""The most subsets of all neighbourhoods, or steps of sampled orders; every process holds them."""
+"""The most subsets of all neighbourhoods, or steps of sampled orders; every process has them in
+memory."""
 PLAIN_DIGITS = 50
 """Neighbourhoods up to this many players have their number of subsets written out in messages."""
 

@@ -26,7 +26,7 @@ from dshap.designs.on_graphs.subsets import (
 )
 
 PAIR_BYTES = 2**24
-"""Bytes for pairs of a coalition and a player held at a time."""
+"""Bytes for pairs of a coalition and a player in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +198,6 @@ def _share(u: NDArray[np.int64], b: NDArray[np.int64]) -> FloatArray:
 
 
 def small_spans(m: int, d: int) -> Iterator[tuple[int, int]]:
-    """Consecutive ranges of m coalitions of d players that take at most `PAIR_BYTES`."""
+    """Consecutive ranges of m coalitions of d players that need at most `PAIR_BYTES`."""
     step = max(1, PAIR_BYTES // (d * (64 + 2 * math.ceil(d / 8))))
     return ((start, min(start + step, m)) for start in range(0, m, step))

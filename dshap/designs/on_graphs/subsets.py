@@ -21,7 +21,7 @@ WORD = np.dtype("<u8")
 MAX_SUBSETS = 2**20
 """The most sets of a list: a million model evaluations for every instance.
 
-Every process holds the list.
+Every process has the list in memory.
 """
 GROWN = 2**16
 MASK_BYTES = 2**24
@@ -30,7 +30,7 @@ MASK_BYTES = 2**24
 About `GROWN` sets are made from others at a time, with at most `MASK_BYTES` bytes of masks.
 """
 GROWING_WORDS = 7
-"""Words held for each word of a set while a list is made, at most; 6 was the most measured."""
+"""Words in memory for each word of a set while a list is made, at most; 6 was the most measured."""
 
 
 def to_words(masks: BoolArray) -> Words:
@@ -83,14 +83,14 @@ class Subsets(NamedTuple):
 
 
 class _Growing(NamedTuple):
-    """Sets of one size, and the nodes that each may still take."""
+    """Sets of one size, and the nodes that may still be added to each."""
 
     members: Words
     common: Words
     frontier: Words
-    """Nodes that a set may take next; each gives a new set."""
+    """Nodes that may be added to a set next; each gives a new set."""
     passed: Words
-    """Nodes that a set cannot take any more: its own, and those tried before."""
+    """Nodes that cannot be added to a set any more: its own, and those tried before."""
 
 
 def subsets_of(neighbourhoods: BoolArray, most: int = MAX_SUBSETS) -> Subsets | None:
@@ -119,9 +119,9 @@ def _listed(
 ) -> Subsets | None:
     """List every set once: begin with its first node, add one node at a time, in rising order.
 
-    first (d, d): nodes that a set of one node may take; growth (d, d): nodes that a set may take in
-    addition once it has taken this one; held (d, d): the players whose neighbourhoods contain a
-    node.
+    first (d, d): nodes that may be added to a set of one node; growth (d, d): nodes that may be
+    added to a set once it contains this one; held (d, d): the players whose neighbourhoods contain
+    a node.
     """
     single = to_words(np.eye(len(first), dtype=bool))
     upto = to_words(np.tri(len(first), dtype=bool))
@@ -145,7 +145,7 @@ def _listed(
 
 
 def _cut(part: _Growing, d: int) -> list[_Growing]:
-    """Cut `part` into parts that become about `GROWN` sets each, or take `MASK_BYTES` as masks."""
+    """Cut `part` into parts that become about `GROWN` sets each, or need `MASK_BYTES` as masks."""
     becomes = np.cumsum(np.maximum(sizes(part.frontier), GROWN * d // MASK_BYTES))
     at = np.flatnonzero(np.diff(becomes // GROWN)) + 1
     return [_Growing(*each) for each in zip(*(np.split(side, at) for side in part), strict=True)]

@@ -1,4 +1,4 @@
-"""A cluster of a Dask Gateway, which starts it where its administrator has said."""
+"""A cluster of a Dask Gateway, which starts it where its administrator has configured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def gateway_client(
     """Start a cluster with so many workers, or reach the one of a name, which then stays.
 
     With `maximum` the gateway lets their number follow the tasks that wait, from `minimum` (0) upward.
-    Where `address` and `auth` are left out, the configuration of dask-gateway says them.  `gateway`
+    The defaults of `address` and `auth` come from the configuration of dask-gateway.  `gateway`
     are the options that it offers; its connections are encrypted by itself.
     """
     gateway_class: Any = package_of("gateway").Gateway

@@ -75,8 +75,8 @@ def with_other_versions(client: distributed.Client) -> set[str]:
 def ended_on_purpose(client: distributed.Client, gone: Collection[str]) -> set[str]:
     """The addresses of workers that the cluster ended itself, of those that are gone.
 
-    The scheduler keeps an hour of events about each worker.  It expects the end of one that a cluster
-    scales down, that its walltime ends in good order, or that was sent away.
+    The scheduler stores an hour of events about each worker.  It expects the end of one that a
+    cluster scales down, that its walltime ends in good order, or that was sent away.
     """
     return {address for address in gone if _was_expected(client, address)}
 

@@ -40,7 +40,7 @@ ELSEWHERE = {
     "security": "[cluster] certificates",
     "protocol": "[cluster] certificates",
 }
-"""Option of dask-jobqueue -> the key that says it."""
+"""Option of dask-jobqueue -> the key of a job file that sets it."""
 HIDDEN = {"self", "args", "asynchronous", "config_name", "dashboard_address", "host", "job_cls"}
 HIDDEN |= {"loop", "name", "scheduler", "scheduler_cls"}
 """Parameters of dask-jobqueue that no option sets."""
@@ -85,7 +85,7 @@ def queue_client(
     minimum: int | None = None,
     maximum: int | None = None,
 ) -> distributed.Client:
-    """Submit `workers` jobs to the queue, and keep as many there until the client is closed.
+    """Submit `workers` jobs to the queue, and replace jobs that end until the client is closed.
 
     With `maximum` their number follows the tasks that wait, from `minimum` (0) upward.
 
@@ -172,12 +172,12 @@ def _check_command(kind: str, command: str) -> None:
 
 
 async def _submitted(cluster: Any) -> None:
-    """Wait until the queue has taken the jobs of a cluster, or raise what it says."""
+    """Wait until the queue has accepted the jobs of a cluster, or raise its error."""
     await cluster
 
 
 def _forget_ended(cluster: Any) -> None:
-    """Take jobs that have ended out of the plan of an adaptive cluster, which then plans others."""
+    """Remove jobs that have ended from the plan of an adaptive cluster, which then plans others."""
     for name in set(cluster.worker_spec) - set(cluster.workers):
         if not cluster._lock.locked():  # else these jobs are being submitted
             del cluster.worker_spec[name]

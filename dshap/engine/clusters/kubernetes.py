@@ -1,7 +1,8 @@
 """Workers as pods of a Kubernetes cluster, from a manifest of plain Jobs: no operator is needed.
 
-One Job holds the run, with the scheduler beside it in the same pod, which ends with the run.  An
-Indexed Job holds the workers; they end when their scheduler is gone, and none has come in its place.
+One Job contains the run, with the scheduler beside it in the same pod, which ends with the run.  An
+Indexed Job contains the workers; they end when their scheduler is gone and no other has replaced
+it.
 
 A run in parts has no scheduler: a Job learns, an Indexed Job has a shard a pod, and a Job finishes.
 Neither has a run on a schedule: a CronJob starts one pod, which does all of it.
@@ -34,7 +35,7 @@ DEATH_S = 60
 RETRIES = 3
 """The times that a run, or a shard, is started again after an exit status that is not final."""
 GRACE_S = 120
-"""The seconds that a pod has to end after SIGTERM, in which it keeps what is finished."""
+"""The seconds that a pod has to end after SIGTERM, in which it stores its finished work."""
 MANY_INDEXES = 100_000
 """The number of indexes above which the API of Kubernetes wants the two limits below, and the most
 pods at once of an Indexed Job."""
@@ -45,18 +46,18 @@ MOST_AT_ONCE = 10_000
 START_WITHIN_S = 7200
 """The seconds after its time in which a scheduled run may still start."""
 KEPT_RUNS = 7
-"""The number of scheduled runs that are kept with their logs, of those that succeeded and failed
-each."""
+"""The number of scheduled runs that stay with their logs: so many that succeeded, and so many that
+failed."""
 DEFAULTS: Mapping[str, Mapping[str, str]] = {
     "run": {"cpu": "1", "memory": "2Gi"},
     "scheduler": {"cpu": "500m", "memory": "1Gi"},
 }
-"""Container -> what it requests where the profile does not say it: a run leaves the rows to workers."""
+"""Container -> its default requests: a run leaves the rows to workers."""
 BESIDE_BYTES = 320 << 20
-"""Bytes of the processes that stand beside the workers of a pod: the one that waits for a scheduler,
+"""Bytes of the other processes in a pod of workers: the one that waits for a scheduler,
 the one that watches the workers, and Python's tracker of resources.  Measured: 291 MiB."""
 PER_WORKER_BYTES = 1 << 20
-"""Bytes that they take more for each worker process.  Measured: 0.44 MiB."""
+"""Bytes that they need in addition for each worker process.  Measured: 0.44 MiB."""
 Manifest = dict[str, Any]
 Resources = Mapping[str, Mapping[str, str]]
 """The requests and limits of a container, in the words of Kubernetes."""
@@ -110,7 +111,7 @@ class Pods:
     """Labels of the user's, of all objects and pods."""
     annotations: Mapping[str, str]
     resources: Mapping[str, Resources]
-    """Container ("run", "scheduler", "worker") -> what the profile says of its resources."""
+    """Container ("run", "scheduler", "worker") -> its resources in the profile."""
     ttl_seconds_after_finished: int
     """The seconds after which a Job that has ended is deleted, with its pods and their logs."""
     wait: float
@@ -236,7 +237,7 @@ class Pods:
 
     @property
     def beside_bytes(self) -> int:
-        """The bytes of what stands beside the workers of a pod."""
+        """The bytes of the other processes in a pod of workers."""
         return BESIDE_BYTES + PER_WORKER_BYTES * self.worker.n_processes
 
     @property
@@ -312,7 +313,8 @@ class Pods:
     def _worker_size(self, beside: int) -> dict[str, str]:
         """The resources of a container that explains rows, by [worker].
 
-        `beside` are the bytes of what stands beside the workers, which have their memory to themselves.
+        `beside` are the bytes of the pod's other processes, which are added to the memory of the
+        workers.
         """
         size = {"cpu": str(self.worker.cores)}
         if self.worker.process_memory is not None:
@@ -324,7 +326,7 @@ class Pods:
         return size
 
     def _size(self, container: str, limits: Mapping[str, str]) -> dict[str, dict[str, str]]:
-        """The resources of a container: these limits, and first what the profile says."""
+        """The resources of a container: these limits, overridden by the profile."""
         given = self.resources.get(container, {})
         all_limits = {**limits, **given.get("limits", {})}
         # a request that nobody gives is the limit, as Kubernetes has it
@@ -339,7 +341,7 @@ class Pods:
         return _quantity(parse_bytes(self.worker.ephemeral_storage))
 
     def _scratch_volumes(self, limit: str | None) -> list[dict[str, Any]]:
-        """The volume of a pod for temporary files, which may take no more than this."""
+        """The volume of a pod for temporary files, limited to this size."""
         if not self._has_scratch_volume:
             return []
         if limit is None:
@@ -429,7 +431,7 @@ class Pods:
         }
 
     def _place(self) -> dict[str, Any]:
-        """The parts of a pod that say where it may run and as whom, as far as the profile does."""
+        """The parts of a pod on its node and its user, as far as the profile sets them."""
         secrets = [{"name": name} for name in self.image_pull_secrets]
         place = {
             "serviceAccountName": self.service_account,

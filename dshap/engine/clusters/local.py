@@ -19,8 +19,7 @@ def local_workers(
 
     With `maximum` their number follows the tasks that wait, from `minimum` (0) upward.
 
-    `memory_limit` and `threads` are those of one process; [worker] says them where they are left
-    out.
+    `memory_limit` and `threads` are those of one process; their defaults come from [worker].
     """
     return local_client(
         workers,

@@ -1,8 +1,8 @@
 """A worker in a pod that comes back with its scheduler: `python -m dshap.engine.clusters.pod_worker`.
 
-`dask worker` ends well as soon as it has lost its scheduler, and a Job takes its pod for done.  A run
-whose pod was evicted would find no worker when it goes on.  So a lost scheduler is waited for.  A
-worker that was sent away ends well too: its scheduler is there still, and says so.
+`dask worker` ends well as soon as it has lost its scheduler, and a Job regards its pod as done.  A
+run whose pod was evicted would find no worker when it goes on.  So a lost scheduler is waited for.
+A worker that was sent away also ends with success: its scheduler is still there, and confirms it.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def run_worker(words: Sequence[str]) -> int:
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:
-    """End with a status that is not 0: a pod that was told to go is not done."""
+    """End with a status that is not 0: a pod that was asked to end is not done."""
     raise SystemExit(128 + number)
 
 

@@ -16,7 +16,7 @@ def at_scheduler(
 ) -> distributed.Client:
     """Connect to the scheduler at an address, by the certificates of a folder where one is given.
 
-    Without it Dask's own configuration says which certificates a tls:// address is asked by.  An
+    Without it the certificates for a tls:// address come from Dask's own configuration.  An
     address without encryption that leaves this machine wants `security` "none".
     """
     if security == "none" and is_encrypted(address):

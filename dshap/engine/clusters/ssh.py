@@ -24,9 +24,9 @@ from dshap.engine.clusters.worker import WorkerOptions
 from dshap.engine.lifetimes import say_nothing
 
 START_S = 120
-"""The seconds that the worker of a host may take to start."""
+"""The time limit for the start of the worker of a host, in seconds."""
 CONNECT_S = 30
-"""The seconds that a host may take to answer, where `connect` does not say `connect_timeout`."""
+"""The time limit for the answer of a host, in seconds, without `connect_timeout` in `connect`."""
 DEATH_S = 30
 """The seconds after which a worker that has lost its scheduler ends."""
 HIDDEN = {"self", "args", "kwargs", "host", "loop"}
@@ -69,9 +69,9 @@ def ssh_client(
 ) -> distributed.Client:
     """Start a worker on each of `hosts`, like "user@host:port".
 
-    A host that does not start its worker is named by `say`, and the others go on without it.
-    The folder `certificates` stands under the same path on this machine and all hosts.  `host` is
-    the address at which they see this machine, and `connect` are options of asyncssh.
+    A host that does not start its worker is named in a line by `say`, and the others go on without
+    it. The folder `certificates` has the same path on this machine and all hosts.  `host` is the
+    address at which they see this machine, and `connect` are options of asyncssh.
     """
     check_connect_options(connect or {})
     logging.getLogger("distributed").setLevel(logging.ERROR)
@@ -160,7 +160,7 @@ async def _started(cluster: Any, specs: Mapping[str, Any]) -> dict[str, Exceptio
 
 
 async def _worker_started(cluster: Any, place: str, spec: Mapping[str, Any]) -> Any:
-    """The worker of one host once it has told its address; the error where it does not start."""
+    """The worker of one host once it has sent its address; the error where it does not start."""
     import asyncio
 
     worker = spec["cls"](cluster.scheduler.address, name=place, **spec["options"])

@@ -54,7 +54,7 @@ class WorkerOptions:
     """The threads of one process; a worker has cores / threads processes."""
     walltime: str | None = None
     """The time that a queue gives to a worker, like "04:00:00"; the worker ends itself five minutes
-    before, and another takes its place."""
+    before, and another replaces it."""
     scratch: str | None = None
     """A folder on the worker's own disk for what does not fit its memory."""
     environment: Mapping[str, str] | None = field(default=None, repr=False)
@@ -118,6 +118,6 @@ class WorkerOptions:
 
 
 def clock(seconds: float, form: str = HOURS) -> str:
-    """A number of seconds as a walltime, in the form that a queue takes."""
+    """A number of seconds as a walltime, in the form that a queue accepts."""
     whole = math.ceil(seconds)
     return form.format(hours=whole // 3600, minutes=whole // 60 % 60, seconds=whole % 60)

@@ -62,7 +62,7 @@ def from_gpytorch(
 
     Notes
     -----
-    An exact process with n training rows takes n³/3 operations and 16 n² bytes.
+    An exact process with n training rows needs n³/3 operations and 16 n² bytes.
     """
     kinds = _class_names(model)
     kind = next((name for name in MODELS if name in kinds), None)

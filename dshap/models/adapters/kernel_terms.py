@@ -32,7 +32,7 @@ INSTEAD = (
 def refusal(what: str, why: str, instead: str = INSTEAD) -> InputError:
     """The error for a model that is no sum of products over columns.
 
-    It says what was given, why it is refused, and what to do instead.
+    It names the given model, the reason for the refusal, and the alternative.
     """
     return InputError(f"{what} {why}; {instead}")
 

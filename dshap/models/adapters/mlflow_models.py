@@ -1,7 +1,7 @@
 """Models of a registry of MLflow: fetched by their address, then read like files of their own kind.
 
-A version that holds a file of XGBoost, LightGBM, ONNX or skops is read as that file, which runs no
-code.  Any other is a program (a pickle, or a model of MLflow's own), which must be asked for.
+A version that contains a file of XGBoost, LightGBM, ONNX or skops is read as that file, which runs
+no code.  Any other is a program (a pickle, or a model of MLflow's own), which must be asked for.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FILES: Mapping[str, str] = {
 VARIABLES = ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")
 """The variables that MLflow reads, and sets for processes that it starts."""
 NOT_CONTENT = ("registered_model_meta",)
-"""Files of a version that say where it is registered."""
+"""Files of a version with its place in the registry."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Registry:
         return run_id
 
     def version_of(self, address: str) -> str:
-        """The address of the version that an address with an alias stands for now.
+        """The address of the version that an address with an alias refers to now.
 
         Raises
         ------
@@ -124,7 +124,7 @@ class Registry:
                 os.environ.pop(name, None)
                 if value is not None:
                     os.environ[name] = value
-            # what the environment says by itself is not set, so that it may change later
+            # an address from the environment is not set, so that it may change later
             if mlflow.get_tracking_uri() != before[0]:
                 mlflow.set_tracking_uri(before[0])
             if mlflow.get_registry_uri() != before[1]:
@@ -146,7 +146,7 @@ class ReadOptions:
 
 
 class MlflowModel:
-    """A model of MLflow's own, which takes data frames; it has the names of its signature.
+    """A model of MLflow's own, which accepts data frames; it has the names of its signature.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ _Read = Callable[[Path, ReadOptions], LoadedModel]
 
 
 def _reader(flavor: str, path: Path) -> _Read:
-    """The reader of the file of a flavour, whose library may keep it in several forms."""
+    """The reader of the file of a flavour, whose library may store it in several forms."""
     if path.suffix == ".skops":
         return _skops
     if path.suffix in (".pkl", ".pickle", ".joblib"):
@@ -252,7 +252,7 @@ def _skops(path: Path, options: ReadOptions) -> LoadedModel:
 
 
 def _pickle(path: Path, options: ReadOptions) -> LoadedModel:
-    # a registry says who may register a model; the file changes with each version of an alias
+    # a registry controls who may register a model; the file changes with each version of an alias
     if not options.allow_pickle:
         raise InputError(
             f"model {path} is a pickle, which runs code when it is read: where you trust who registered "

@@ -1,8 +1,8 @@
 """Fitted models in files: read, and wrapped so that every value function can call them.
 
-A file of XGBoost, LightGBM or ONNX holds numbers; one of skops holds types that its reader checks;
-a pickle is a program, which runs when it is read, so that it must be asked for and named by its
-SHA-256.
+A file of XGBoost, LightGBM or ONNX contains numbers; one of skops contains types that its reader
+checks; a pickle is a program, which runs when it is read, so that it must be asked for and named by
+its SHA-256.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class LoadedModel:
 
 
 class NamedPredictor:
-    """A fitted model, with the name by which a run knows it again: kind and SHA-256 of its file.
+    """A fitted model, with the name by which a run recognizes it: kind and SHA-256 of its file.
 
     It shows the facts of scikit-learn's estimators, as far as the model has them.
 
@@ -81,16 +81,16 @@ class NamedPredictor:
     method : name of the method that is explained
     stored_name : str
     takes_frames : whether it is called with data frames where it was fitted on them; a library of
-        trees takes arrays of numbers as well, and quicker
+        trees accepts arrays of numbers as well, and is faster with them
     categories : column -> its categories, for a library of trees that was fitted on categories; the
-        column may then hold their values as text or numbers too
+        column may then contain their values as text or numbers too
     options : options of the method
     """
 
     rounds_note = ""
     """The note on the boosting rounds of its predictions, for plan and record."""
     output_scale: str | None = None
-    """The scale of its predictions; None where the method tells it."""
+    """The scale of its predictions; None where it follows from the method."""
     output_names: tuple[str, ...] | None = None
     """Always None: outputs are named by the classes."""
 
@@ -122,7 +122,7 @@ class NamedPredictor:
 
 @dataclass(frozen=True)
 class OwnCategories:
-    """The categories that a library of trees kept from the fit."""
+    """The categories that a library of trees stored in the fit."""
 
     lists: Mapping[str, tuple[Any, ...]]
     """Column -> its categories, in the order of their codes."""
@@ -131,11 +131,11 @@ class OwnCategories:
 
     @classmethod
     def of(cls, model: Any) -> OwnCategories | None:
-        """The categories of a model; None where it has none, or did not keep them."""
+        """The categories of a model; None where it has none, or did not store them."""
         try:
             library = library_of(model)(model)
             coded = library.coded({})
-        except InputError:  # a linear booster, or lists that were not kept: a black box of numbers
+        except InputError:  # a linear booster, or lists that are missing: a black box of numbers
             return None
         if not coded or library.names is None:
             return None
@@ -259,7 +259,7 @@ def load_onnx(
 ) -> LoadedModel:
     """Read a model in ONNX, run by onnxruntime on one thread.
 
-    It takes rows as one input of numbers (n, columns), or a data frame as one input (n, 1) a
+    It accepts rows as one input of numbers (n, columns), or a data frame as one input (n, 1) a
     column.  `output` names the output to explain; left out, the probabilities of a classifier, or
     the only output of numbers.
 
@@ -294,8 +294,8 @@ def load_skops(
     Raises
     ------
     InputError
-        The file is missing, has another SHA-256, holds types that are not trusted, or is none that
-        the installed skops reads.
+        The file is missing, has another SHA-256, contains types that are not trusted, or is none
+        that the installed skops reads.
     """
     library = _library("skops", "skops.io", "pip install 'dshap[models]'")
     content = _content(path, sha256)
@@ -444,7 +444,7 @@ def _file(kind: str, library: ModuleType, path: str | Path, content: bytes) -> M
 
 
 def _name(file: ModelFile) -> str:
-    """The name by which a run knows the model again, wherever its file lies."""
+    """The name by which a run recognizes the model, independent of the path of its file."""
     return f"{file.kind}:{file.sha256}"
 
 

@@ -127,7 +127,7 @@ class OnnxModel:
 
 
 def _column(values: Any, dtype: Any) -> Any:
-    """A column as the input (n, 1) that the model takes."""
+    """A column as the input (n, 1) that the model accepts."""
     if dtype is np.str_:
         return np.array(values, dtype=object)[:, None]
     return np.asarray(values).astype(dtype)[:, None]

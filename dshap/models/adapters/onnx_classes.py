@@ -1,7 +1,7 @@
 """The names of the classes of a classifier in ONNX, read from its graph.
 
-A graph has them as an attribute of the operator that classifies, or as an array that the predicted
-label is taken from.
+A graph has them as an attribute of the operator that classifies, or as an array that contains the
+predicted label.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ATTRIBUTES = ("classlabels_strings", "classlabels_int64s", "classlabels_ints")
 MAPPING = "ZipMap"
 """The operator that turns probabilities into one mapping from class to probability a row."""
 LOOKUP = "ArrayFeatureExtractor"
-"""The operator that takes an element of an array by its position."""
+"""The operator that selects an element of an array by its position."""
 
 
 def class_names(content: bytes, output: str) -> tuple[str | int, ...] | None:

@@ -55,7 +55,7 @@ def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) 
     Raises
     ------
     InputError
-        The estimator is not fitted, or cannot be reduced; the message says what to use instead.
+        The estimator is not fitted, or cannot be reduced; the message names the alternative.
     """
     chain = _unfold(estimator)
     scalers = list(takewhile(lambda step: estimator_name(step) in SCALERS, chain.steps))

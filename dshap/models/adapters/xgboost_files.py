@@ -28,7 +28,7 @@ WITHOUT_PROBABILITIES: Mapping[str, Mapping[str, bool]] = {
     "binary:logitraw": {"output_margin": True},
 }
 """Objective of a classifier without probabilities -> options of its `predict`, which gives a class
-or log-odds; `predict_proba` would take log-odds for probabilities."""
+or log-odds; `predict_proba` would treat log-odds as probabilities."""
 
 
 def read_xgboost(

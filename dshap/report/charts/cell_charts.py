@@ -32,7 +32,7 @@ from dshap.report.panels import BLUE, GREY, RED
 MOST_TICKS = 6
 """The most numbers beside the bar of colours."""
 MAX_NUMBERED = 12
-"""The most columns whose cells hold their numbers."""
+"""The most columns whose cells show their numbers."""
 COLUMN_PIXELS = 64
 """The width of a column."""
 COLUMN_NAMES = 20

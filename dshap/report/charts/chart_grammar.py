@@ -49,7 +49,7 @@ def table(rows: Iterable[Mapping[str, Any]]) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON holds it."""
+    """A value in a type of JSON."""
     if isinstance(value, (str, bool)) or value is None:
         return value
     number = float(value)

@@ -211,7 +211,7 @@ def _points(shown: Dependence) -> Iterator[dict[str, Any]]:
 
 
 def _cells(shown: Dependence) -> Iterator[dict[str, Any]]:
-    """A row of data for each bin of values and step of attributions that holds rows."""
+    """A row of data for each bin of values and step of attributions with rows."""
     grid = shown.grid(STEPS)
     shades = shown.shades(grid)
     colours = colour_at(shades.place, shades.unordered)

@@ -16,11 +16,12 @@ ALPHABET = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_
 WIDTH = 5
 """The number of characters of a number."""
 DIGITS = 6
-"""The number of decimal digits that are kept: a number is right to 5 · 10⁻⁶ of itself."""
+"""The number of decimal digits that are stored: a number is right to 5 · 10⁻⁶ of itself."""
 POWERS = 268
-"""The power of ten that is added, so that none is negative: numbers from 10⁻²⁶³ to 10²⁷² are kept."""
+"""The power of ten that is added, so that none is negative: numbers from 10⁻²⁶³ to 10²⁷² are
+represented."""
 NONE = "!" * WIDTH
-"""The code of what is no number, or too large to be kept."""
+"""The code of NaN, and of numbers that are too large."""
 _SPAN = 2 * 10**DIGITS
 
 
@@ -50,7 +51,7 @@ def place_codes(places: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
 
 
 def place_width(n_places: int) -> int:
-    """The number of digits of base 64 that numbers below `n_places` take."""
+    """The number of digits of base 64 for numbers below `n_places`."""
     width = 1
     while 64**width < n_places:
         width += 1

@@ -1,4 +1,4 @@
-"""All that a page says, as one record made from the cubes of a store."""
+"""All content of a page, as one record made from the cubes of a store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dshap.report.pages.run_history import HistoryFigure, histories_of
 MAX_OUTPUTS = 3
 """The most outputs whose swarms and dependences a page shows."""
 UNTOLD = frozenset({"day", "table", "model kind"})
-"""Facts of `about` that stand in the sentences of the first screen."""
+"""Facts of `about` that are in the sentences of the first screen."""
 Rankings = Mapping[str, Mapping[str, Ranking]]
 """Explanation -> output -> its ranking."""
 
@@ -60,7 +60,7 @@ class Tab:
 
 @dataclass(frozen=True)
 class OutputPart:
-    """All that a page says about one output."""
+    """All content of a page about one output."""
 
     place: int
     """Its place in the selector of outputs."""
@@ -74,7 +74,7 @@ class OutputPart:
 
 @dataclass(frozen=True)
 class PageContent:
-    """All that a page says, but its rows."""
+    """All content of a page, but its rows."""
 
     title: str
     subtitle: str
@@ -155,9 +155,9 @@ def content_of(
     cubes : explanation -> path of its cube
     ranked : the rankings of each explanation
     table : the cubes that explain the rows of the first; `others` are those that explain others
-    rows : the rows that the page holds
+    rows : the rows of the page
     about : further facts, heading -> text
-    segments : columns, or "COLUMN:BINS", by whose values means are told
+    segments : columns, or "COLUMN:BINS", by whose values means are shown
     """
     path = next(iter(cubes.values()))
     card = card_of(path)
@@ -256,7 +256,7 @@ def _part(
     texts: PageTexts,
     units: str,
 ) -> OutputPart:
-    """All that the page says about one output, whose figures are shown or left out."""
+    """All content of the page about one output, whose figures are shown or left out."""
     figures = None
     directions: Mapping[str, str] = {}
     if is_shown:

@@ -50,7 +50,7 @@ class RowFigure:
 
 @dataclass(frozen=True)
 class OutputSection:
-    """All that a page says about one output."""
+    """All content of a page about one output."""
 
     heading: str
     sentences: tuple[str, ...]
@@ -67,8 +67,8 @@ def difference_page(
 ) -> Path:
     """Write a difference of two cubes as one HTML page, which loads and runs nothing.
 
-    It says in plain sentences what changed, shows old beside new for the columns that moved most,
-    and each row that changed most when a reader opens it.  Labels are those of the new cube.
+    It describes the changes in plain sentences, shows old beside new for the columns that moved
+    most, and each row that changed most when a reader opens it.  Labels are those of the new cube.
 
     Parameters
     ----------

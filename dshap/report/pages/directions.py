@@ -27,34 +27,43 @@ def direction_words(found: Dependence, texts: PageTexts) -> str:
     if len(there) < 2 or np.ptp(means) == 0.0:
         return ""
     counts = found.counts[there]
+    ends = np.stack([there, there], axis=1)
     if not found.has_categories and not texts.has_named_values(found.feature):
         trend = _trend(means, counts)
         if trend > CLEAR:
             return "higher values raise it"
         if trend < -CLEAR:
             return "higher values lower it"
-        there, means = _in_groups(there, means, counts)
+        ends, means = _in_groups(there, means, counts)
     if np.ptp(means) < LEAST_RANGE * _size(found):
         return "no clear direction"
-    high = value_text(found, int(there[means.argmax()]), texts)
-    low = value_text(found, int(there[means.argmin()]), texts)
+    high, low = (
+        _range_text(found, ends[place], texts) for place in (means.argmax(), means.argmin())
+    )
     return f"most at {high}, least at {low}"
+
+
+def _range_text(found: Dependence, ends: NDArray[np.intp], texts: PageTexts) -> str:
+    """The values of neighbouring bins from the first to the last: "18 to 27 years"."""
+    first, last = ends.tolist()
+    if first == last:
+        return value_text(found, last, texts)
+    low = axis_value_text(found, float(found.middles[first]), texts, with_unit=False)
+    return f"{low} to {value_text(found, last, texts)}"
 
 
 def _in_groups(
     there: NDArray[np.intp], means: FloatArray, counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], FloatArray]:
-    """Neighbouring bins in groups of about equally many rows: their middle bins, and means."""
+    """Neighbouring bins in groups of about equally many rows: first and last bin (g, 2), and means."""
     upto = np.cumsum(counts) - counts / 2
     group = np.minimum((N_GROUPS * upto / counts.sum()).astype(int), N_GROUPS - 1)
     groups = np.unique(group)
-    middles = np.array(
-        [there[np.flatnonzero(group == each)[sum(group == each) // 2]] for each in groups]
-    )
+    ends = np.array([there[group == each][[0, -1]] for each in groups])
     sums = np.array(
         [np.average(means[group == each], weights=counts[group == each]) for each in groups]
     )
-    return middles, sums
+    return ends, sums
 
 
 def _size(found: Dependence) -> float:

@@ -38,8 +38,9 @@ class DriftRowFigure:
 def drift_page(found: Drift, path: str | Path = "drift.html", *, force: bool = False) -> Path:
     """Write the drift of rows between two tables as one HTML page, which loads and runs nothing.
 
-    It says in plain sentences whether the tables differ, shows which columns make the difference
-    beside what chance alone would make, and each row that carries most of it when a reader opens it.
+    It describes in plain sentences whether the tables differ, shows which columns make the
+    difference beside what chance alone would make, and each row that carries most of it when a
+    reader opens it.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ def _html(found: Drift) -> str:
 
 
 def _sentences(found: Drift, texts: PageTexts) -> list[str]:
-    """Whether the tables differ, which columns make the difference, and what that cannot tell."""
+    """Whether the tables differ, which columns make the difference, and the limits of that."""
     seen = "No difference is seen"
     if found.p_value <= LEVEL:
         seen = "The rows of the two tables differ"

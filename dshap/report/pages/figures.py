@@ -8,13 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from dshap.analysis.numbers_as_text import decimals_of
-from dshap.analysis.rankings import INTERVAL, Ranking, features_of
+from dshap.analysis.rankings import Ranking, features_of
 from dshap.core.printing import label
 from dshap.report.pages.page_numbers import percent, shown_number
 from dshap.report.pages.page_texts import NAME, PageTexts
 
 BAR_PERCENT = 98.0
 """The length of the longest bar with its interval."""
+LEAST_HALF = 5e-4
+"""The least half width of an interval, as a share, that is written beside a bar: a tenth of a percent."""
 LEAST = 1e-4
 """The least share of a column whose direction is told."""
 SHARE_DECIMALS = 9
@@ -107,7 +109,7 @@ def bar_figure(
     shown = names[:SHOWN]
     decimals = decimals_of(value for ranking in given for value in ranking.magnitude.values())
     ends = [
-        ranking.magnitude.get(name, 0.0) + INTERVAL * _error(ranking, name)
+        ranking.magnitude.get(name, 0.0) + _half_width(ranking, name)
         for ranking in given
         for name in shown
     ]
@@ -135,17 +137,17 @@ def total_of(ranking: Ranking) -> float:
     return sum(ranking.magnitude.values()) or 1.0
 
 
-def _error(ranking: Ranking, feature: str) -> float:
-    """The half width of the 95 % interval of mean |φ| in standard errors; 0 where there is none."""
-    return float(np.nan_to_num(ranking.half_width(feature))) / INTERVAL
+def _half_width(ranking: Ranking, feature: str) -> float:
+    """Half the width of the 95 % interval of mean |φ|; 0 where it is not known."""
+    return float(np.nan_to_num(ranking.half_width(feature)))
 
 
 def _bar(ranking: Ranking, feature: str, scale: float) -> Bar:
     mean = ranking.magnitude.get(feature, 0.0)
-    half = INTERVAL * _error(ranking, feature)
+    half = _half_width(ranking, feature)
     total = total_of(ranking)
     text = percent(round(mean / total, SHARE_DECIMALS))
-    if half:
+    if half >= LEAST_HALF * total:
         text = f"{text} ± {percent(half / total, 1).removesuffix(' %')}"
     return Bar(
         round(scale * mean, 2),
@@ -168,7 +170,7 @@ def _cells(given: Sequence[Ranking], feature: str, decimals: int) -> tuple[Cell,
     for ranking in given:
         size = ranking.magnitude.get(feature, np.nan)
         share = size / total_of(ranking)
-        numbers = (size, INTERVAL * _error(ranking, feature), ranking.mean.get(feature, np.nan))
+        numbers = (size, _half_width(ranking, feature), ranking.mean.get(feature, np.nan))
         cells.append(Cell(percent(share, 1), share))
         cells += [Cell(shown_number(value, decimals), value) for value in numbers]
     return tuple(cells)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dshap.analysis.accuracy import accuracy
-from dshap.analysis.rankings import INTERVAL, Ranking, features_of
+from dshap.analysis.rankings import Ranking, features_of
 from dshap.core.places import Place
 from dshap.core.printing import counted, label, printable
 from dshap.core.records import FloatArray
@@ -53,12 +53,12 @@ MODELS_OF_VALUES: Mapping[str, str] = {
     "tokens": "a model of texts",
 }
 """Value function -> the models that it explains, in words."""
-OTHER_ROWS = "filling in its values from other rows, whatever the other columns are"
+OTHER_ROWS = "filled in from other rows, whatever the values of the other columns"
 LIKE_ROWS = (
-    "averaging over rows that are alike in the remaining columns, so that columns which go together "
+    "averaged over rows that are alike in the remaining columns, so that columns which go together "
     "share their influence"
 )
-BY_BRANCHES = "following every branch of the trees that asks for it, weighted by the training rows that took it"
+BY_BRANCHES = "averaged over the branches of the trees, in the proportions of the training rows"
 ABSENT: Mapping[str, str] = {
     "marginal": OTHER_ROWS,
     "kernel_interventional": OTHER_ROWS,
@@ -69,9 +69,9 @@ ABSENT: Mapping[str, str] = {
     "gaussian": LIKE_ROWS,
     "copula": LIKE_ROWS,
     "observational": LIKE_ROWS,
-    "tokens": "replacing a word by a reference word",
+    "tokens": "replaced by a reference word",
 }
-"""Value function, or its kind -> what leaving a column out meant."""
+"""Value function, or its kind -> how a value was replaced that was treated as unknown."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class FirstScreen:
     sure: tuple[str, ...]
     """For each output: how sure the shares are."""
     limits: str
-    """The sentence about what these numbers cannot tell."""
+    """The sentence about the limits of these numbers."""
 
 
 def first_screen(
@@ -133,7 +133,7 @@ def _what(
         rows = f"{status.ok:,} of {counted(status.n_rows, 'row')}"
     source = card.get("source") or label(about.get("table", ""), TEXT)
     said = f"The model, {_model(path, card, about)}, predicts {_target(arrays, card, outputs)}; "
-    said += f"explained here are its predictions for {rows}"
+    said += f"this page explains its predictions for {rows}"
     said += f" of {source}" * bool(source)
     said += _after(" (", card.get("population"), ")")
     return f"{said}, {_period(path, card, about)}."
@@ -200,7 +200,7 @@ def _after(before: str, text: str | None, behind: str = "") -> str:
 
 
 def prediction_words(arrays: CubeArrays, place: int, sample: FloatArray, units: str) -> str:
-    """The mean of the predictions (s, k) of one output, and where half of them lie, in words."""
+    """The mean of the predictions (s, k) of one output, and the range of half of them, in words."""
     if not len(sample):
         return ""
     name = transform_of(arrays)
@@ -237,38 +237,44 @@ def _drives(ranking: Ranking, texts: PageTexts) -> str:
 def _sure(cubes: Mapping[str, Place], given: Sequence[Ranking], texts: PageTexts) -> str:
     """How far the shares may be off, and what that does not cover."""
     ranking = given[0]
-    gap = accuracy({"": next(iter(cubes.values()))})[""]["residual"]
     model = "how often the model is right is another question, which this page does not answer."
     largest = features_of([ranking])[0]
+    half = ranking.half_width(largest) / total_of(ranking)
+    reach = f"the share of {texts.quoted(largest)} is within ± {percent(half, 1)} of all movement"
     if not ranking.has_errors:
-        said = "The shares are computed, not estimated"
-        if gap and max(gap) <= ROUNDING * ranking.magnitude[largest]:
-            said += ", and the parts of every row add up to its prediction up to rounding"
+        said = f"The shares are exact for these rows{_additivity(cubes, ranking, largest)}"
+        if ranking.has_intervals:
+            said += f"; for other rows like these, {reach} in 19 of 20 cases"
         return f"{said}; {model}"
-    half = INTERVAL * ranking.magnitude_error[largest] / total_of(ranking)
     if not np.isfinite(half):
         return f"The shares are estimates of unknown error; {model}"
-    return (
-        f"The shares are estimates: that of {texts.quoted(largest)} is right to ± "
-        f"{percent(half, 1)} of all movement in 19 of 20 cases; {model}"
-    )
+    return f"The shares are estimates: {reach} in 19 of 20 cases; {model}"
+
+
+def _additivity(cubes: Mapping[str, Place], ranking: Ranking, largest: str) -> str:
+    """Words for parts that add up to each prediction; empty where they do not, or it is not known."""
+    gap = accuracy({"": next(iter(cubes.values()))})[""]["residual"]
+    if not gap or max(gap) > ROUNDING * ranking.magnitude[largest]:
+        return ""
+    return ", and the parts of every row add up to its prediction"
 
 
 def _limits(cubes: Mapping[str, Place]) -> str:
     return (
         "These numbers show how the model uses its columns, not what causes the outcome, and are no "
-        f"verdict on fairness; leaving a column out meant {'; or '.join(_absences(cubes))}."
+        "verdict on fairness; to measure a column, its value was treated as unknown and "
+        f"{'; or '.join(_absences(cubes))}."
     )
 
 
 def _absences(cubes: Mapping[str, Place]) -> Iterator[str]:
-    """The meanings of leaving a column out under each explanation, each meaning once."""
+    """How an unknown value was replaced under each explanation, each way once."""
     found: dict[str, list[str]] = {}
     for name, path in cubes.items():
         value = _value_of(path)
         keys = (value.get("absent"), value.get("kind"), value.get("value"))
         known = [ABSENT[key] for key in keys if isinstance(key, str) and key in ABSENT]
-        meaning = next(iter(known), "what its value function says")
+        meaning = next(iter(known), "replaced by the rule of its value function")
         if value.get("value") == "trees" and value.get("absent") != "path-dependent":
             meaning = OTHER_ROWS
         found.setdefault(meaning, []).append(label(name))

@@ -12,6 +12,7 @@ from dshap.analysis.shades import limits_of
 from dshap.analysis.swarms import Swarm, Swarms, swarms_of
 from dshap.analysis.view import MAX_SHOWN, View, view_of
 from dshap.core.printing import label
+from dshap.core.scales import LOG, LOG_ODDS, SCORE
 from dshap.cube import open_cube
 from dshap.report.pages.directions import direction_words
 from dshap.report.pages.figures import SHOWN
@@ -28,6 +29,14 @@ from dshap.report.pages.svg_paths import (
 
 MAX_CARDS = MAX_LISTED
 """The most features whose attributions a page shows by their values."""
+
+
+IN_FACTORS: Mapping[str, str] = {
+    LOG_ODDS: "; +0.7 doubles the odds, −0.7 halves them",
+    SCORE: "; +0.7 doubles the odds against each other class, −0.7 halves them",
+    LOG: "; +0.7 doubles the prediction, −0.7 halves it",
+}
+"""Scale of logarithms -> what an attribution on it does to the prediction, as e^0.7 = 2.01."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +103,11 @@ def figures_of(
     ranked = {name: features_of([rankings[name][output]]) for name in names}
     columns = [each for each in ranked[names[0]] if each in table.cubes[names[0]].columns]
     with warnings.catch_warnings():
-        # the page says on top which rows are missing
+        # the top of the page names the missing rows
         warnings.filterwarnings("ignore", ".* rows of the cube are pending")
         found = dependences_together(cubes, columns[:MAX_CARDS], output)
         axis = view_of(cubes[0], output).words("attribution")
+        axis += IN_FACTORS.get(str(cubes[0]["attribution"].attrs.get("scale")), "")
         swarms = []
         for name, cube, known in zip(names, cubes, found, strict=True):
             heading = label(name) * (len(names) > 1)

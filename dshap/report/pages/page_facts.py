@@ -34,7 +34,7 @@ class ExplanationWords:
 
     name: str
     facts: Mapping[str, str]
-    """Heading -> what the page says below it."""
+    """Heading -> the text of the page below it."""
     missing: tuple[str, ...]
     """Sentences about the rows that have no attributions."""
     sureness: tuple[str, ...]
@@ -168,7 +168,7 @@ def _sureness(name: str, path: Place, rankings: Sequence[Ranking]) -> Iterator[s
 
 
 def _is_measurable(path: Place) -> bool:
-    """Whether `dshap.mse_v` takes the value function and the design of a cube."""
+    """Whether `dshap.mse_v` accepts the value function and the design of a cube."""
     identity: Mapping[str, Any] = (read_run(path) or {}).get("fingerprint", {})
     is_of_texts = identity.get("value", {}).get("value") == "tokens"
     return identity.get("design", {}).get("design") in MEASURABLE and not is_of_texts

@@ -1,4 +1,4 @@
-"""The rows that a page holds: those that a feature moved most, extreme predictions, and others."""
+"""The rows of a page: those that a feature moved most, extreme predictions, and others."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dshap.report.pages.codes import WIDTH, place_width
 from dshap.report.pages.row_tables import RowTable, has_numbers, row_texts
 
 MAX_ROWS = 5_000
-"""The most rows that a page holds."""
+"""The most rows of a page."""
 MAX_ROW_BYTES = 1_200_000
-"""About the most bytes of rows that a page holds."""
+"""About the most bytes of rows of a page."""
 N_EXTREME = 10
 """The rows with the highest predictions of each output, and as many with the lowest."""
 N_LARGEST = 20
 """The rows that are listed for each feature: those that it moved most."""
 MOST_LARGEST = 3_000
-"""About the most rows that a page holds for these lists."""
+"""About the most rows of a page for these lists."""
 MAX_LISTED = 40
 """The most features of which rows are listed."""
 SAMPLED_PREDICTIONS = 200_000
@@ -38,7 +38,7 @@ class PageRows:
     largest: Mapping[int, Mapping[int, list[int]]]
     """Part -> feature -> places among these rows, those that the feature moved most first."""
     predictions: FloatArray
-    """(s, p): predictions of rows that are taken evenly from all."""
+    """(s, p): predictions of rows sampled evenly from all."""
     n_explained: int
     """The number of rows of the store that have attributions."""
 
@@ -57,7 +57,7 @@ class Survey:
     largest: NDArray[np.int64]
     """(n, p, f): the rows with the largest |φ| of each part and listed feature, −1 for none."""
     predictions: FloatArray
-    """(s, p): predictions of rows that are taken evenly from all."""
+    """(s, p): predictions of rows sampled evenly from all."""
 
 
 class _Largest:
@@ -69,7 +69,7 @@ class _Largest:
 
     def add(self, start: int, sizes: FloatArray, is_good: NDArray[np.bool_]) -> None:
         """Add the sizes (n, numbers) of rows from `start` on; no row without numbers counts."""
-        # where numbers are missing, no comparison holds
+        # where numbers are missing, no comparison is true
         near = np.flatnonzero((sizes > self._sizes[-1]).any(axis=1) & is_good)
         here = np.broadcast_to((start + near)[:, None], (len(near), sizes.shape[1]))
         joined = np.concatenate([self._sizes, sizes[near]])
@@ -130,7 +130,7 @@ def _places(
 
 
 def _row_limit(table: RowTable) -> int:
-    """The number of rows that take about `MAX_ROW_BYTES`."""
+    """The number of rows with about `MAX_ROW_BYTES`."""
     n_parts = len(table.parts)
     number = place_width(len(table.first.features)) + WIDTH
     row_bytes = 32 + n_parts * (20 + (table.top + 1) * number) + table.values_shown * number

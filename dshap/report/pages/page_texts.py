@@ -65,7 +65,7 @@ class PageTexts:
         return self.name(feature) + f" ({unit})" * bool(unit)
 
     def has_named_values(self, feature: str) -> bool:
-        """Whether the values of a column have names, so that their order says nothing."""
+        """Whether the values of a column have names, so that their order has no meaning."""
         return bool(self.columns.entry(feature).values)
 
 

@@ -43,7 +43,7 @@ LEVELS = 8
 
 @dataclass(frozen=True)
 class NumberTable:
-    """A table of numbers; a note below it says what it leaves out."""
+    """A table of numbers; a note below it lists the numbers that it leaves out."""
 
     heads: tuple[str, ...]
     lines: tuple[tuple[str, tuple[Cell | str, ...]], ...]
@@ -124,7 +124,7 @@ def _segment_name(segment: str, texts: PageTexts) -> str:
 
 
 def refuse_unknown_segments(table: RowTable, segments: Sequence[str]) -> None:
-    """Raise an `InputError` where the column of a segment was not kept."""
+    """Raise an `InputError` where the column of a segment was not stored."""
     for segment in segments:
         columns = columns_of(open_cube(table.first.path))
         column = column_of_segment(segment, columns)

@@ -18,7 +18,7 @@ from dshap.core.errors import InputError
 GENERATOR = b'<meta name="generator" content="dshap '
 """The mark of pages that dshap has made: a report is renewed, another file is not replaced."""
 HEAD_BYTES = 2_048
-"""The bytes at the beginning of a page that hold the mark."""
+"""The bytes at the beginning of a page that contain the mark."""
 
 
 def require_jinja() -> None:

@@ -33,7 +33,7 @@ def write_row_files(table: RowTable, folder: Path) -> RowFiles:
     Raises
     ------
     InputError
-        The folder holds something else.
+        The folder contains something else.
     OSError
         It cannot be written.
     """
@@ -52,7 +52,7 @@ def write_row_files(table: RowTable, folder: Path) -> RowFiles:
 
 
 def refuse_others(folder: Path) -> None:
-    """Raise an `InputError` where a folder holds anything but files of rows."""
+    """Raise an `InputError` where a folder contains anything but files of rows."""
     if not folder.exists():
         return
     if not folder.is_dir() or any(not FILE.fullmatch(each.name) for each in folder.iterdir()):

@@ -1,4 +1,4 @@
-"""The rows of a page: their keys, predictions, attributions and values, and which of them it holds."""
+"""The rows of a page: their choice, and their keys, predictions, attributions and values."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class RowTable:
         return np.concatenate(found, axis=1)
 
     def columns(self, rows: slice) -> dict[int, NDArray[Any]]:
-        """Place of a feature -> the values of its column, of the first cube that keeps it.
+        """Place of a feature -> the values of its column, of the first cube that stores it.
 
         A position of texts has their tokens.
         """
@@ -315,7 +315,7 @@ def _plain(value: float) -> str:
 
 
 def json_text(content: Any) -> str:
-    """JSON that HTML takes for text wherever it stands: no tag begins in it, no comment, no line."""
+    """JSON that HTML reads as text at any place: no tag begins in it, no comment, no line."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

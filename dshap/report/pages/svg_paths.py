@@ -1,6 +1,6 @@
 """Swarms and dependences of a page as paths of SVG, from their records.
 
-A path lies in a box of 1000 x 100 that the page stretches to its own width.
+A path is in a box of 1000 x 100 that the page stretches to its own width.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """The quantiles of attributions in the table behind a swarm."""
 
 CUT = (0.0005, 0.9995)
-"""The quantiles of each feature that an axis of swarms holds at least."""
+"""The quantiles of each feature that an axis of swarms includes at least."""
 LEAST_CUT = 1.5
 """How many times as long an axis of all rows must be before it is cut."""
 BEYOND_ENDS = "At most one row in two thousand of a feature lies beyond either end."
@@ -61,7 +61,7 @@ class Tick:
 
     @property
     def anchor(self) -> str:
-        """The side of the name that stands at the place, so that none leaves the figure."""
+        """The side of the name that is at the place, so that none leaves the figure."""
         if self.percent < 8:
             return "start"
         if self.percent > 92:
@@ -245,7 +245,7 @@ def dependence_card(given: Sequence[Dependence], texts: PageTexts) -> Card:
 
 
 def _y_span(given: Sequence[FloatArray]) -> tuple[float, float]:
-    """The ends of an axis that holds these numbers, and 0."""
+    """The ends of an axis that includes these numbers, and 0."""
     both = np.concatenate([each.ravel() for each in given])
     low = float(np.nanmin(both, initial=0.0))
     high = float(np.nanmax(both, initial=0.0))
@@ -324,7 +324,7 @@ def _x_ticks(given: Dependence, names: Sequence[str], texts: PageTexts) -> tuple
 
 
 def _card_sentence(given: Dependence, names: Sequence[str], decimals: int) -> str:
-    """A sentence that says where the mean attribution is lowest and highest."""
+    """A sentence on where the mean attribution is lowest and highest."""
     means = np.where(given.counts > 0, given.means, np.nan)
     if np.isnan(means).all():
         return "No row has an attribution."
@@ -372,7 +372,7 @@ def _card_table(
 
 
 def _scaled(values: NDArray[np.float64], ends: tuple[float, float], size: float) -> FloatArray:
-    """Places of numbers on an axis of this size; numbers beyond its ends lie on them."""
+    """Places of numbers on an axis of this size; numbers beyond its ends are on them."""
     low, high = ends
     return np.asarray(np.clip((values - low) / ((high - low) or 1.0), 0.0, 1.0) * size)
 

@@ -27,7 +27,7 @@ class WhatIfMarkup:
 
 
 def what_if_of_rows(table: RowTable, rows: Sequence[str]) -> WhatIfMarkup:
-    """Make the pieces of a page that holds these rows, as JSON texts that begin with their keys."""
+    """Make the pieces of a page with these rows, as JSON texts that begin with their keys."""
     if not rows:
         return WhatIfMarkup()
     n_keys = len(table.key_names)

@@ -51,8 +51,8 @@ def page(
 ) -> Path:
     """Write the report of a store as one HTML page, which loads nothing from anywhere.
 
-    Its first screen says in five sentences what was explained, for whom, what moves the
-    predictions, how sure that is, and what it cannot tell.  Then come all rows of each feature, each
+    Its first screen describes in five sentences what was explained, for whom, what moves the
+    predictions, how sure that is, and its limits.  Then come all rows of each feature, each
     feature by its values with the 20 rows that it moved most, the last 30 runs of a job, and about
     5,000 single rows, each with an address such as ``report.html#row=1234567``.
 
@@ -65,7 +65,7 @@ def page(
         file, without a server: report_rows beside report.html; about 250 bytes a row for 40
         features and two explanations
     segments : columns with at most 200 values, or "age:5" for bins of about equally many rows, by
-        whose values mean |attribution| is told
+        whose values mean |attribution| is shown
     what_if : let the values of a row be changed on the page, which recomputes its prediction and
         exact attributions: the page then contains the model and, of kernels, rows of the table
         that the model was fitted on or compares with.  The store must contain the model:

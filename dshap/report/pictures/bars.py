@@ -30,7 +30,7 @@ from dshap.report.picture_files import AS_WRITTEN
 from dshap.report.pictures.ranking_picture import draw_bars
 
 MAX_BESIDE = 10
-"""The most features of several cubes, or of segments, unless `max_display` says more."""
+"""The most features of several cubes, or of segments, unless `max_display` is larger."""
 BAR_INCHES = 0.15
 """The height of one of several bars of a feature, in inches."""
 GAP_INCHES = 0.14
@@ -57,10 +57,10 @@ def bar(
     Features are sorted by the mean over all rows; those of several cubes by that of the first.  At
     most 20 are shown, or 10 where each has several bars.  The lowest bar is the sum of the bars of
     all features that are not shown.
-    Lines are the 95 % intervals of the means, which take rows as a sample of more rows and add the
+    Lines are the 95 % intervals of the means, which treat rows as a sample of more rows and add the
     error of sampled coalitions; there are none of fewer than ten rows, and none reaches below 0.  The
-    errors of a Dataset in memory are upper bounds, as it holds no summaries of jackknife groups.  With
-    `by` they are the intervals of segments (`dshap.analysis.segments.segments_of`).
+    errors of a Dataset in memory are upper bounds, as it has no summaries of jackknife groups.
+    With `by` they are the intervals of segments (`dshap.analysis.segments.segments_of`).
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def bar(
     ------
     InputError
         As `beeswarm`; an empty mapping, several cubes with `by`, or with other features, units or
-        scale (the message says which).
+        scale (the message names which).
     """
     selection = Selection(max_display, order, features)
     looks = Looks(ax, title, chart, words_of_columns(cube, rows))

@@ -38,7 +38,7 @@ from dshap.report.pictures.densities import GRID, LINE_WIDTH, outline
 LEAST_OFFSET = 0.04
 """The distance of a point from the line of its feature."""
 HEAD = -0.62
-"""The height above which the heads of the table stand; the first feature is at 0."""
+"""The height above which the heads of the table are; the first feature is at 0."""
 HEADS_INCHES = 0.22
 """The height of the heads of the table above the axes, in inches."""
 LINES_ABOVE = 4
@@ -64,8 +64,8 @@ def compare(
 ) -> Any:
     """Draw two explanations of the same rows back to back, feature by feature.
 
-    The first lies above the line of a feature, the second below it: from 2,000 rows on the square
-    root of their densities, on one scale, else a point for each row.  Beside them stand mean
+    The first is above the line of a feature, the second below it: from 2,000 rows on the square
+    root of their densities, on one scale, else a point for each row.  Beside them are mean
     |attribution| of both and r, the correlation of both attributions over the rows; below the axis
     the share of rows in which the same feature has the largest |attribution|.  Features are sorted
     by mean |attribution| of the first, at most 20 are shown; the last line is the sum, row by row, of
@@ -85,7 +85,7 @@ def compare(
     ------
     InputError
         As `beeswarm`; there are not two, or they have other features, rows, keys, outputs or units
-        (the message says which).
+        (the message names which).
     """
     looks = Looks(ax, title, chart, words_of_columns(cubes))
     found = side_by_side(cubes, output, Selection(max_display, order, features))

@@ -64,8 +64,8 @@ def beeswarm(
     Parameters
     ----------
     cube : xarray.Dataset of `dshap.explain` or `dshap.open_cube`, or the path of a store
-    rows : data frame, table or array of the explained rows, in the order of the cube; None: those
-        that the cube or its store keeps (without any, there are no colours)
+    rows : data frame, table or array of the explained rows, in the order of the cube; None: the
+        rows in the cube or its store (without any, there are no colours)
     output : name or position of the output, where there are several
     max_display : the most features that are shown, `float("inf")` for all; None: 20
     order : "importance" (mean |attribution|), "max" (the largest |attribution| of any row, in one

@@ -47,7 +47,7 @@ HISTOGRAM_SHARE = 0.13
 BAR_SHARE = 0.1
 """The height of its highest bar, as a part of that of the axes."""
 LEAST_BAR = 0.02
-"""The least height of a bar that holds rows, as a part of the highest."""
+"""The least height of a bar with rows, as a part of the highest."""
 SIDE_MARGIN = 0.02
 """The room left and right of the values, as a part of the axis."""
 GAP_LETTERS = 4
@@ -71,12 +71,12 @@ def dependence(
 ) -> Any:
     """Draw the attribution of a feature against its column, with the mean and the quartiles.
 
-    Numbers lie in at most 64 bins of about equally many rows, categories each in its own.  The axis
-    holds all rows: it is symmetric-log, and says so, where the largest |value| is over five times the
-    99 % quantile; missing and infinite values have a strip of their own, which counts them.  Below
-    stands the histogram of the column.  A dark line is the mean attribution of each bin, thin lines
-    are the quartiles (right to within 12.5 %).  From 2,000 rows on the shade of a place is the square
-    root of its share of the rows of its bin.
+    Numbers are in at most 64 bins of about equally many rows, categories each in its own.  The
+    axis includes all rows: it is symmetric-log, with a note, where the largest |value| is over five
+    times the 99 % quantile; missing and infinite values have a strip of their own, which counts
+    them.  Below is the histogram of the column.  A dark line is the mean attribution of each bin,
+    thin lines are the quartiles (right to within 12.5 %).  From 2,000 rows on the shade of a place
+    is the square root of its share of the rows of its bin.
 
     The colour is the mean place, from low to high, of the values of a second column.  It is the one
     given, else the column that accounts for most of what the feature's own column leaves of the
@@ -101,7 +101,7 @@ def dependence(
     Raises
     ------
     InputError
-        As `beeswarm`, a column whose values were not kept, or both `colour` and `color`.
+        As `beeswarm`, a column whose values were not stored, or both `colour` and `color`.
     """
     if color is not None and colour is not None:
         raise InputError(f"colour={colour!r} and color={color!r} are one option: give one of them")
@@ -271,7 +271,7 @@ def _named_places(axes: Any, shown: Dependence, looks: Looks) -> tuple[FloatArra
         names = tick_texts(looks.texts, shown.feature, ticks, shown.is_time)
         if _have_room(axes, shown, ticks, names):
             break
-    if shown.counts[-1]:  # words of the strip stand beside the last numbers
+    if shown.counts[-1]:  # words of the strip are beside the last numbers
         strip = [shown.strip_middle]
         words = [max(shown.strip_words, key=len)]
         while len(ticks) > 1 and not _have_room(

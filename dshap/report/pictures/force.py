@@ -33,13 +33,13 @@ TIP = 0.012
 """The length of the tip of an arrow, as a part of the line."""
 TOP = 0.5
 BOTTOM = -0.5
-"""The heights between which arrows lie."""
+"""The heights between which arrows are drawn."""
 LEVEL = 0.55
 """The distance of two names below each other."""
 LEVEL_INCHES = 0.24
 """The distance of two names in a figure of its own, in inches."""
 NAMES_SHARE = 0.26
-"""The most of the width of the axes that a name takes."""
+"""The most of the width of the axes for a name."""
 NAME_WIDTHS = (8, 40)
 """The least and the most characters of a name."""
 VALUE_WIDTH = 16
@@ -67,8 +67,8 @@ def force(
     """Draw one row as a line of arrows: red ones raise the prediction, blue ones lower it.
 
     Both meet at the prediction, the largest next to it.  The five largest of each side are named,
-    with the values of their columns; very short ones are not.  Below them stands the sum of those
-    that are not named.
+    with the values of their columns; very short ones are not.  Below them is the sum of those that
+    are not named.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def _drawn(found: Forces, looks: Looks) -> Any:
 
 
 def _draw_arrows(axes: Any, side: RowSide, tip: float, colour: str) -> None:
-    """Draw the arrows of a side; the tip of each lies in the notch of the next one."""
+    """Draw the arrows of a side; the tip of each is in the notch of the next one."""
     from matplotlib.patches import Polygon
 
     notch = side.sign * tip

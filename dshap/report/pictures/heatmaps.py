@@ -37,7 +37,7 @@ from dshap.report.panels import (
 from dshap.report.picture_files import AS_WRITTEN
 
 MAX_NUMBERS = 210
-"""The most cells that hold their numbers, of at most `MAX_NUMBERED` segments."""
+"""The most cells that show their numbers, of at most `MAX_NUMBERED` segments."""
 MAX_NUMBERED = 10
 CELL_INCHES = 0.72
 """The width of a segment in a figure of its own, in inches."""
@@ -71,8 +71,8 @@ def heatmap(
 
     Red raises the prediction there, blue lowers it, and the largest |mean| is the deepest.  Features
     are sorted by mean |attribution| over all rows, at most 20 are shown, and the 40 segments with
-    most rows.  Cells hold their numbers where they are few.  The last line is the sum of the features
-    that are not shown, as numbers without colours.
+    most rows.  Cells show their numbers where they are few.  The last line is the sum of the
+    features that are not shown, as numbers without colours.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def heatmap(
     Raises
     ------
     InputError
-        As `beeswarm`; a column that was not kept, or with more than 200 values.
+        As `beeswarm`; a column that was not stored, or with more than 200 values.
     """
     looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     selection = Selection(max_display, order, features)

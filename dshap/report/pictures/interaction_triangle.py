@@ -32,12 +32,12 @@ def interactions(
 ) -> Any:
     """Draw mean |interaction| of every two features, and mean |main effect| of each.
 
-    A pair stands once, with both halves of its interaction together, as in shapviz; the diagonal
-    are main effects, what is left of an attribution without its halves.  Features are sorted by
-    mean |attribution|, at most 20 are shown.  The last line, numbers without colours, is the sum of
-    the mean |interactions| with all features that are not shown; the number at its end is the sum of
-    the mean |main effects| and mean |interactions| among these, so that all numbers of the triangle
-    add up to that of all features.
+    Each pair appears once, with both halves of its interaction together, as in shapviz; the
+    diagonal shows main effects, the rest of an attribution without its halves.  Features are sorted
+    by mean |attribution|, at most 20 are shown.  The last line, numbers without colours, is the sum
+    of the mean |interactions| with all features that are not shown; the number at its end is the
+    sum of the mean |main effects| and mean |interactions| among these, so that all numbers of the
+    triangle add up to that of all features.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ from dshap.report.picture_files import AS_WRITTEN
 LEAST_GAP = 0.055
 """The least distance of two names beside the lines, as a part of the axis."""
 NAMES_SHARE = 0.3
-"""The most of the width of the axes that names beside the lines take."""
+"""The most of the width of the axes for names beside the lines."""
 NAME_WIDTHS = (8, 28)
 """The least and the most characters of a line of a name."""
 TEXT_INCHES = 0.15

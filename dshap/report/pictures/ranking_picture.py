@@ -92,8 +92,8 @@ def draw_bars(
 ) -> None:
     """Draw bars with their numbers: the largest feature, and the first explanation, on top.
 
-    Lines are the 95 % intervals of the means, where they have errors; `title` says what the
-    rankings are of.  The last bar, lighter than the others, is the sum of the features that are not
+    Lines are the 95 % intervals of the means, where they have errors; `title` names the subjects
+    of the rankings.  The last bar, lighter than the others, is the sum of the features that are not
     shown.
     """
     height = 0.8 / len(given)
@@ -139,7 +139,7 @@ def draw_bars(
 
 
 def _number_size(axes: Any, share: float) -> float:
-    """The size of the numbers behind bars, in points, of which each takes this part of the height."""
+    """The size of the numbers behind bars, in points, of which each has this part of the height."""
     points = inches_of(axes)[1] * share * POINTS_PER_INCH
     return float(np.clip(NUMBER_SHARE * points, *NUMBER_SIZES_OF_BARS))
 

@@ -114,7 +114,7 @@ def name_ends(axes: Any, row: SingleRow, ymin: float = 0.0) -> int:
     """Mark the base value and the prediction by lines, and name them above the axes.
 
     The lines begin at `ymin`, a part of the height of the axes.  Gives the number of lines of text
-    above the axes: two where the names would lie on each other.
+    above the axes: two where the names would overlap.
     """
     decimals = decimals_of([row.base_value, row.prediction])
     low, high = axes.get_xlim()

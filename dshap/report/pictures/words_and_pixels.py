@@ -71,7 +71,7 @@ def sentence(
     output: int = 0,
     label: str = "",
 ) -> Sentence:
-    """Take the words of an instance from a cube, with their attributions.
+    """Read the words of an instance from a cube, with their attributions.
 
     Parameters
     ----------

@@ -25,12 +25,12 @@ FORMAT = 1
 
 
 def keep_what_if(explanation: Explanation, session: Session) -> str:
-    """Keep the model of a finished explanation in its store, for the what-if of its page.
+    """Store the model of a finished explanation, for the what-if of its page.
 
     Returns
     -------
     str
-        The reason where the model is not computed on a page, which is kept too; else empty.
+        The reason where the model is not computed on a page, which is stored too; else empty.
     """
     content = _content_of(explanation, session)
     text = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
@@ -39,7 +39,7 @@ def keep_what_if(explanation: Explanation, session: Session) -> str:
 
 
 def stored_what_if(cube: Place) -> dict[str, Any] | None:
-    """The record of a cube: a model, or the reason why there is none; None where none was kept.
+    """The record of a cube: a model, or the reason why there is none; None where none was stored.
 
     Raises
     ------

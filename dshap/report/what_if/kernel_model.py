@@ -1,7 +1,8 @@
 """Kernel models on a page: product games by quadrature, or all coalitions by their table.
 
-Both give the interventional values over the cube's own background.  Quadrature takes the rows of the
-background, the table of subsets their mean factors: it serves backgrounds of any number of rows.
+Both give the interventional values over the cube's own background.  Quadrature uses the rows of
+the background, the table of subsets their mean factors: it serves backgrounds of any number of
+rows.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.attributors.method import Closed, Method
+from dshap.attributors.method import Method
 from dshap.core.records import FloatArray, State
 from dshap.core.types import RowReader
 from dshap.kernels.product import FAMILIES, ProductKernel
@@ -43,7 +44,7 @@ def refuse_kernel(method: Method, n_data: int) -> None:
         )
     refuse_more(expansion.size, MAX_LANDMARKS, "landmarks")
     is_small = n_data <= MAX_BACKGROUND
-    if isinstance(method, Closed):
+    if method.work().is_closed_form:
         refuse_more(expansion.n_columns, MAX_COLUMNS, "columns")
         if not is_small:
             remedy = f": give the value function n_background = {MAX_BACKGROUND}"

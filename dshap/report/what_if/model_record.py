@@ -28,7 +28,7 @@ class LearnedParts:
     """The learned parts of a finished explanation that a kind of what-if is made of."""
 
     value: Any
-    """The value function, over the players that take part."""
+    """The value function, over the active players."""
     base: FloatArray
     """(k,): the base value of each output."""
     states: tuple[State, ...]
@@ -43,7 +43,7 @@ def packed_within(arrays: Mapping[str, Any], what: str) -> dict[str, Any]:
     Raises
     ------
     NoWhatIf
-        They take more than `MAX_MODEL_BYTES`; `what` names the model's sizes.
+        They need more than `MAX_MODEL_BYTES`; `what` names the model's sizes.
     """
     found: dict[str, Any] = _packed_all(arrays)
     n_bytes = packed_bytes(found)

@@ -1,4 +1,4 @@
-"""Arrays as base64 text of typed arrays, each in the smallest type that holds its numbers exactly."""
+"""Arrays as base64 text of typed arrays, each in the smallest type that is exact."""
 
 from __future__ import annotations
 

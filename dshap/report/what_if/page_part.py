@@ -49,7 +49,7 @@ def what_if_scripts() -> list[str]:
 
 @dataclass(frozen=True)
 class WhatIfPart:
-    """The part of a page, as its template takes it; all empty where none was asked for."""
+    """The part of a page, in the form for its template; all empty where none was asked for."""
 
     content: Mapping[str, Any] = MappingProxyType({})
     """Plain values that the script reads; empty where no explanation has a model."""
@@ -87,7 +87,7 @@ def what_if_part(
     keys : the key of each row of the page, as texts
     features : the players, in the order of the page
     part_of : (explanation, output) -> the position of a waterfall on the page
-    first_rows : rows of the page that are taken where not all find room
+    first_rows : rows of the page that are chosen where not all fit
 
     Raises
     ------
@@ -304,7 +304,7 @@ def _model_content(
 def _rows_within(
     n_bytes: int, columns: Sequence[PageColumn], n_rows: int, first_rows: Sequence[int]
 ) -> NDArray[np.int64]:
-    """The rows of the page whose values find room: all, or `first_rows` and others taken evenly."""
+    """The rows of the page whose values fit: all, or `first_rows` and others chosen evenly."""
     whole = sum(len(packed(each.values)["data"]) for each in columns)
     if whole <= n_bytes:
         return np.arange(n_rows)

@@ -96,7 +96,7 @@ class RowDigests:
         return tuple(kind for kind in _COLUMNS if kind in names)
 
     def count_erased(self) -> int:
-        """The number of rows that were erased: they keep their place, without key and digest."""
+        """The number of rows that were erased: their places stay, without key and digest."""
         return sum(int(np.count_nonzero(batch.is_erased)) for batch in self.batches())
 
     def read_through(self) -> None:

@@ -31,8 +31,8 @@ def hash_keys(keys: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
     """A hash (n,) of the tuple of keys of each row, the same in every process.
 
     Exact for one column of integers or times.  Otherwise two of N different keys share a hash with
-    probability N^2 / 2^65: 1e-7 at two million rows, 2.7 % at a billion.  Whoever takes rows of one
-    hash for rows of one key therefore compares their keys (`repeated_keys`), or `wide_hashes`.
+    probability N^2 / 2^65: 1e-7 at two million rows, 2.7 % at a billion.  Callers that treat rows
+    of one hash as rows of one key therefore compare their keys (`repeated_keys`), or `wide_hashes`.
     """
     total = np.zeros(len(next(iter(keys.values()))), dtype=np.uint64)
     for values in keys.values():
@@ -85,7 +85,7 @@ def hash_columns(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
 
     It is the same for the columns of a table and for the columns that a cube stores of it.  Two
     given rows with other values share one with probability 2^-64: 5e-11 that one of a billion
-    changed rows is taken for unchanged.
+    changed rows counts as unchanged.
     """
     return hash_keys({name: _hashable(values) for name, values in columns.items()})
 

@@ -1,7 +1,7 @@
 """The search for rows that repeat a key, by hashes of the keys in files.
 
 Each file contains the hashes of the keys of a span in order, and the position of the row of each.
-The hashes are taken range by range (`sorted_runs`), and one hash with too many rows is counted.
+The hashes are read range by range (`sorted_runs`), and one hash with too many rows is counted.
 Different keys may share a hash, so the keys of rows with equal hashes are read before the rows
 count as repeated.
 """

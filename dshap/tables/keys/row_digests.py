@@ -4,7 +4,7 @@ The form does not depend on how the table was stored: numbers are the bits of fl
 all) or of int64, text is two words of its own hash, so that no boundary between two texts can move,
 and missing values are marks in words of their own, before the values.
 
-A row is compared with one row, that of its key in the earlier table: a changed row is taken for an
+A row is compared with one row, that of its key in the earlier table: a changed row counts as an
 unchanged one with probability 2^-128.  With 10^12 changed rows every night that happens once in
 10^23 years.
 """

@@ -1,4 +1,4 @@
-"""Columns of numbers in files, each file sorted by its first column, taken range by range.
+"""Columns of numbers in files, each file sorted by its first column, read range by range.
 
 Together the files are one table that is never in memory: of a range of the first column each file
 has a slice, and few rows are in memory at once.  A range with too many rows is cut again.
@@ -55,7 +55,7 @@ def leave_sorted(file: Path, columns: Columns) -> None:
     head = {"descr": columns.dtype.str, "fortran_order": False, "shape": columns.shape}
     with whole_file(file) as private, private.open("wb") as opened:
         npy.write_array_header_1_0(opened, head)
-        for column in columns:  # a copy of all columns would take as much memory again
+        for column in columns:  # a copy of all columns would need as much memory again
             opened.write(column[order].tobytes())
 
 

@@ -38,8 +38,13 @@ def test_directions_of_numbers(phi, said):
 def test_a_curve_has_its_extremes_in_groups_of_values():
     said = words(np.round(10 * U), U**2 - 1 / 3)
     assert said.startswith("most at ")
-    low = said.partition("least at ")[2].replace("−", "-")
-    assert abs(float(low)) <= 2
+    first, last = (
+        float(each.replace("−", "-")) for each in said.partition("least at ")[2].split(" to ")
+    )
+    assert -3 <= first <= last <= 3
+    ages = words(np.round(10 * U), U**2 - 1 / 3, x0={"unit": "years"})
+    assert ages.endswith(" years")
+    assert ages.count("years") == 2  # once a range
 
 
 def test_categories_and_named_codes_have_no_order():

@@ -37,15 +37,15 @@ def screen(path, card=None, about=None, ranking=RANKING, value=None, **change):
 def test_a_card_is_told_in_sentences(tmp_path):
     found = screen(tmp_path / "s", CARD)
     assert found.what == (
-        "The model, a <b>, predicts whether a policy lapses; explained here are its predictions for "
+        "The model, a <b>, predicts whether a policy lapses; this page explains its predictions for "
         "all 21 rows of the warehouse (motor policies), for May 2026."
     )
     assert found.whom == "The model's owner is Pricing team (p@x.example), and it is for the board."
     assert found.drives == (
         "It predicts 3; “Debt”, “a” and “b” move it most: together 90 % of all movement.",
     )
-    assert "computed, not estimated" in found.sure[0]
-    assert "filling in its values from other rows" in found.limits
+    assert "exact for these rows" in found.sure[0]
+    assert "its value was treated as unknown and filled in from other rows" in found.limits
     assert "not what causes the outcome" in found.limits
     assert "no verdict on fairness" in found.limits
 
@@ -64,7 +64,13 @@ def test_estimates_have_their_errors(tmp_path):
     errors = {"a": 0.1, "b": 0.1, "c": 0.1, "d": 0.5}
     sampled = Ranking("one", 21, RANKING.magnitude, {}, errors)
     found = screen(tmp_path / "s", ranking=sampled)
-    assert "that of “Debt” is right to ± 9.8 % of all movement in 19 of 20 cases" in found.sure[0]
+    assert (
+        "the share of “Debt” is within ± 9.8 % of all movement in 19 of 20 cases" in found.sure[0]
+    )
+    spread = Ranking("one", 21, RANKING.magnitude, {}, magnitude_spread={"d": 0.5})
+    exact = screen(tmp_path / "e", ranking=spread).sure[0]
+    assert exact.startswith("The shares are exact for these rows")
+    assert "for other rows like these, the share of “Debt” is within ± 10.4 % of all" in exact
     unknown = Ranking("one", 21, RANKING.magnitude, {}, {**errors, "d": np.nan})
     assert "of unknown error" in screen(tmp_path / "u", ranking=unknown).sure[0]
 
@@ -72,16 +78,16 @@ def test_estimates_have_their_errors(tmp_path):
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ({"value": "trees", "absent": "path-dependent"}, "every branch of the trees"),
-        ({"value": "trees", "absent": "interventional"}, "values from other rows"),
+        ({"value": "trees", "absent": "path-dependent"}, "the branches of the trees"),
+        ({"value": "trees", "absent": "interventional"}, "filled in from other rows"),
         ({"value": "kernel_observational"}, "rows that are alike"),
-        ({"value": "linear_gaussian", "kind": "interventional"}, "values from other rows"),
+        ({"value": "linear_gaussian", "kind": "interventional"}, "filled in from other rows"),
         ({"value": "linear_gaussian", "kind": "observational"}, "rows that are alike"),
         ({"value": "tokens"}, "reference word"),
-        ({"value": "mine"}, "what its value function says"),
+        ({"value": "mine"}, "the rule of its value function"),
     ],
 )
-def test_what_leaving_a_column_out_meant(tmp_path, value, said):
+def test_how_an_unknown_value_was_replaced(tmp_path, value, said):
     assert said in screen(tmp_path / "s", value=value).limits
 
 
