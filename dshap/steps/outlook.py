@@ -83,7 +83,8 @@ def nights_of(job: Job) -> dict[str, Any] | None:
     """The facts about the last night and the next one; None of a job without [incremental].
 
     They are last_run, exit_status, unfinished (runs that are finished first), deletes, is_other_model
-    and explanations: name -> current, method, learned_in, learned_anew.
+    and explanations: name -> current, method, learned_in, learned_anew, and learned_anew_by: the key of
+    the job that asks for it.
     """
     if not job.is_incremental:
         return None
@@ -112,11 +113,13 @@ def _explanation_of(job: Job, name: str) -> dict[str, Any]:
         withdrawn = withdrawn_run(store / ROOM, name)
         return facts if withdrawn is None else {**facts, "withdrawn": withdrawn}
     facts |= {"method": about.method, "learned_in": about.run_id}
-    given = (job.prepare.every, job.retention.span)
-    bounds = [most for most in given if most is not None]
+    given = {"[prepare] every": job.prepare.every, "[retention] days": job.retention.span}
+    bounds = {name: most for name, most in given.items() if most is not None}
     if not bounds:
         return facts
-    return {**facts, "learned_anew": (started_at(about.run_id) + min(bounds)).isoformat()}
+    first = min(bounds, key=bounds.__getitem__)
+    anew = started_at(about.run_id) + bounds[first]
+    return {**facts, "learned_anew": anew.isoformat(), "learned_anew_by": first}
 
 
 def _is_other_model(job: Job, last: RunRecord) -> bool:
@@ -164,8 +167,8 @@ def _method_line(name: str, facts: Mapping[str, Any]) -> str:
     )
     if "learned_anew" not in facts:
         return line
-    anew = facts["learned_anew"]
-    return f"{line}; [prepare] every or [retention]: learned anew, for every row, from {anew} on"
+    by = facts["learned_anew_by"]
+    return f"{line}; {by}: learned anew, for every row, from {facts['learned_anew']} on"
 
 
 def sinks_of(job: Job) -> tuple[dict[str, Any], ...]:

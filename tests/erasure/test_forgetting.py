@@ -31,7 +31,9 @@ from dshap.jobs.verification import verify_job_store
 from dshap.report import page
 from dshap.report.store_progress import status_lines
 from dshap.steps.outlook import night_lines, nights_of, read_learned
+from dshap.storage.folder import Folder
 from dshap.storage.running import alone
+from tests.buckets import BUCKET
 from tests.erasure.canaries import found_in
 from tests.erasure.shops import NIGHTLY, SINKS, Shop, canaries, has_canary, importable, table
 from tests.jobs.sealed_jobs import of_kernel
@@ -459,3 +461,33 @@ def _killed_at(shop: Shop, keys: list[str], number: int) -> bool:
             os._exit(0)
     _, status = os.waitpid(child, 0)
     return os.WIFSIGNALED(status)
+
+
+@pytest.mark.slow
+def test_a_store_in_a_bucket(s3, tmp_path):
+    store = place_of(f"s3://{BUCKET}/team/shop")
+    shop = Shop(tmp_path, tile=5)
+    shop.job.write_text(shop.job.read_text().replace("build/shop", str(store)))
+    try:
+        for night in range(2):
+            frame = table(shop.n_rows, night)
+            shop.night(frame)
+        wanted = canaries(frame)
+        assert found_in(_fetched(store, tmp_path / "before"), wanted)
+        done = forget_keys(store, sorted(wanted.keys), job_file=str(shop.job))
+        assert done.failure is None
+        assert done.counts["rows of cubes"] == 40
+        assert found_in(_fetched(store, tmp_path / "after"), wanted) == {}
+        assert not any(verify_job_store(store).values())
+    finally:
+        Folder(f"s3://{BUCKET}").delete("team")
+
+
+def _fetched(store: Any, folder: Path) -> Path:
+    """A copy of all objects of a store in a folder."""
+    room = Folder(store)
+    for name in room.tree():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(room.get(name) or b"")
+    return folder
