@@ -322,6 +322,20 @@ def prepare(
     ------
     InputError, DoesNotFitError, StoreMismatchError, LockedError
         As in `explain`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import dshap
+    >>> rows = np.random.default_rng(0).normal(size=(40, 2))
+    >>> value = dshap.values.Gaussian(lambda x: x[:, 0] * x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     prepared = dshap.prepare(value, store=f"{folder}/states", progress=False)
+    ...     monday = dshap.explain(prepared, rows[:3])
+    ...     tuesday = dshap.explain(prepared, rows[3:])
+    >>> monday.sizes["instance"], tuesday.sizes["instance"]
+    (3, 37)
     """
     if store is None:
         raise InputError("prepare needs store=, the path of a folder that the states are kept in")
@@ -365,6 +379,18 @@ def mse_v(
     Source: Frye et al., Shapley explainability on the data manifold (2021), equation 11; Olsen et
     al., A comparative study of methods for estimating model-agnostic Shapley value explanations
     (2024).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> train, test = np.random.default_rng(0).normal(size=(2, 100, 2))
+    >>> value = dshap.values.Marginal(lambda x: x[:, 0] + x[:, 1], train)
+    >>> quality = dshap.mse_v(value, test, progress=False)
+    >>> quality.n_rows, quality.mse.shape
+    (100, (1,))
+    >>> bool(0.5 < quality.mse[0] < 2)  # v_S misses one of two columns of variance 1
+    True
     """
     with open_session(None, client, progress, options) as (path, session):
         prepared = value
@@ -431,6 +457,17 @@ def fit[AnyModel: KernelModel](
         Bad rows or options.
     DoesNotFitError
         A worker's memory is too small for the sums.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dshap
+    >>> houses = pd.DataFrame({"rooms": [1.0, 2.0, 3.0, 4.0], "price": [10.0, 20.0, 30.0, 40.0]})
+    >>> embedding = dshap.kernels.Nystrom(4)
+    >>> model = dshap.models.KernelRidge(penalty=1e-9, embedding=embedding, holdout=0.0)
+    >>> fitted = dshap.fit(model, houses, "price", progress=False)
+    >>> fitted.predict(houses[["rooms"]].to_numpy()).round(3).tolist()
+    [10.0, 20.0, 30.0, 40.0]
     """
     with _fitting(model, rows, target, features, client, missing, progress) as (session, reader):
         (fitted,) = fit_models(session, model, reader)
@@ -466,6 +503,19 @@ def fit_path[AnyModel: KernelModel](
     ------
     InputError, DoesNotFitError
         As in `fit`; also for a model without a penalty, or a strength below 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(60, 2))
+    >>> penalty = dshap.models.ShapleyPenalty(player=1, strength=1.0)
+    >>> embedding = dshap.kernels.Nystrom(20)
+    >>> model = dshap.models.KernelRidge(penalty=1e-3, embedding=embedding, shapley=penalty)
+    >>> path = dshap.fit_path(model, x, x.sum(axis=1), strengths=[0.0, 100.0], progress=False)
+    >>> size = [dshap.models.mean_squared_attribution(each, x, x, penalty)[0] for each in path]
+    >>> bool(size[1] < size[0] / 10)
+    True
     """
     if isinstance(model, KernelModel):
         model.checked_strengths(strengths)  # before any table is opened

@@ -21,6 +21,19 @@ class BaseAttributor(Predicted):
     than the model and the players. The object is sent to the workers with all its attributes
     except `data`, which only supply the names and kinds of the columns. Links are not applied to
     its attributions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> class Linear(dshap.Attributor):
+    ...     def attribute(self, rows):
+    ...         phi = np.array([2.0, -3.0]) * (rows - 1)  # beside a row of ones
+    ...         return self.attribution(rows, phi[:, :, None], base=np.array([-1.0]))
+    >>> rows = np.array([[2.0, 2.0], [4.0, 3.0]])
+    >>> linear = Linear(lambda x: x @ [2.0, -3.0], rows, feature_names=["rooms", "age"])
+    >>> dshap.explain(linear, rows).attribution.values[:, :, 0].tolist()
+    [[2.0, -3.0], [6.0, -6.0]]
     """
 
     n_replicates = 0

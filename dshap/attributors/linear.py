@@ -202,6 +202,17 @@ def linear_transform(
     of absent columns; T[i] = Σ_S operator[S, i] G_S of the design.  Source: the notes on
     LinearExplainer with correlated features of the shap package (its transform averages over
     permutations too).  It needs one factorisation for each coalition: m·columns³/3 operations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> mean, covariance = np.zeros(2), np.array([[1.0, 0.5], [0.5, 1.0]])
+    >>> transform = dshap.linear_transform(mean, covariance)
+    >>> value = dshap.values.LinearGaussian([2.0, 0.0], transform=transform)
+    >>> cube = dshap.explain(value, np.array([[1.0, 1.0]]))
+    >>> cube.attribution.values[0, :, 0].round(9).tolist()
+    [1.5, 0.5]
     """
     mean = finite_array("mean", mean, (1,), "(columns,)")
     covariance = finite_array("covariance", covariance, (2,), "(columns, columns)")

@@ -94,6 +94,14 @@ def image_rows(images: Sequence[Any] | Any) -> FloatArray:
     ------
     InputError
         Images of mixed sizes, or objects that are not images.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> images = np.zeros((5, 8, 8, 3))  # five images of 8 × 8 pixels in three colours
+    >>> dshap.image_rows(images).shape
+    (5, 192)
     """
     if np.iterable(images):
         given = list(images)

@@ -20,6 +20,15 @@ class Players:
 
     `of(n_columns, names, groups)` builds them from ``players={"location": ["lat", "lon"]}``: a
     group has the position of its first column, and all other columns are players by themselves.
+
+    Examples
+    --------
+    >>> from dshap.values import Players
+    >>> players = Players.of(3, ["lat", "lon", "price"], {"location": ["lat", "lon"]})
+    >>> players.names
+    ('location', 'price')
+    >>> players.members.astype(int).tolist()
+    [[1, 1, 0], [0, 0, 1]]
     """
 
     names: tuple[str, ...]

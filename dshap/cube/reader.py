@@ -90,6 +90,19 @@ def open_cube(store: str | Place, *, index: bool = False) -> xr.Dataset:
         made by another program.
     DamagedError
         Names, units or other metadata differ from those written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import dshap
+    >>> rows = np.arange(12.0).reshape(6, 2)
+    >>> value = dshap.values.Marginal(lambda x: x[:, 0] + x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     computed = dshap.explain(value, rows, store=f"{folder}/cube", progress=False)
+    ...     cube = dshap.open_cube(f"{folder}/cube").load()
+    >>> dict(cube.sizes)
+    {'instance': 6, 'feature': 2, 'output': 1}
     """
     path = cube_at(as_place("store", store))
     (index,) = checked(index=index)

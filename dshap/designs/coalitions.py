@@ -102,6 +102,16 @@ class BaseDesign:
 
     A design adds `info` and `block`, `finish` if sums of scored values are not yet attributions,
     and `replicates` if it has standard errors.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> design = dshap.designs.exact(3)
+    >>> isinstance(design, dshap.Design)
+    True
+    >>> values = design.masks.sum(axis=1) ** 2  # the game v(S) = |S|²
+    >>> (values @ design.operator).round(9).tolist()
+    [3.0, 3.0, 3.0]
     """
 
     kind: ClassVar[str] = ""

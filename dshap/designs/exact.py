@@ -20,7 +20,17 @@ MAX_PLAYERS = 24
 
 @dataclass(frozen=True)
 class ExactDesign(BaseDesign):
-    """All 2^d coalitions with their classical Shapley weights; see `exact`."""
+    """All 2^d coalitions with their classical Shapley weights; see `exact`.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> design = dshap.designs.exact(4)
+    >>> type(design).__name__, design.n_players, design.n_coalitions
+    ('ExactDesign', 4, 16)
+    >>> design.masks.sum(axis=1)[:4].tolist()  # players of the empty coalition, of the full one, …
+    [0, 4, 1, 3]
+    """
 
     kind = "exact"
     n_players: int
@@ -92,6 +102,14 @@ def exact(d: int) -> ExactDesign:
     ----------
     L. S. Shapley, "A value for n-person games", Contributions to the Theory of Games II (1953),
     307-317.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> design = dshap.designs.exact(3)
+    >>> values = design.masks[:, 0] & design.masks[:, 1]  # a game of the first two players
+    >>> (values @ design.operator).round(9).tolist()
+    [0.5, 0.5, 0.0]
     """
     return ExactDesign(d)
 

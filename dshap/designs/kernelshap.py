@@ -50,6 +50,15 @@ class KernelShapDesign(BaseDesign):
 
     It contains its parameters only: each process computes the coalitions and the solution and
     caches them.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> design = dshap.designs.kernelshap(8, 64, seed=1)
+    >>> type(design).__name__, design.n_players, design.seed
+    ('KernelShapDesign', 8, 1)
+    >>> design.masks.shape, design.operator.shape
+    ((64, 8), (64, 8))
     """
 
     kind = "kernelshap"
@@ -276,6 +285,17 @@ def kernelshap(
     S. M. Lundberg and S.-I. Lee, "A unified approach to interpreting model predictions", NeurIPS
     2017; C. Musco and R. T. Witter, "Provably accurate Shapley value estimation via leverage score
     sampling", ICLR 2025.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> design = dshap.designs.kernelshap(8, 64)
+    >>> design.n_coalitions, 2**8
+    (64, 256)
+    >>> values = design.masks @ np.arange(1.0, 9.0)  # an additive game
+    >>> (values @ design.operator).round(6).tolist()
+    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
     """
     return KernelShapDesign(d, (n_coalitions,), sampling, paired, seed, n_replicates)
 

@@ -22,7 +22,15 @@ KINDS: Mapping[str, str] = {
 
 
 def restored_design(fingerprint: Mapping[str, Any]) -> Design:
-    """The design with this `fingerprint`, which may have lists in place of tuples, as JSON has."""
+    """The design with this `fingerprint`, which may have lists in place of tuples, as JSON has.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> design = dshap.designs.kernelshap(8, 64, seed=3)
+    >>> dshap.designs.restored_design(design.fingerprint()) == design
+    True
+    """
     parameters = dict(fingerprint)
     module, _, name = KINDS[str(parameters.pop("design"))].partition(":")
     kind = get_type_hints(getattr(importlib.import_module(module), name))["return"]

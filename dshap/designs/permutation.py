@@ -41,7 +41,17 @@ AGREES = 1e-9
 
 @dataclass(frozen=True)
 class PermutationDesign(BaseDesign):
-    """Marginal contributions along random orders of the players; see `permutation`."""
+    """Marginal contributions along random orders of the players; see `permutation`.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> design = dshap.designs.permutation(4, 6, seed=1)
+    >>> type(design).__name__, design.n_players, design.n_permutations
+    ('PermutationDesign', 4, 6)
+    >>> design.orders.shape
+    (3, 2, 4)
+    """
 
     kind = "permutation"
     n_players: int
@@ -229,6 +239,16 @@ def permutation(
     J. Castro, D. Gómez and J. Tejada, "Polynomial calculation of the Shapley value based on
     sampling", Computers & Operations Research 36 (2009); R. Mitchell et al., "Sampling permutations
     for Shapley value estimation", JMLR 23 (2022), for antithetic ones.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> design = dshap.designs.permutation(8, 20)
+    >>> design.n_coalitions <= 7 * 20 + 2
+    True
+    >>> values = design.masks[:, 0] & design.masks[:, 1]  # a game of the first two players
+    >>> (values @ design.operator).round(9).tolist()
+    [0.5, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     """
     return PermutationDesign(d, n_permutations, antithetic, seed, n_replicates)
 

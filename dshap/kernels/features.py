@@ -137,7 +137,14 @@ class Embedding(Protocol):
 
 
 def checked_embedding(given: Any) -> Embedding:
-    """The embedding, or an InputError for anything else."""
+    """The embedding, or an InputError for anything else.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> dshap.kernels.checked_embedding(dshap.kernels.Nystrom(50)).n_landmarks
+    50
+    """
     asked = (
         "dshap.kernels.Nystrom(n_landmarks) or Fourier(n_features); "
         "for landmarks of your own Nystrom(landmarks=X[:40])"
@@ -183,6 +190,17 @@ class Fourier:
     For RBF, Laplacian and Matérn columns; a categorical factor has no frequencies.  Source: Rahimi
     & Recht, Random Features for Large-Scale Kernel Machines (2007); Yu et al., Orthogonal Random
     Features (2016).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.kernels import RBF, Fourier
+    >>> x = np.random.default_rng(0).normal(size=(100, 1))
+    >>> model = dshap.models.KernelRidge(kernel=RBF(1.0), embedding=Fourier(200), penalty=1e-6)
+    >>> fitted = model.fit(x, np.sin(x[:, 0]))
+    >>> bool(np.abs(fitted.predict(x) - np.sin(x[:, 0])).max() < 0.1)
+    True
     """
 
     n_features: int
@@ -264,7 +282,17 @@ def _orthogonal(gaussian: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class FourierFeatures:
-    """Features Φ_S = [Re, Im](products)/√q, for any subset of columns; all products are used."""
+    """Features Φ_S = [Re, Im](products)/√q, for any subset of columns; all products are used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.kernels import RBF, FourierBasis
+    >>> basis = FourierBasis(RBF(1.0).bind(2), frequencies=np.ones((4, 2)))
+    >>> features = basis.subset(np.array([True, False]))
+    >>> type(features).__name__, features.n_features
+    ('FourierFeatures', 8)
+    """
 
     kept: NDArray[np.intp]
 
@@ -290,7 +318,16 @@ class FourierFeatures:
 
 @dataclass(frozen=True, eq=False)
 class FourierBasis:
-    """Factors e^{iω_rj x_j} of every column; products over S are e^{iω_S·x_S}."""
+    """Factors e^{iω_rj x_j} of every column; products over S are e^{iω_S·x_S}.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.kernels import RBF, FourierBasis
+    >>> basis = FourierBasis(RBF(1.0).bind(2), frequencies=np.ones((4, 2)))
+    >>> basis.size, basis.matrix(np.zeros((3, 2))).shape
+    (4, (3, 4))
+    """
 
     kernel: ProductKernel
     frequencies: FloatArray

@@ -141,6 +141,16 @@ class Nystrom:
     Landmarks are chosen from a seeded sample of up to 20,000 of all rows.  Sources: Arthur &
     Vassilvitskii, k-means++ (2007); Alaoui & Mahoney, Fast Randomized Kernel Ridge Regression with
     Statistical Guarantees (2015), for the leverage scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.kernels import Nystrom
+    >>> sample = np.random.default_rng(0).normal(size=(100, 2))
+    >>> Nystrom(10, seed=1).select(sample).shape
+    (10, 2)
+    >>> Nystrom(landmarks=sample[:5]).selection
+    'given'
     """
 
     n_landmarks: int | None = None
@@ -255,7 +265,19 @@ class Nystrom:
 
 @dataclass(frozen=True, eq=False)
 class KeptLandmarks:
-    """The landmarks that pivoted Cholesky selected: `gram[kept][:, kept] = factor factorᵀ`."""
+    """The landmarks that pivoted Cholesky selected: `gram[kept][:, kept] = factor factorᵀ`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> gram = np.array([[1.0, 0.5], [0.5, 1.0]])
+    >>> kept = dshap.kernels.pivoted_cholesky(gram, tolerance=1e-6)
+    >>> type(kept).__name__, kept.n_features
+    ('KeptLandmarks', 2)
+    >>> bool(np.allclose(kept.factor @ kept.factor.T, gram[kept.kept][:, kept.kept]))
+    True
+    """
 
     kept: NDArray[np.intp]
     """(q,): positions of the selected landmarks, in pivot order."""
@@ -335,6 +357,15 @@ def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
     -----
     Ties go to the first of the remaining landmarks, so that the order is reproducible.  The cost is
     at most r³/3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> gram = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> found = dshap.kernels.pivoted_cholesky(gram, tolerance=1e-6)
+    >>> found.kept.tolist(), found.rank  # the first two landmarks are alike
+    ([0, 2], 2)
     """
     diagonal = np.diagonal(gram)
     largest = float(diagonal.max(initial=0.0))
@@ -353,7 +384,20 @@ def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
 
 @dataclass(frozen=True, eq=False)
 class Expressed:
-    """All landmarks as sums of some of them: k(x, z_others) ≈ k(x, z_first) weights."""
+    """All landmarks as sums of some of them: k(x, z_others) ≈ k(x, z_first) weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.kernels import RBF, NystromBasis
+    >>> landmarks = np.array([[0.0], [1.0], [1.0]])  # the last two are alike
+    >>> basis = NystromBasis(RBF(1.0).bind(1), landmarks, rank_tolerance=1e-6)
+    >>> expressed = basis.expressed(np.array([True]), 1e-6).by(1e-6)
+    >>> expressed.first.tolist(), expressed.others.tolist()
+    ([0, 1], [2])
+    >>> np.abs(expressed.weights).round(6).tolist()
+    [[0.0], [1.0]]
+    """
 
     first: NDArray[np.intp]
     """(p,): positions of the landmarks that express the others, in pivot order."""
@@ -365,7 +409,18 @@ class Expressed:
 
 @dataclass(frozen=True, eq=False)
 class ExpressedLandmarks:
-    """Landmarks as sums of few or of more of them."""
+    """Landmarks as sums of few or of more of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.kernels import RBF, NystromBasis
+    >>> landmarks = np.array([[0.0], [1.0], [1.0]])  # the last two are alike
+    >>> basis = NystromBasis(RBF(1.0).bind(1), landmarks, rank_tolerance=1e-6)
+    >>> expressed = basis.expressed(np.array([True]), 1e-6)
+    >>> expressed.kept.kept.tolist(), expressed.left.tolist()
+    ([0, 1], [2])
+    """
 
     kept: KeptLandmarks
     """The most landmarks that others are expressed by."""
@@ -396,6 +451,15 @@ class NystromBasis:
     landmarks : (r, columns)
     rank_tolerance : float
         Residual at which landmarks are left out of a subset's features, see `pivoted_cholesky`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.kernels import RBF, NystromBasis
+    >>> rows = np.random.default_rng(0).normal(size=(20, 2))
+    >>> basis = NystromBasis(RBF(1.0).bind(2), landmarks=rows[:5], rank_tolerance=1e-6)
+    >>> basis.size, basis.matrix(rows).shape
+    (5, (20, 5))
     """
 
     kernel: ProductKernel

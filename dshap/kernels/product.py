@@ -71,6 +71,16 @@ class ProductKernel:
     parameters : (columns,)
         Length-scale ℓ in the units of the column; for "categorical" the value ρ in [0, 1) of two
         different categories.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.kernels import ProductKernel
+    >>> kernel = ProductKernel(("rbf", "categorical"), np.array([10.0, 0.5]))
+    >>> kernel.n_columns
+    2
+    >>> kernel.matrix(np.array([[40.0, 1.0]]), np.array([[40.0, 1.0], [40.0, 2.0]])).tolist()
+    [[1.0, 0.5]]
     """
 
     families: tuple[str, ...]

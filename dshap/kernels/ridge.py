@@ -101,6 +101,16 @@ def ridge_solve(
     InputError
         If the system is not positive definite in float64; the message gives the rank, the smallest
         eigenvalue and a sufficient ridge.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> features = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> y = np.array([[4.0], [6.0]])
+    >>> weights = dshap.kernels.ridge_solve(features.T @ features, features.T @ y, ridge=1.0)
+    >>> weights.round(9).tolist()
+    [[2.0], [3.0]]
     """
     factor, info = scipy.linalg.lapack.dpotrf(
         _with_ridge(gram, ridge), lower=1, clean=0, overwrite_a=1

@@ -25,6 +25,14 @@ def median_lengthscale(sample: FloatArray, seed: int = 0) -> FloatArray:
     The median of the non-zero distances in each column of a seeded subsample, times √columns.  Zero
     distances are left out (a binary column would get 0); a constant column gets 1.  Rows with NaN
     are ignored.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> sample = np.array([[0.0, 7.0], [2.0, 7.0]])  # the second column is constant
+    >>> dshap.kernels.median_lengthscale(sample).round(4).tolist()  # 2 √2, and 1
+    [2.8284, 1.0]
     """
     rows = np.asarray(sample, dtype=float)
     rows = rows[np.isfinite(rows).all(axis=1)]
@@ -58,6 +66,14 @@ class Kernel:
     """Base of the kernels that users write, which may still need columns and data.
 
     `bind` returns the `ProductKernel` that numerics use.
+
+    Examples
+    --------
+    >>> from dshap.kernels import RBF, Kernel
+    >>> isinstance(RBF(), Kernel)
+    True
+    >>> RBF("median").is_resolved, RBF(1.5).is_resolved  # the median needs data
+    (False, True)
     """
 
     is_resolved: bool = True
@@ -148,14 +164,32 @@ class _Stationary(Kernel):
 
 
 class RBF(_Stationary):
-    """Gaussian kernel exp(−(x − z)²/(2ℓ²)) on each column."""
+    """Gaussian kernel exp(−(x − z)²/(2ℓ²)) on each column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> kernel = dshap.kernels.RBF(2.0).bind(1)
+    >>> kernel.matrix(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4).tolist()
+    [[1.0, 0.6065]]
+    """
 
     def __init__(self, lengthscale: Any = "median") -> None:
         super().__init__(lengthscale, "rbf")
 
 
 class Laplacian(_Stationary):
-    """Laplacian kernel exp(−|x − z|/ℓ) on each column."""
+    """Laplacian kernel exp(−|x − z|/ℓ) on each column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> kernel = dshap.kernels.Laplacian(2.0).bind(1)
+    >>> kernel.matrix(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4).tolist()
+    [[1.0, 0.3679]]
+    """
 
     def __init__(self, lengthscale: Any = "median") -> None:
         super().__init__(lengthscale, "laplacian")
@@ -165,6 +199,14 @@ class Matern(_Stationary):
     """Product of Matérn kernels 1/2, 3/2 or 5/2 on the columns, in scikit-learn's scaling.
 
     scikit-learn's own `Matern` uses the distance over all columns at once and is no product.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> kernel = dshap.kernels.Matern(0.5, 2.0).bind(1)
+    >>> kernel.matrix(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4).tolist()
+    [[1.0, 0.3679]]
     """
 
     def __init__(self, nu: float = 1.5, lengthscale: Any = "median") -> None:
@@ -182,7 +224,17 @@ class Matern(_Stationary):
 
 @dataclass(frozen=True)
 class Categorical(Kernel):
-    """Categorical kernel on each column: 1 where the categories are equal, else ρ in [0, 1)."""
+    """Categorical kernel on each column: 1 where the categories are equal, else ρ in [0, 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> kernel = dshap.kernels.Categorical(rho=0.25).bind(1)
+    >>> codes = np.array([[0.0], [1.0]])
+    >>> kernel.matrix(codes, codes).tolist()
+    [[1.0, 0.25], [0.25, 1.0]]
+    """
 
     rho: float = 0.5
 
@@ -203,7 +255,19 @@ class Categorical(Kernel):
 
 @dataclass(frozen=True)
 class Product(Kernel):
-    """A kernel for each column: a list in the order of the columns, or a mapping by their names."""
+    """A kernel for each column: a list in the order of the columns, or a mapping by their names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.kernels import RBF, Categorical, Product
+    >>> kernel = Product({"age": RBF(10.0), "city": Categorical(0.5)})
+    >>> bound = kernel.bind(2, names=["age", "city"])
+    >>> bound.families
+    ('rbf', 'categorical')
+    >>> bound.matrix(np.array([[40.0, 1.0]]), np.array([[40.0, 2.0]])).tolist()
+    [[0.5]]
+    """
 
     kernels: Sequence[Kernel] | Mapping[str, Kernel]
 
@@ -267,7 +331,14 @@ class Product(Kernel):
 
 
 def checked_kernel(given: Any) -> Kernel | ProductKernel:
-    """The kernel, or an InputError for anything else."""
+    """The kernel, or an InputError for anything else.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> dshap.kernels.checked_kernel(dshap.kernels.RBF(1.5)).lengthscale
+    1.5
+    """
     asked = "one of dshap.kernels, like RBF() or RBF([0.5, 2.0]), one length-scale a column"
     kernel: Kernel | ProductKernel = of_kind("kernel", given, Kernel | ProductKernel, asked)
     return kernel
@@ -280,5 +351,12 @@ def bound_kernel(given: Any, n_columns: int, names: Sequence[str] | None = None)
     ------
     InputError
         No kernel, or a length-scale that needs data.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> kernel = dshap.kernels.bound_kernel(dshap.kernels.RBF(1.5), 3)
+    >>> kernel.families, kernel.parameters.tolist()
+    (('rbf', 'rbf', 'rbf'), [1.5, 1.5, 1.5])
     """
     return checked_kernel(given).bind(n_columns, names=names)

@@ -33,6 +33,16 @@ def rkhs_norm(model: Any) -> FloatArray:
     InputError
         A model of Fourier features or a sum of models, which have no single product kernel with
         landmarks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.models import KernelExpansion, rkhs_norm
+    >>> kernel, zeros = dshap.kernels.RBF(1.0), np.zeros((1, 2))
+    >>> bump = KernelExpansion(kernel, zeros, np.array([[5.0]]), np.array([1.0]))
+    >>> rkhs_norm(bump).tolist()
+    [5.0]
     """
     expansion = _product_kernel_of(model)
     squares = np.zeros(expansion.n_outputs)
@@ -69,6 +79,19 @@ def attribution_bound(
     InputError
         A model without landmarks, different numbers of rows, rows with NaN, or an amplification
         below 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(50, 2))
+    >>> model = dshap.models.KernelRidge(penalty=1e-2, embedding=dshap.kernels.Nystrom(20))
+    >>> fitted = model.fit(x, x[:, 0] * x[:, 1])
+    >>> bound = dshap.models.attribution_bound(fitted, x[:3], x[:3] + 0.1)
+    >>> bound.shape, bool((bound > 0).all())
+    ((3, 1), True)
+    >>> dshap.models.attribution_bound(fitted, x[:1], x[:1]).round(6).tolist()  # equal rows
+    [[0.0]]
     """
     expansion = _product_kernel_of(model)
     x, z = (
@@ -107,6 +130,18 @@ def conditional_amplification(model: Any, data: Any, penalty: ShapleyPenalty) ->
     InputError
         A model without landmarks, more coalitions than the penalty lists, interventional values,
         or an embedding without landmarks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(60, 2))
+    >>> embedding = dshap.kernels.Nystrom(20)
+    >>> model = dshap.models.KernelRidge(penalty=1e-2, embedding=embedding)
+    >>> fitted = model.fit(x, x[:, 0] * x[:, 1])
+    >>> penalty = dshap.models.ShapleyPenalty(0, 1.0, "observational", embedding, penalty=1e-3)
+    >>> dshap.models.conditional_amplification(fitted, x, penalty) >= 1
+    True
     """
     expansion = _product_kernel_of(model)
     penalty = replace(checked_penalty(penalty), player=0)
@@ -139,7 +174,20 @@ def conditional_amplification(model: Any, data: Any, penalty: ShapleyPenalty) ->
 
 @dataclass(frozen=True)
 class Robustness:
-    """How far attributions of perturbed rows moved, compared with the bound."""
+    """How far attributions of perturbed rows moved, compared with the bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(50, 2))
+    >>> model = dshap.models.KernelRidge(penalty=1e-2, embedding=dshap.kernels.Nystrom(20))
+    >>> fitted = model.fit(x, x[:, 0] * x[:, 1])
+    >>> penalty = dshap.models.ShapleyPenalty(player=0, strength=1.0)
+    >>> found = dshap.models.robustness(fitted, x, x, penalty, delta=0.01, n_pairs=20)
+    >>> found.n_pairs, found.n_violations, bool(found.largest_ratio < 1)
+    (20, 0, True)
+    """
 
     norm: FloatArray
     """(k,): ‖f‖ of each output."""
@@ -191,6 +239,18 @@ def robustness(
     ------
     InputError
         As for `attribution_bound` and `conditional_amplification`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(50, 2))
+    >>> model = dshap.models.KernelRidge(penalty=1e-2, embedding=dshap.kernels.Nystrom(20))
+    >>> fitted = model.fit(x, x[:, 0] * x[:, 1])
+    >>> penalty = dshap.models.ShapleyPenalty(player=0, strength=1.0)
+    >>> found = dshap.models.robustness(fitted, x, x, penalty, delta=0.01, n_pairs=20)
+    >>> found.n_violations  # of the 20 pairs of rows
+    0
     """
     expansion = _product_kernel_of(model)
     penalty = checked_penalty(penalty)

@@ -46,6 +46,20 @@ class KernelExpansion(BaseExpansion):
         (its factor is ρ); with "refuse" it is an InputError.
     output_scale : str
         The scale of f(x): "unit of the target", or "log-odds", "score" or "margin" of a classifier.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.models import KernelExpansion
+    >>> bump = KernelExpansion(
+    ...     dshap.kernels.RBF(1.0),
+    ...     landmarks=np.array([[0.0, 0.0]]),
+    ...     weights=np.array([[5.0]]),
+    ...     intercept=np.array([1.0]),
+    ... )
+    >>> bump.predict(np.array([[0.0, 0.0], [99.0, 99.0]])).tolist()
+    [[6.0], [1.0]]
     """
 
     stored_name = "dshap.models.expansion.KernelExpansion.predict"
@@ -191,6 +205,19 @@ class FourierExpansion(BaseExpansion):
         The kernel that the frequencies were drawn for; `KernelObservational` uses it as the kernel
         of its embedding.
     output_scale : see `KernelExpansion`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.models import FourierExpansion
+    >>> sine = FourierExpansion(
+    ...     frequencies=np.array([[1.0]]),
+    ...     phases=np.array([-np.pi / 2]),
+    ...     weights=np.array([[3.0]]),
+    ...     intercept=np.array([1.0]),
+    ... )
+    >>> sine.predict(np.array([[0.0], [np.pi / 2]])).round(9).tolist()
+    [[1.0], [4.0]]
     """
 
     stored_name = "dshap.models.fourier.FourierExpansion.predict"

@@ -176,6 +176,18 @@ class ExpansionSum:
     ------
     InputError
         The parts differ in columns, outputs or their names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.models import ExpansionSum, KernelExpansion
+    >>> kernel, zeros = dshap.kernels.RBF(1.0), np.zeros((1, 2))
+    >>> low = KernelExpansion(kernel, zeros, np.array([[2.0]]), np.array([1.0]))
+    >>> high = KernelExpansion(kernel, zeros, np.array([[3.0]]), np.array([1.0]))
+    >>> total = ExpansionSum([low, high])
+    >>> total.predict(zeros).tolist(), total.size
+    ([[7.0]], 2)
     """
 
     expansions: tuple[BaseExpansion, ...]

@@ -70,7 +70,17 @@ INNER = "shapley__"
 
 
 class KernelModel(ABC):
-    """Base of the kernel models; see `dshap.models.KernelRidge` for the options."""
+    """Base of the kernel models; see `dshap.models.KernelRidge` for the options.
+
+    Examples
+    --------
+    >>> from dshap.models import KernelModel, KernelRidge
+    >>> model = KernelRidge(penalty=1e-3, seed=7)
+    >>> isinstance(model, KernelModel)
+    True
+    >>> model.get_params()["penalty"], model.set_params(seed=8).seed
+    (0.001, 8)
+    """
 
     expansion_: BaseExpansion
     report_: FitReport

@@ -376,7 +376,18 @@ def start_on_sample(
 
 @dataclass(frozen=True, eq=False)
 class LogisticStep:
-    """One Newton step of a `KernelLogistic` over all rows; a picklable pass."""
+    """One Newton step of a `KernelLogistic` over all rows; a picklable pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(80, 2))
+    >>> model = dshap.models.KernelLogistic(penalty=1e-2, embedding=dshap.kernels.Nystrom(20))
+    >>> step = model.tuned(x, x[:, 0] > 0, positions=np.arange(80), classes=np.array(["no", "yes"]))
+    >>> type(step).__name__, step.classes.tolist()
+    ('LogisticStep', ['no', 'yes'])
+    """
 
     model: KernelLogistic
     features: ModelFeatures

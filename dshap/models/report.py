@@ -19,7 +19,18 @@ MEASURES = {"r2": "R²", "accuracy": "accuracy", "log_loss": "log-loss"}
 
 @dataclass(frozen=True)
 class Convergence:
-    """How Newton's method over all rows ended."""
+    """How Newton's method over all rows ended.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(80, 2))
+    >>> model = dshap.models.KernelLogistic(penalty=1e-2, embedding=dshap.kernels.Nystrom(20))
+    >>> convergence = model.fit(x, x[:, 0] > 0).report_.convergence
+    >>> type(convergence).__name__, convergence.is_converged
+    ('Convergence', True)
+    """
 
     n_passes: int
     """Newton steps tried, each a pass over all rows."""
@@ -66,7 +77,22 @@ class Convergence:
 
 @dataclass(frozen=True)
 class PlayerReport:
-    """The mean squared attributions of the penalised player after a `ShapleyPenalty` fit."""
+    """The mean squared attributions of the penalised player after a `ShapleyPenalty` fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(80, 2))
+    >>> penalty = dshap.models.ShapleyPenalty(player=1, strength=100.0)
+    >>> embedding = dshap.kernels.Nystrom(20)
+    >>> model = dshap.models.KernelRidge(penalty=1e-3, embedding=embedding, shapley=penalty)
+    >>> report = model.fit(x, x[:, 0] + x[:, 1]).report_.shapley
+    >>> report.strength, report.value, report.n_coalitions
+    (100.0, 'interventional', 4)
+    >>> bool(report.train[0] < 0.1)
+    True
+    """
 
     player: str
     value: str
@@ -104,7 +130,21 @@ class PlayerReport:
 
 @dataclass(frozen=True)
 class FitReport:
-    """How a fit ended."""
+    """How a fit ended.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(200, 2))
+    >>> embedding = dshap.kernels.Nystrom(20)
+    >>> model = dshap.models.KernelRidge(penalty=1e-6, embedding=embedding, holdout=0.2)
+    >>> report = model.fit(x, x[:, 0]).report_
+    >>> type(report).__name__, report.n_rows + report.n_held_out
+    ('FitReport', 200)
+    >>> bool(report.r2[0] > 0.9)
+    True
+    """
 
     kernel: dict[str, str]
     """column -> family and parameter."""

@@ -212,7 +212,18 @@ class KernelRidge(KernelModel):
 
 @dataclass(frozen=True, eq=False)
 class TunedRidge:
-    """The pass of a `KernelRidge` whose kernel and features are chosen; it is picklable."""
+    """The pass of a `KernelRidge` whose kernel and features are chosen; it is picklable.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(80, 2))
+    >>> model = dshap.models.KernelRidge(penalty=1e-3, embedding=dshap.kernels.Nystrom(20))
+    >>> one_pass = model.tuned(x, x[:, 0] + 5, positions=np.arange(80))
+    >>> type(one_pass).__name__, one_pass.wants
+    ('TunedRidge', ('target',))
+    """
 
     model: KernelRidge
     features: ModelFeatures

@@ -172,6 +172,18 @@ def mean_squared_attribution(
     ------
     InputError
         No kernel model, a player that does not exist, rows with NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(60, 2))
+    >>> model = dshap.models.KernelRidge(penalty=1e-3, embedding=dshap.kernels.Nystrom(20))
+    >>> fitted = model.fit(x, x[:, 0])
+    >>> penalty = dshap.models.ShapleyPenalty(player=1, strength=1.0)
+    >>> size = dshap.models.mean_squared_attribution(fitted, x, x, penalty)
+    >>> bool(size[0] < 0.01)  # the target does not depend on the second column
+    True
     """
     phi = player_attributions(model, rows, data, penalty)
     return np.asarray(np.square(phi).mean(axis=0))

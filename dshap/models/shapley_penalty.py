@@ -62,6 +62,20 @@ class ShapleyPenalty:
     learned from.  It needs a pass over the rows for each tile of coalitions, and one for ζᵀζ.  The
     penalties of several outputs are summed.  Source: Chau, Hu, Gonzalez & Sejdinovic, RKHS-SHAP
     (2022), section 4 and Proposition 7; λ_S of the paper is strength · n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(80, 2))
+    >>> penalty = dshap.models.ShapleyPenalty(player=1, strength=100.0)
+    >>> embedding = dshap.kernels.Nystrom(20)
+    >>> model = dshap.models.KernelRidge(penalty=1e-3, embedding=embedding, shapley=penalty)
+    >>> fitted = model.fit(x, x[:, 0] + x[:, 1])
+    >>> phi = dshap.explain(fitted, x, progress=False).attribution.values[:, :, 0]
+    >>> first, second = (phi**2).mean(axis=0)
+    >>> bool(second < first / 10)
+    True
     """
 
     player: Any

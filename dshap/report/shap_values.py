@@ -53,6 +53,18 @@ def to_shap(
         interactions where they are asked for.
     DoesNotFitError
         Its arrays would need more than 2 GiB: take fewer rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dshap
+    >>> houses = pd.DataFrame({"rooms": [1.0, 3.0], "age": [10.0, 20.0]})
+    >>> value = dshap.values.Marginal(lambda x: 50 * x[:, 0] - x[:, 1], houses)
+    >>> explanation = dshap.to_shap(dshap.explain(value, houses))
+    >>> explanation.feature_names
+    ['rooms', 'age']
+    >>> explanation.values.round(9).tolist(), explanation.base_values.tolist()
+    ([[-50.0, 5.0], [50.0, -5.0]], [85.0, 85.0])
     """
     interactions = RULES["interactions"]("interactions", interactions)
     cube = as_cube(cube)

@@ -269,6 +269,20 @@ def open_prepared(store: str | Place, value: Explained) -> Prepared:
         They belong to another value function or to another model.
     DamagedError
         A file differs from its written content: call `prepare` again.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import dshap
+    >>> rows = np.random.default_rng(0).normal(size=(40, 2))
+    >>> value = dshap.values.Gaussian(lambda x: x[:, 0] * x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first = dshap.prepare(value, store=f"{folder}/states", progress=False)
+    ...     again = dshap.open_prepared(f"{folder}/states", value)
+    ...     cube = dshap.explain(again, rows[:3])
+    >>> cube.sizes["instance"]
+    3
     """
     path = as_place("store", store)
     content = read_prepared(path)

@@ -86,6 +86,18 @@ def mmd_drift(
     ----------
     Gretton et al., A Kernel Two-Sample Test (2012); Mohammadi, Chau and Muandet, Computing Exact
     Shapley Values in Polynomial Time for Product-Kernel Methods (2025), whose game is "omitted".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> draw = np.random.default_rng(0)
+    >>> old = pd.DataFrame({"age": draw.normal(40, 5, 80), "income": draw.normal(30, 4, 80)})
+    >>> new = pd.DataFrame({"age": draw.normal(40, 5, 80), "income": draw.normal(50, 4, 80)})
+    >>> drift = dshap.mmd_drift(old, new, n_permutations=99)
+    >>> drift.is_seen(), drift.columns[0].column
+    (True, 'income')
     """
     (features, n_permutations, seed) = checked(
         features=features, n_permutations=n_permutations, seed=seed

@@ -72,6 +72,18 @@ def to_frame(
         It is no cube, an unknown shape, or rows that are not those of the cube.
     DoesNotFitError
         The frame would need more than 2 GiB: take fewer rows, or `dshap export` a store to a file.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dshap
+    >>> houses = pd.DataFrame({"rooms": [1.0, 3.0], "age": [10.0, 20.0]})
+    >>> value = dshap.values.Marginal(lambda x: 50 * x[:, 0] - x[:, 1], houses)
+    >>> frame = dshap.to_frame(dshap.explain(value, houses))
+    >>> frame.columns.tolist()
+    ['row', 'phi_rooms', 'phi_age', 'prediction', 'base_value', 'status']
+    >>> frame[["phi_rooms", "phi_age"]].values.round(9).tolist()
+    [[-50.0, 5.0], [50.0, -5.0]]
     """
     table = CubeTable.of(as_cube(cube), shape, k, rows)
     if table.frame_bytes > IN_FRAME_BYTES:

@@ -17,7 +17,21 @@ from dshap.predictors.named import columns_by_name
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """Weighted rows that represent a table; give it to `Marginal` as the background."""
+    """Weighted rows that represent a table; give it to `Marginal` as the background.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> rows = np.random.default_rng(0).normal(size=(200, 2))
+    >>> background = dshap.choose_background(rows, 10)
+    >>> type(background).__name__, background.method, background.n_rows
+    ('Background', 'thinning', 200)
+    >>> background.rows.shape, float(background.weights.sum().round(9))
+    ((10, 2), 1.0)
+    >>> background.discrepancy < background.discrepancy_of_random
+    True
+    """
 
     rows: FloatArray
     """(b, columns): rows of the table."""

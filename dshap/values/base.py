@@ -181,6 +181,21 @@ class PredictedValue(Predicted):
 
     A subclass defines `evaluate`; and `prepare`, `cost` and `fingerprint` where the values depend
     on more than the present columns, the model and the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> class AtZero(dshap.ValueFunction):
+    ...     def evaluate(self, state, rows):
+    ...         present = rows[:, None, :] * state["columns"]  # absent columns are 0
+    ...         values = self.model(present.reshape(-1, rows.shape[1]))
+    ...         return values.reshape(*present.shape[:2], -1)
+    >>> rows = np.array([[1.0, 2.0], [4.0, 1.0]])
+    >>> product = AtZero(lambda x: x[:, 0] * x[:, 1], rows)
+    >>> cube = dshap.explain(product, rows)
+    >>> (cube.attribution.sum("feature") + cube.base_value).values[:, 0].tolist()
+    [2.0, 4.0]
     """
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:

@@ -43,6 +43,19 @@ class KernelInterventional(KernelValue):
     it uses the quadrature.  Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition
     3, with the mean embedding of S̄ as a vector over the model's landmarks.  It needs r·b·m
     multiplications once, and r·m for every explained row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(80, 2))
+    >>> model = dshap.models.KernelRidge(penalty=1e-3, embedding=dshap.kernels.Nystrom(20))
+    >>> fitted = model.fit(x, x[:, 0] * x[:, 1])
+    >>> value = dshap.values.KernelInterventional(fitted, x)
+    >>> cube = dshap.explain(value, x[:4], progress=False)
+    >>> total = cube.attribution.sum("feature") + cube.base_value
+    >>> bool(np.allclose(total.values[:, 0], fitted.predict(x[:4])))
+    True
     """
 
     shared_arrays = ("base",)

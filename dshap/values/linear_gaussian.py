@@ -27,6 +27,21 @@ class LinearTransform:
 
     In the game v_S = E[x | x_S] − μ the Shapley value of player i is T[i] (x − μ). A model f(x) =
     βx + b has φ_i = β T[i] (x − μ): one contraction, for any β.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.values import LinearTransform
+    >>> transform = dshap.linear_transform(np.zeros(2), np.array([[1.0, 0.5], [0.5, 1.0]]))
+    >>> transform.values.shape  # (players, columns, columns)
+    (2, 2, 2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     transform.save(f"{folder}/transform.npz")
+    ...     again = LinearTransform.load(f"{folder}/transform.npz")
+    >>> np.array_equal(again.values, transform.values)
+    True
     """
 
     mean: FloatArray
@@ -105,6 +120,19 @@ class LinearGaussian(Shifted):
     -----
     Source: the notes on LinearExplainer with correlated features of the shap package; Aas, Jullum &
     Løland (2021) for the conditional distribution.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.values import LinearGaussian
+    >>> covariance = np.array([[1.0, 0.5], [0.5, 1.0]])  # the model ignores the second column
+    >>> for kind in ("observational", "interventional"):
+    ...     value = LinearGaussian([2.0, 0.0], mean=np.zeros(2), covariance=covariance, kind=kind)
+    ...     cube = dshap.explain(value, np.array([[1.0, 1.0]]))
+    ...     print(kind, cube.attribution.values[0, :, 0].round(9).tolist())
+    observational [1.5, 0.5]
+    interventional [2.0, 0.0]
     """
 
     model: LinearModel

@@ -161,6 +161,16 @@ class Logit(ProbabilityLink):
     Parameters
     ----------
     clip : see `LogOdds`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.values import Logit, Marginal
+    >>> rows = np.array([[0.2], [0.5], [0.8]])
+    >>> value = Marginal(lambda x: x[:, 0], rows, link=Logit())
+    >>> dshap.explain(value, rows).prediction.values[:, 0].round(3).tolist()
+    [-1.386, 0.0, 1.386]
     """
 
     name = "logit"
@@ -246,6 +256,19 @@ class LogOdds(OfClass):
     of : str or int, optional
         Name of the class, as among the outputs.  None: the class of the largest f(x), row by row;
         v(empty) then differs from row to row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.values import LogOdds, Marginal
+    >>> def predict_proba(x):
+    ...     return np.stack([1 - x[:, 0], x[:, 0]], axis=1)
+    >>> rows = np.array([[0.2], [0.8]])
+    >>> value = Marginal(predict_proba, rows, link=LogOdds("yes"), output_names=["no", "yes"])
+    >>> cube = dshap.explain(value, rows)
+    >>> cube.attribution.attrs["scale"], cube.prediction.values[:, 0].round(3).tolist()
+    ('log-odds', [-1.386, 1.386])
     """
 
     name = "log_odds"
@@ -265,6 +288,19 @@ class LogProbability(OfClass):
     Parameters
     ----------
     clip, of : see `LogOdds`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.values import LogProbability, Marginal
+    >>> def predict_proba(x):
+    ...     return np.stack([1 - x[:, 0], x[:, 0]], axis=1)
+    >>> rows = np.array([[0.25], [0.5]])
+    >>> link = LogProbability("yes")
+    >>> value = Marginal(predict_proba, rows, link=link, output_names=["no", "yes"])
+    >>> np.exp(dshap.explain(value, rows).prediction.values[:, 0]).round(9).tolist()
+    [0.25, 0.5]
     """
 
     name = "log_probability"
@@ -287,6 +323,19 @@ class ExpectedLogProbability(ProbabilityLink):
     Notes
     -----
     Source: Chen, Song, Wainwright & Jordan, L-Shapley and C-Shapley (2019), equation 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.values import ExpectedLogProbability, Marginal
+    >>> def predict_proba(x):
+    ...     return np.stack([x[:, 0], 1 - x[:, 0]], axis=1)
+    >>> rows = np.array([[0.2, 5.0], [0.6, 7.0]])
+    >>> value = Marginal(predict_proba, rows, link=ExpectedLogProbability())
+    >>> cube = dshap.explain(value, rows)
+    >>> cube.attribution.values[:, 1, 0].tolist()  # the model ignores the second column
+    [0.0, 0.0]
     """
 
     name = "expected_log_probability"

@@ -97,6 +97,20 @@ class KernelObservational(EmbeddedValue, KernelValue):
     of the data have an error of at most 1e-4 standard deviations of the prediction (root mean square; at
     most 1.5e-3 in any row): s·p, a ninth for a model with 256 landmarks.  A coalition without such
     squares has the triangle.  The measured error is stored as `fold_error`.  Nothing n×n is formed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(80, 2))
+    >>> embedding = dshap.kernels.Nystrom(20)
+    >>> model = dshap.models.KernelRidge(penalty=1e-3, embedding=embedding)
+    >>> fitted = model.fit(x, x[:, 0] * x[:, 1])
+    >>> value = dshap.values.KernelObservational(fitted, x, embedding)
+    >>> cube = dshap.explain(value, x[:4], progress=False)
+    >>> total = cube.attribution.sum("feature") + cube.base_value
+    >>> bool(np.allclose(total.values[:, 0], fitted.predict(x[:4])))
+    True
     """
 
     check_rows: FloatArray | None = None

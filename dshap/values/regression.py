@@ -91,6 +91,18 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     Source: RKHS-SHAP (2022), equation 9 and its appendix C, with the regression on f itself.  Far
     from the data the value is f̄.  It needs 2 q² multiplications once for each row and coalition,
     and q for every explained row and coalition, with q at most the number of landmarks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(100, 1))
+    >>> rows = np.hstack([x, x])  # two equal columns, of which the model uses one
+    >>> kernel, embedding = dshap.kernels.RBF(), dshap.kernels.Nystrom(20)
+    >>> value = dshap.values.ConditionalRegression(lambda x: x[:, 0], rows, kernel, embedding)
+    >>> phi = dshap.explain(value, rows[:5], progress=False).attribution.values[:, :, 0]
+    >>> bool(np.allclose(phi[:, 0], phi[:, 1]))  # they share the credit
+    True
     """
 
     needs_predictions = True

@@ -19,6 +19,19 @@ class SubsetTable:
 
     Kernel models have real factors k_j(x_j, z_rj), Fourier models complex ones.  The table is
     stored as (m, k, r).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.values import KernelInterventional, SubsetTable
+    >>> x = np.random.default_rng(0).normal(size=(80, 2))
+    >>> model = dshap.models.KernelRidge(penalty=1e-3, embedding=dshap.kernels.Nystrom(20))
+    >>> value = KernelInterventional(model.fit(x, x[:, 0]), x)
+    >>> masks = np.array([[True, False], [False, True]])
+    >>> state = value.prepare(masks, value.moments(masks, x))
+    >>> SubsetTable.from_state(value.expansion, state).values(x[:5]).shape  # (n, m, k)
+    (5, 2, 1)
     """
 
     terms: loops.Terms

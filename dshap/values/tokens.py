@@ -72,6 +72,16 @@ class Tokens(Marginal):
     A prediction depends on its own text and on `longest`, never on the other texts of a run.
     Source of the plug-in reference: Chen, Song, Wainwright & Jordan, L-Shapley and C-Shapley
     (2019), section 5.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> def predict(ids):  # good words minus bad ones
+    ...     return (ids == 1).sum(axis=1) - (ids == 2).sum(axis=1)
+    >>> value = dshap.values.Tokens(predict, ["", "good", "bad", "film"])
+    >>> cube = dshap.explain(value, [["good", "film"], ["bad", "film"]], design="exact")
+    >>> cube.attribution.values[:, :, 0].round(9).tolist()
+    [[1.0, 0.0], [-1.0, 0.0]]
     """
 
     model: TokenFunction

@@ -86,6 +86,19 @@ def diff(
     InputError
         The cubes have other features, outputs, units, links or scales; there is no such store, run,
         explanation or output; no row is explained; or a key is in one cube twice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> old = dshap.values.Marginal(lambda x: 2 * x[:, 0] + x[:, 1], rows)
+    >>> new = dshap.values.Marginal(lambda x: x[:, 0] + 3 * x[:, 1], rows)
+    >>> found = dshap.diff(dshap.explain(old, rows), dshap.explain(new, rows))
+    >>> (output,) = found.outputs
+    >>> sorted((each.feature, each.place_old, each.place_new) for each in output.features)
+    [('age', 2, 1), ('rooms', 1, 2)]
     """
     n_shown = Whole(1)("n_rows", n_rows)
     for name, given in (("explain", explain), ("old_run", old_run), ("new_run", new_run)):

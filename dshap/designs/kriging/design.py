@@ -41,6 +41,15 @@ class KrigingDesign(BaseDesign):
     coefficients of games and their Shapley values: R. O'Donnell, Analysis of Boolean Functions
     (2014), and M. Grabisch, Set Functions, Games and Capacities in Decision Making (2016), section
     2.12; C. Musco and R. T. Witter, ICLR 2025, for leverage sampling.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> design = dshap.designs.kriging(8, 64)
+    >>> type(design).__name__, design.n_players, design.n_coalitions
+    ('KrigingDesign', 8, 64)
+    >>> design.linear().sparse  # attributions linear in the values: no sparse terms of single games
+    False
     """
 
     kind = "kriging"

@@ -75,6 +75,15 @@ def kriging(
     InputError
         Too few or too many coalitions or players, a decay outside (0, 1], a negative variation, or
         sparse terms with too few coalitions, too few or too many players, or without a pilot.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> design = dshap.designs.kriging(8, 64, decay=0.25, shells=1, sparse=False)
+    >>> values = design.masks @ np.arange(1.0, 9.0)  # an additive game
+    >>> (values @ design.operator).round(6).tolist()
+    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
     """
     decay, variation = checked(decay=decay, variation=variation)
     if decay == "pilot":

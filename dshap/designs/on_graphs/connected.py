@@ -36,7 +36,17 @@ from dshap.designs.on_graphs.subsets import (
 
 @dataclass(frozen=True)
 class ConnectedDesign(GraphDesign):
-    """Connected coalitions within neighbourhoods; see `connected`."""
+    """Connected coalitions within neighbourhoods; see `connected`.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> design = dshap.designs.connected(dshap.designs.chain(5), order=1)
+    >>> type(design).__name__, design.n_players, design.coefficients
+    ('ConnectedDesign', 5, 'paper')
+    >>> design.masks.shape, design.operator.shape
+    ((17, 5), (17, 5))
+    """
 
     kind = "connected"
     order: int | None
@@ -144,6 +154,18 @@ def connected(
     J. Chen, L. Song, M. J. Wainwright and M. I. Jordan, "L-Shapley and C-Shapley: efficient model
     interpretation for structured data", ICLR 2019, definition 2; R. B. Myerson, "Graphs and
     cooperation in games", Mathematics of Operations Research 2 (1977).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> graph = dshap.designs.chain(6)
+    >>> dshap.designs.connected(graph, order=1).n_coalitions, 2**6
+    (21, 64)
+    >>> design = dshap.designs.connected(graph, order=1, coefficients="boundary")
+    >>> values = design.masks @ np.arange(1.0, 7.0)  # an additive game
+    >>> (values @ design.operator).round(6).tolist()
+    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     """
     return ConnectedDesign(graph, order, coefficients, outside)
 

@@ -37,7 +37,17 @@ MATRICES = 12
 
 @dataclass(frozen=True)
 class ConnectedRegressionDesign(GraphDesign):
-    """KernelSHAP on connected coalitions; see `connected_regression`."""
+    """KernelSHAP on connected coalitions; see `connected_regression`.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> design = dshap.designs.connected_regression(dshap.designs.grid(3, 3), order=2)
+    >>> type(design).__name__, design.n_players, design.weights
+    ('ConnectedRegressionDesign', 9, 'uniform')
+    >>> design.masks.shape, design.is_efficient
+    ((15, 9), True)
+    """
 
     kind = "connected_regression"
     order: int | None
@@ -117,6 +127,17 @@ def connected_regression(
     interpretation for structured data", ICLR 2019, section 4.3.2, with the constraint of KernelSHAP
     (S. M. Lundberg and S.-I. Lee, "A unified approach to interpreting model predictions", NeurIPS
     2017).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> design = dshap.designs.connected_regression(dshap.designs.chain(6), order=2)
+    >>> design.n_coalitions, 2**6
+    (13, 64)
+    >>> values = design.masks @ np.arange(1.0, 7.0)  # an additive game
+    >>> (values @ design.operator).round(6).tolist()
+    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     """
     return ConnectedRegressionDesign(graph, order, weights)
 

@@ -22,6 +22,15 @@ class Graph:
     """An undirected graph whose nodes are the players, in their order.
 
     `chain`, `grid` and `graph_of` make it.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> graph = dshap.designs.chain(4)
+    >>> graph.n_nodes, graph.is_chain, graph.is_connected
+    (4, True, True)
+    >>> graph.adjacency.toarray().astype(int).tolist()
+    [[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]]
     """
 
     shape: tuple[int, ...]
@@ -100,6 +109,13 @@ def chain(d: int) -> Graph:
     """A chain of d players, each a neighbour of the one before and the one after.
 
     For words of a text, or steps of a time series.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> graph = dshap.designs.chain(3)
+    >>> graph.n_nodes, graph.is_chain
+    (3, True)
     """
     return Graph((Whole(1)("d", d),))
 
@@ -108,6 +124,13 @@ def grid(height: int, width: int) -> Graph:
     """A grid of height × width players, row by row, each a neighbour of the four around it.
 
     For pixels, or patches of them.  A grid of one row or one column is a chain.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> graph = dshap.designs.grid(2, 3)
+    >>> graph.n_nodes, graph.is_grid
+    (6, True)
     """
     shape = Whole(1)("height", height), Whole(1)("width", width)
     if min(shape) == 1:
@@ -128,6 +151,14 @@ def graph_of(given: Any) -> Graph:
     ------
     InputError
         An adjacency that is not square or not symmetric, or anything else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> graph = dshap.designs.graph_of(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    >>> graph.n_nodes, graph.edges
+    (3, ((0, 1), (1, 2)))
     """
     match given:
         case Graph():

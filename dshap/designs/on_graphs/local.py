@@ -43,7 +43,17 @@ PLAIN_DIGITS = 50
 
 @dataclass(frozen=True)
 class LocalDesign(GraphDesign):
-    """Shapley values within neighbourhoods of a graph; see `local`."""
+    """Shapley values within neighbourhoods of a graph; see `local`.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> design = dshap.designs.local(dshap.designs.chain(6), order=1)
+    >>> type(design).__name__, design.n_players, design.order
+    ('LocalDesign', 6, 1)
+    >>> design.neighbourhoods.astype(int)[0].tolist()  # the first player and its neighbour
+    [1, 1, 0, 0, 0, 0]
+    """
 
     kind = "local"
     order: int | None
@@ -247,6 +257,16 @@ def local(
     ----------
     J. Chen, L. Song, M. J. Wainwright and M. I. Jordan, "L-Shapley and C-Shapley: efficient model
     interpretation for structured data", ICLR 2019, definition 1 and section 4.3.1.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> design = dshap.designs.local(dshap.designs.chain(6), order=1)
+    >>> design.n_coalitions, 2**6
+    (21, 64)
+    >>> values = design.masks[:, 0] & design.masks[:, 1]  # a game of two neighbours
+    >>> (values @ design.operator).round(9).tolist()
+    [0.5, 0.5, 0.0, 0.0, 0.0, 0.0]
     """
     return LocalDesign(graph, order, outside, n_permutations, seed, n_replicates)
 

@@ -31,7 +31,17 @@ PAIR_BYTES = 2**24
 
 @dataclass(frozen=True)
 class MyersonDesign(GraphDesign):
-    """The Myerson value of the players of a graph; see `myerson`."""
+    """The Myerson value of the players of a graph; see `myerson`.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> design = dshap.designs.myerson(dshap.designs.chain(5))
+    >>> type(design).__name__, design.n_players, design.is_efficient
+    ('MyersonDesign', 5, True)
+    >>> design.n_coalitions  # the 15 connected ones, and the empty one
+    16
+    """
 
     kind = "myerson"
 
@@ -91,6 +101,14 @@ def myerson(graph: Graph) -> MyersonDesign:
     ----------
     R. B. Myerson, "Graphs and cooperation in games", Mathematics of Operations Research 2 (1977),
     225-229.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> design = dshap.designs.myerson(dshap.designs.chain(3))
+    >>> values = design.masks[:, 0] & design.masks[:, 2]  # a game of the ends of the chain
+    >>> (values @ design.operator).round(3).tolist()  # they need the player between them
+    [0.333, 0.333, 0.333]
     """
     return MyersonDesign(graph)
 

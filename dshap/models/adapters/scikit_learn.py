@@ -56,6 +56,17 @@ def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) 
     ------
     InputError
         The estimator is not fitted, or cannot be reduced; the message names the alternative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.svm import SVR
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(50, 2))
+    >>> svr = SVR(gamma=0.5).fit(x, x[:, 0] * x[:, 1])
+    >>> expansion = dshap.models.from_sklearn(svr)
+    >>> bool(np.allclose(expansion.predict(x)[:, 0], svr.predict(x)))
+    True
     """
     chain = _unfold(estimator)
     scalers = list(takewhile(lambda step: estimator_name(step) in SCALERS, chain.steps))
