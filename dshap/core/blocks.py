@@ -57,6 +57,15 @@ class Groups(NamedTuple):
     """The e entries of the jackknife groups of one block: which value enters which group's sum.
 
     A value may enter the sum of one group, of several, or of none.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> block = dshap.designs.kernelshap(8, 64).block(0, 64)
+    >>> type(block.groups).__name__
+    'Groups'
+    >>> len(block.groups.coalition) == len(block.groups.group) == len(block.groups.score)
+    True
     """
 
     coalition: NDArray[np.intp]
@@ -97,7 +106,15 @@ def _is_alike(before: GroupParts, after: GroupParts) -> bool:
 
 
 class CoalitionBlock(NamedTuple):
-    """Coalitions start..stop of a design."""
+    """Coalitions start..stop of a design.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> block = dshap.designs.exact(3).block(0, 4)
+    >>> type(block).__name__, block.masks.shape, block.score.shape
+    ('CoalitionBlock', (4, 3), (4, 3))
+    """
 
     masks: BoolArray
     """(m, d): True where the player is present in the coalition."""
@@ -109,7 +126,17 @@ class CoalitionBlock(NamedTuple):
 
 @dataclass(frozen=True)
 class DesignInfo:
-    """Sizes and properties of a design that are known before any value is computed."""
+    """Sizes and properties of a design that are known before any value is computed.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> info = dshap.designs.kernelshap(8, 64).info
+    >>> type(info).__name__, info.n_players, info.n_coalitions, info.n_replicates
+    ('DesignInfo', 8, 64, 20)
+    >>> info.is_efficient, info.has_errors
+    (True, True)
+    """
 
     n_players: int
     """The number of players, d."""
@@ -174,7 +201,16 @@ k), and predictions (n, k) or None."""
 
 
 class Status:
-    """CF flag values of `status (instance)`: whether a row is explained, and why not."""
+    """CF flag values of `status (instance)`: whether a row is explained, and why not.
+
+    Examples
+    --------
+    >>> from dshap.blocks import Status
+    >>> Status.OK, Status.SKIPPED
+    (1, 2)
+    >>> Status.MEANINGS[Status.OK], Status.MEANINGS[Status.SKIPPED]
+    ('ok', 'skipped')
+    """
 
     PENDING = 0
     OK = 1
@@ -194,7 +230,19 @@ FILL: Mapping[str, int] = {"status": Status.FAILED, "n_coalitions": 0, "classes"
 
 @dataclass(frozen=True)
 class Attribution:
-    """Attributions of n instances, in the order of the rows."""
+    """Attributions of n instances, in the order of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.blocks import Attribution, Status
+    >>> phi = np.array([[[1.0], [2.0]], [[0.0], [3.0]]])  # (n, d, k)
+    >>> status = np.array([Status.OK, Status.SKIPPED], np.int8)
+    >>> prediction = np.array([[8.0], [8.0]])
+    >>> found = Attribution(phi, base=np.array([5.0]), prediction=prediction, status=status)
+    >>> found.is_ok.tolist(), found.good.phi.shape
+    ([True, False], (1, 2, 1))
+    """
 
     phi: FloatArray
     """(n, d, k): the attributions."""
@@ -342,6 +390,15 @@ def jackknife_errors(estimate: FloatArray, replicates: FloatArray) -> FloatArray
     """Standard errors √Σ_g (x_(g) − x)² of estimates x (…) from replicates x_(g) (R, …).
 
     The groups are added one after the other, so that no array of all differences is made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.blocks import jackknife_errors
+    >>> estimate = np.array([1.0, 2.0])
+    >>> replicates = np.array([[1.3, 2.0], [0.6, 2.0]])  # (R, …): each without one group
+    >>> jackknife_errors(estimate, replicates).round(9).tolist()
+    [0.5, 0.0]
     """
     total = np.zeros(estimate.shape)
     for replicate in replicates:
@@ -362,6 +419,15 @@ def relative_errors(
     error is NaN.  The range of the noisy φ̂ exceeds that of φ, so max φ̂ − min φ̂ is multiplied
     with √(1 − mean std_error²/var φ̂): the ratio is infinite where nothing but noise distinguishes
     the players.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.blocks import relative_errors
+    >>> phi = np.array([[[4.0], [0.0]]])  # (n, d, k)
+    >>> std_error = np.array([[[0.0], [0.0]]])
+    >>> relative_errors(phi, std_error, np.array([[0.0]]), np.array([[4.0]])).tolist()
+    [[0.0]]
     """
     largest = std_error.max(axis=1)
     spread = phi.var(axis=1)
@@ -379,7 +445,17 @@ def relative_errors(
 
 @dataclass(frozen=True)
 class RowBlock:
-    """Consecutive rows of a table, as the tasks read them."""
+    """Consecutive rows of a table, as the tasks read them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.blocks import RowBlock
+    >>> x = np.array([[1.0, 2.0], [np.nan, 3.0]])
+    >>> block = RowBlock(start=10, x=x, is_ok=np.isfinite(x).all(axis=1))
+    >>> block.stop, block.positions.tolist(), block.good.tolist()
+    (12, [10, 11], [[1.0, 2.0]])
+    """
 
     start: int
     """The position of the first row in the table."""

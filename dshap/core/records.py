@@ -48,13 +48,33 @@ which more rows do not mean more partial sums."""
 
 
 def digest_of(content: JSON) -> str:
-    """The blake2b digest of plain values, as hexadecimal text."""
+    """The blake2b digest of plain values, as hexadecimal text.
+
+    Examples
+    --------
+    >>> from dshap.records import digest_of
+    >>> digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
+    True
+    >>> len(digest_of("text"))
+    20
+    """
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=10).hexdigest()
 
 
 @dataclass(frozen=True)
 class Record:
-    """A flat record of named numpy arrays: sent, hashed and stored as arrays, never pickled."""
+    """A flat record of named numpy arrays: sent, hashed and stored as arrays, never pickled.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.records import Record
+    >>> record = Record({"mean": np.array([1.0, 2.0]), "count": np.array(10.0)})
+    >>> record["mean"].tolist(), record.nbytes
+    ([1.0, 2.0], 24)
+    >>> record.digest() == Record(dict(record.arrays)).digest()
+    True
+    """
 
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
@@ -96,12 +116,35 @@ class Record:
 
 
 class State(Record):
-    """Arrays that a value function prepared for one tile of coalitions, for any instance."""
+    """Arrays that a value function prepared for one tile of coalitions, for any instance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.records import State
+    >>> x = np.random.default_rng(0).normal(size=(50, 2))
+    >>> value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1], x)
+    >>> state = value.prepare(np.array([[True, False], [False, True]]))
+    >>> isinstance(state, State), "columns" in state.arrays
+    (True, True)
+    """
 
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of m coalitions and n rows: upper bounds of bytes, and floating-point operations."""
+    """The cost of m coalitions and n rows: upper bounds of bytes, and floating-point operations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> x = np.random.default_rng(0).normal(size=(50, 2))
+    >>> value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1], x)
+    >>> cost = value.cost(m=4, n=1000)
+    >>> type(cost).__name__, cost.task_bytes > 0, cost.predictions
+    ('Cost', True, 200000.0)
+    """
 
     state_bytes: int
     """Bytes of the State."""
@@ -139,6 +182,16 @@ class Moments(Record):
     Adding two records adds every array, but computes the minimum of arrays called `least` and the
     maximum of those called `largest`: any tree over row spans gives the same quantity.  Where the
     rows of `counts` are those of an array `codes`, rows of the same code are added.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.records import Moments
+    >>> first = Moments({"sum": np.array([1.0, 2.0]), "largest": np.array([5.0])})
+    >>> second = Moments({"sum": np.array([3.0, 4.0]), "largest": np.array([2.0])})
+    >>> total = first + second
+    >>> total["sum"].tolist(), total["largest"].tolist()
+    ([4.0, 6.0], [5.0])
     """
 
     def __add__(self, other: Self) -> Self:
@@ -168,7 +221,16 @@ def _counts_by_code(one: Record, two: Record) -> dict[str, NDArray[Any]]:
 
 
 class Stacked(Record):
-    """Arrays with one entry per row; adding two records concatenates their rows."""
+    """Arrays with one entry per row; adding two records concatenates their rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.records import Stacked
+    >>> total = Stacked({"row": np.array([1, 2])}) + Stacked({"row": np.array([3])})
+    >>> total["row"].tolist()
+    [1, 2, 3]
+    """
 
     def __add__(self, other: Stacked) -> Stacked:
         return Stacked(
@@ -195,6 +257,15 @@ class TreeSum[AnySummable: Summable]:
     Parameters
     ----------
     chain : number of leaves of a chain
+
+    Examples
+    --------
+    >>> from dshap.records import TreeSum
+    >>> total = TreeSum()
+    >>> for leaf in range(100):
+    ...     total.add(leaf)
+    >>> total.total()
+    4950
     """
 
     def __init__(self, chain: int = CHAIN) -> None:
@@ -225,7 +296,14 @@ class TreeSum[AnySummable: Summable]:
 
 
 def tree_sum[AnySummable: Summable](leaves: Iterable[AnySummable]) -> AnySummable:
-    """Add leaves in the fixed tree of `TreeSum`."""
+    """Add leaves in the fixed tree of `TreeSum`.
+
+    Examples
+    --------
+    >>> from dshap.records import tree_sum
+    >>> tree_sum([0.1, 0.2, 0.3]) == (0.1 + 0.2) + 0.3
+    True
+    """
     found = TreeSum[AnySummable]()
     for leaf in leaves:
         found.add(leaf)
@@ -236,6 +314,12 @@ def n_left_leaves(n_leaves: int) -> int:
     """The number of leaves in the left of the two sums that `TreeSum` adds last.
 
     It is a chain, or the largest number of chains that is a power of two and leaves some over.
+
+    Examples
+    --------
+    >>> from dshap.records import n_left_leaves
+    >>> n_left_leaves(34), n_left_leaves(100)  # a chain of 33 leaves, and two chains
+    (33, 66)
     """
     n_chains = math.ceil(n_leaves / CHAIN)
     return CHAIN * 2 ** ((n_chains - 1).bit_length() - 1)
@@ -245,6 +329,14 @@ def n_partial_sums(n_leaves: int) -> int:
     """The most sums of n leaves that a process has in memory at once.
 
     They are those of one addition, its result, and the finished chains.
+
+    Examples
+    --------
+    >>> from dshap.records import n_partial_sums
+    >>> n_partial_sums(2)
+    3
+    >>> n_partial_sums(1_000_000) < 50
+    True
     """
     addition = min(n_leaves, FAN_IN) + (n_leaves > 1)
     return addition + math.ceil(math.log2(max(1.0, n_leaves / CHAIN)))

@@ -179,7 +179,22 @@ def joined_columns(fingerprint: Mapping[str, Any]) -> Mapping[str, tuple[str, ..
 
 @dataclass(frozen=True)
 class FinishedBlock:
-    """One block that has a receipt; the stored values of its rows are read on demand."""
+    """One block that has a receipt; the stored values of its rows are read on demand.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.blocks import finished_blocks
+    >>> rows = np.arange(12.0).reshape(6, 2)
+    >>> value = dshap.values.Marginal(lambda x: x[:, 0] + x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cube = dshap.explain(value, rows, store=f"{folder}/cube", progress=False)
+    ...     for block in finished_blocks(f"{folder}/cube"):
+    ...         print(type(block).__name__, block.start, block.stop, block.attribution.shape)
+    FinishedBlock 0 6 (6, 2, 1)
+    """
 
     index: int
     """The number of the block in the cube."""
@@ -263,6 +278,20 @@ def finished_blocks(store: str | Place) -> Iterator[FinishedBlock]:
     ------
     DamagedError
         A chunk cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.blocks import finished_blocks
+    >>> rows = np.arange(12.0).reshape(6, 2)
+    >>> value = dshap.values.Marginal(lambda x: x[:, 0] + x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cube = dshap.explain(value, rows, store=f"{folder}/cube", progress=False)
+    ...     n_rows = sum(block.stop - block.start for block in finished_blocks(f"{folder}/cube"))
+    >>> n_rows
+    6
     """
     path = cube_at(place_of(store))
     cube = CubeArrays(path)

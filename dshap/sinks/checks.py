@@ -29,6 +29,19 @@ def check_sink(sink: Sink, facts: CubeFacts) -> None:
     InputError
         The rows have no key, the cube does not store the variables of the shape, or a name is too
         long or there twice.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import dshap
+    >>> from dshap.sinks import CubeFacts, Sink, check_sink
+    >>> sink = Sink("price", path=Path("attributions"), rows="all", write="replace")
+    >>> check_sink(sink, CubeFacts({"id": "int64"}, features=("rooms",), outputs=("price",)))
+    >>> try:
+    ...     check_sink(sink, CubeFacts({}, features=("rooms",), outputs=("price",)))
+    ... except dshap.DshapError as error:
+    ...     print(str(error).partition(":")[2])
+     lines of a table are found by their key, and the rows have none: give [source] key
     """
     if facts.is_of_texts:
         raise InputError(

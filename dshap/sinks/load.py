@@ -48,6 +48,23 @@ def load_sink(
         The cube or the table does not fit the sink; nothing was written.
     DatabaseError
         The database failed, or refused; nothing of the load is in it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import pandas as pd
+    >>> import dshap
+    >>> from dshap.sinks import SingleRun, Sink, load_sink
+    >>> houses = pd.DataFrame({"rooms": [2.0, 3.0]}, index=pd.Index([7, 8], name="id"))
+    >>> value = dshap.values.Marginal(lambda x: 100 * x[:, 0], houses)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cube = dshap.explain(value, houses, store=f"{folder}/cube", progress=False)
+    ...     sink = Sink("price", path=Path(folder, "table"), rows="all", write="replace")
+    ...     result = load_sink(sink, f"{folder}/cube", SingleRun("1", "abc"), "prices")
+    ...     table = pd.read_parquet(f"{folder}/table/current")
+    >>> result.n_lines, table["phi_rooms"].tolist()
+    (2, [-50.0, 50.0])
     """
     started = time.perf_counter()
     cube = CubeArrays(place_of(cube_path))

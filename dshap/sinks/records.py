@@ -37,6 +37,14 @@ class Sink(ABC):
     ------
     InputError
         Options that do not go together.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from dshap.sinks import Sink
+    >>> sink = Sink("price", path=Path("attributions"), rows="all", write="replace")
+    >>> type(sink).__name__, sink.shape
+    ('FolderSink', 'wide')
     """
 
     keys: ClassVar[tuple[str, ...]] = ()
@@ -260,7 +268,17 @@ class LastLoad:
 
 @dataclass(frozen=True)
 class SourceQuery:
-    """The rows that a job reads from a database."""
+    """The rows that a job reads from a database.
+
+    Examples
+    --------
+    >>> from dshap.sinks import SourceQuery
+    >>> from dshap.warehouse.databases import Database
+    >>> database = Database("duckdb:///shop.duckdb")
+    >>> query = SourceQuery(database, "SELECT * FROM houses", table="houses")
+    >>> query.table
+    'houses'
+    """
 
     database: Database
     statement: str
@@ -271,7 +289,17 @@ class SourceQuery:
 
 @dataclass(frozen=True)
 class Target:
-    """The place of a sink, as it was when it was looked at."""
+    """The place of a sink, as it was when it was looked at.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from dshap.sinks import Sink
+    >>> sink = Sink("price", path=Path("attributions"), rows="all", write="replace")
+    >>> target = sink.look(job="prices")
+    >>> type(target).__name__, target.is_known, target.faults
+    ('Target', False, ())
+    """
 
     sink: Sink
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -296,7 +324,15 @@ BACKFILL = ", backfill"
 
 @dataclass(frozen=True)
 class LoadAbout:
-    """The facts about a run that its load states, beside the cube."""
+    """The facts about a run that its load states, beside the cube.
+
+    Examples
+    --------
+    >>> from dshap.sinks import LoadAbout
+    >>> about = LoadAbout(model="LightGBM, prices.txt", checks="3 passed")
+    >>> about.columns(model_version="2.1")
+    {'model': 'LightGBM, prices.txt', 'model_version': '2.1', 'library': '', 'checks': '3 passed'}
+    """
 
     model: str = ""
     """The model in words, such as its kind and file."""
@@ -317,7 +353,17 @@ class LoadAbout:
 
 @dataclass(frozen=True)
 class RunDay:
-    """The date of the run that is loaded."""
+    """The date of the run that is loaded.
+
+    Examples
+    --------
+    >>> import datetime
+    >>> from dshap.sinks import RunDay
+    >>> RunDay(datetime.date(2026, 3, 1)).written
+    '2026-03-01'
+    >>> RunDay().written is None
+    True
+    """
 
     as_of: date | None = None
     is_backfill: bool = False
@@ -344,7 +390,15 @@ WITHOUT_DAY = RunDay()
 
 @dataclass(frozen=True)
 class CubeFacts:
-    """The facts about a cube that decide the columns of its sinks."""
+    """The facts about a cube that decide the columns of its sinks.
+
+    Examples
+    --------
+    >>> from dshap.sinks import CubeFacts
+    >>> facts = CubeFacts(keys={"id": "int64"}, features=("rooms", "age"), outputs=("price",))
+    >>> facts.features, facts.has_errors, facts.keeps_columns
+    (('rooms', 'age'), False, True)
+    """
 
     keys: Mapping[str, str]
     """key column -> "int64", "string" or "datetime64[ns]"."""
@@ -410,7 +464,15 @@ class RowHistory(Protocol):
 
 @dataclass(frozen=True)
 class SingleRun:
-    """The history of a job that computes every row every time."""
+    """The history of a job that computes every row every time.
+
+    Examples
+    --------
+    >>> from dshap.sinks import SingleRun
+    >>> history = SingleRun(run_id="20260301", method="abc")
+    >>> history.computed_by(0, 2).tolist(), history.changed_since("20260228", "abc")
+    (['20260301', '20260301'], None)
+    """
 
     run_id: str
     method: str
@@ -427,7 +489,15 @@ class SingleRun:
 
 @dataclass(frozen=True)
 class SinkResult:
-    """The outcome of a load."""
+    """The outcome of a load.
+
+    Examples
+    --------
+    >>> from dshap.sinks import SinkResult
+    >>> result = SinkResult(n_rows=100, n_lines=300)
+    >>> result.n_lines // result.n_rows, result.already
+    (3, False)
+    """
 
     n_rows: int = 0
     """The rows of the cube that were written."""

@@ -55,6 +55,18 @@ class ArraySource(LaidOut):
     InputError
         The table contains text, has a wrong shape or no rows, its parts differ in length, or a row
         has no key.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.sources import ArraySource
+    >>> x = np.array([[60.0, 2.0], [90.0, 3.0]])
+    >>> source = ArraySource(x, feature_names=["area", "rooms"], keys={"house": np.array([7, 8])})
+    >>> source.n_rows, source.feature_names, source.key_names
+    (2, ('area', 'rooms'), ('house',))
+    >>> block = source.read(1, 2, keys=True)
+    >>> block.x.tolist(), block.keys["house"].tolist()
+    ([[90.0, 3.0]], [8])
     """
 
     def __init__(
@@ -240,6 +252,15 @@ def from_pandas(
 
     Its index is not read.  Nullable, Arrow and categorical columns are read by their values:
     a categorical of numbers is numbers, unless its categories are given.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from dshap.sources import from_pandas
+    >>> houses = pd.DataFrame({"id": [7, 8], "rooms": [2.0, 3.0], "price": [200.0, 300.0]})
+    >>> source = from_pandas(houses, key="id", target="price")
+    >>> source.feature_names, source.key_names, source.target_names
+    (('rooms',), ('id',), ('price',))
     """
     named = as_names(features) + as_names(key) + as_names(target)
     _refuse_index(frame, named)

@@ -36,7 +36,20 @@ LOOKS = 4
 
 @dataclass(frozen=True)
 class Census:
-    """Counts, ranges and a digest of the rows of a table or of one span."""
+    """Counts, ranges and a digest of the rows of a table or of one span.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.sources import ArraySource, CensusPass
+    >>> source = ArraySource(np.array([[1.0, 5.0], [2.0, np.nan], [3.0, 5.0]]), missing="skip")
+    >>> counting = CensusPass(source.feature_names)
+    >>> census = counting.finish(counting.partial(source.read(0, 3)))
+    >>> census.n_rows, census.n_bad, dict(census.bad)
+    (3, 1, {'x1': 1})
+    >>> census.low, census.high
+    ((1.0, 5.0), (3.0, 5.0))
+    """
 
     n_rows: int
     n_bad: int
@@ -106,7 +119,18 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True)
 class CensusPass:
-    """The pass that counts and digests the rows of a table."""
+    """The pass that counts and digests the rows of a table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.sources import ArraySource, CensusPass
+    >>> source = ArraySource(np.arange(6.0).reshape(3, 2))
+    >>> counting = CensusPass(source.feature_names)
+    >>> spans = counting.partial(source.read(0, 2)) + counting.partial(source.read(2, 3))
+    >>> counting.finish(spans).n_rows
+    3
+    """
 
     feature_names: tuple[str, ...]
     keys: Path | None = None
@@ -271,7 +295,19 @@ def _examples(reader: RowReader, positions: Sequence[int]) -> str:
 
 
 def check_targets(census: Census, missing: str) -> None:
-    """Refuse rows without a finite target, unless `missing` is not "refuse"."""
+    """Refuse rows without a finite target, unless `missing` is not "refuse".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.sources import ArraySource, CensusPass, check_targets
+    >>> source = ArraySource(np.ones((2, 1)), target=np.array([1.0, np.nan]))
+    >>> counting = CensusPass(source.feature_names)
+    >>> census = counting.finish(counting.partial(source.read(0, 2, target=True)))
+    >>> check_targets(census, missing="skip")
+    >>> census.n_bad_targets
+    1
+    """
     if missing == "refuse" and census.n_bad_targets:
         raise InputError(
             f"{census.n_bad_targets} rows have no finite target: drop them, or fit with missing = "
@@ -281,7 +317,19 @@ def check_targets(census: Census, missing: str) -> None:
 
 @dataclass(frozen=True)
 class MissingValues:
-    """The missing values of a table, as far as files and a few rows show."""
+    """The missing values of a table, as far as files and a few rows show.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.sources import ArraySource, missing_values
+    >>> x = np.array([[1.0, 5.0], [2.0, np.nan], [3.0, np.nan]])
+    >>> found = missing_values(ArraySource(x, feature_names=["age", "income"], missing="skip"))
+    >>> type(found).__name__, found.rows_seen, dict(found.seen)
+    ('MissingValues', 3, {'income': 2})
+    >>> "such rows are skipped" in str(found)
+    True
+    """
 
     n_rows: int
     nulls: Mapping[str, int]
@@ -328,6 +376,15 @@ def missing_values(reader: RowReader) -> MissingValues:
     """Count nulls by the statistics of the files, and NaN in a few batches of rows.
 
     The statistics cover all rows but do not count NaN.  Small tables are looked at as a whole.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.sources import ArraySource, missing_values
+    >>> x = np.array([[1.0, 5.0], [2.0, np.nan], [3.0, np.nan]])
+    >>> found = missing_values(ArraySource(x, feature_names=["age", "income"], missing="skip"))
+    >>> found.to_dict()["not_finite"]
+    {'income': 2}
     """
     nulls = {name: count for name, count in reader.null_counts.items() if count}
     seen: Counter[str] = Counter()

@@ -406,7 +406,14 @@ def _no_numbers(schema: pa.Schema, taken: tuple[str, ...]) -> dict[str, str]:
 
 
 def said_left_out(left_out: Mapping[str, str]) -> str:
-    """These columns as text: "city (text), when (timestamp[ns])", eight at most."""
+    """These columns as text: "city (text), when (timestamp[ns])", eight at most.
+
+    Examples
+    --------
+    >>> from dshap.sources import said_left_out
+    >>> said_left_out({"city": "text", "when": "timestamp[ns]"})
+    'city (text), when (timestamp[ns])'
+    """
     shown = [f"{name} ({kind})" for name, kind in left_out.items()]
     return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "")
 

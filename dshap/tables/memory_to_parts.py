@@ -81,6 +81,18 @@ def write_part(directory: str | Path, index: int, table_like: Any, *, names: Nam
     -------
     Path
         The path of the part.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from dshap.sources import ParquetSource, write_part
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for part in range(3):
+    ...         path = write_part(folder, part, {"rooms": np.array([part, part + 0.5])})
+    ...     n_rows = ParquetSource(folder).n_rows
+    >>> path.name, n_rows
+    ('part-000002.parquet', 6)
     """
     table = _arrow_table(table_like, names)
     part = Path(directory) / f"part-{index:06d}.parquet"

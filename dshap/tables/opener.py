@@ -97,6 +97,15 @@ def open_source(
     ------
     InputError
         The kind of table is not known, or the table does not fit the options.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from dshap.sources import open_source
+    >>> houses = pd.DataFrame({"id": [7, 8], "rooms": [2.0, 3.0], "price": [200.0, 300.0]})
+    >>> source = open_source(houses, key="id", target="price")
+    >>> source.n_rows, source.feature_names
+    (2, ('rooms',))
     """
     if features is None:
         names = None

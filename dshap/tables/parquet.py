@@ -256,6 +256,19 @@ class ParquetSource(ParquetFiles, BatchReader):
     ------
     InputError
         There is no file, a file is not Parquet or has no rows, or columns do not fit their role.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from dshap.sources import ParquetSource, write_part
+    >>> houses = pd.DataFrame({"id": [7, 8], "rooms": [2.0, 3.0], "price": [200.0, 300.0]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = write_part(folder, 0, houses)
+    ...     source = ParquetSource(folder, key="id", target="price")
+    ...     rows = source.read(0, 2).x
+    >>> source.n_rows, source.feature_names, rows.tolist()
+    (2, ('rooms',), [[2.0], [3.0]])
     """
 
     def __init__(

@@ -122,7 +122,15 @@ def reader_class(place: str) -> Any:
 
 
 def kind_of(rows: Any) -> str | None:
-    """The name of the first kind that knows these rows; None if none does."""
+    """The name of the first kind that knows these rows; None if none does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.sources import kind_of
+    >>> kind_of(np.ones((2, 2))), kind_of("houses.parquet"), kind_of(object())
+    ('array', 'parquet', None)
+    """
     return next((name for name, kind in KINDS.items() if kind.knows(rows)), None)
 
 

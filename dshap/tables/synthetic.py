@@ -51,6 +51,17 @@ class SyntheticTable(BatchReader):
     ------
     InputError
         The table or a column is unknown, or there are no rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.sources import SYNTHETIC_TABLES, SyntheticTable
+    >>> table = SyntheticTable(sorted(SYNTHETIC_TABLES)[0], 1000)
+    >>> table.n_rows, table.target_names, table.key_names
+    (1000, ('deadlift_kg',), ('lift_id',))
+    >>> longer = SyntheticTable(sorted(SYNTHETIC_TABLES)[0], 5000)
+    >>> np.array_equal(table.read(0, 9).x, longer.read(0, 9).x, equal_nan=True)
+    True
     """
 
     def __init__(

@@ -60,6 +60,17 @@ class TextSource(ArraySource):
     ids : the token ids of each text
     keys : mapping, optional
         key column -> (n,), as in `ArraySource`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.sources import TextSource
+    >>> ids = [np.array([4, 2]), np.array([7, 1, 3])]
+    >>> source = TextSource(ids, keys={"review": np.array([1, 2])})
+    >>> source.n_rows, source.feature_names  # the longest text has three tokens
+    (2, ('0', '1', '2'))
+    >>> [text.tolist() for text in source.texts]
+    [[4, 2], [7, 1, 3]]
     """
 
     def __init__(self, ids: Sequence[Ids], keys: Any = None) -> None:
@@ -103,6 +114,18 @@ class TextFiles(ParquetFiles, LaidOut):
     ------
     InputError
         A column is missing, or a text is invalid; the message names its row.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from dshap.sources import TextFiles, write_part
+    >>> reviews = pd.DataFrame({"review": [1, 2], "tokens": [[4, 2], [7, 1, 3]]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = write_part(folder, 0, reviews)
+    ...     source = TextFiles(folder, "tokens", key="review")
+    >>> source.n_rows, source.feature_names  # the longest text has three tokens
+    (2, ('0', '1', '2'))
     """
 
     batch_rows = BATCH_TEXTS

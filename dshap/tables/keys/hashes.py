@@ -33,6 +33,14 @@ def hash_keys(keys: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
     Exact for one column of integers or times.  Otherwise two of N different keys share a hash with
     probability N^2 / 2^65: 1e-7 at two million rows, 2.7 % at a billion.  Callers that treat rows
     of one hash as rows of one key therefore compare their keys (`repeated_keys`), or `wide_hashes`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.sources import hash_keys
+    >>> hashes = hash_keys({"shop": np.array([1, 1, 2]), "day": np.array([5, 6, 5])})
+    >>> hashes.dtype, len(set(hashes.tolist()))
+    (dtype('uint64'), 3)
     """
     total = np.zeros(len(next(iter(keys.values()))), dtype=np.uint64)
     for values in keys.values():
@@ -51,6 +59,13 @@ def wide_hashes(keys: Mapping[str, NDArray[Any]]) -> WideHashes:
     The first half is `hash_keys`, the second made from the keys by another function.  Exact for one
     column of integers or times; otherwise two of N different keys share a hash with probability
     N^2 / 2^129: 1.5e-21 at a billion rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.sources import wide_hashes
+    >>> wide_hashes({"shop": np.array([1, 1, 2]), "day": np.array([5, 6, 5])}).shape
+    (3, 2)
     """
     return np.stack([hash_keys(keys), _second_half(keys)], axis=1)
 
@@ -86,6 +101,15 @@ def hash_columns(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
     It is the same for the columns of a table and for the columns that a cube stores of it.  Two
     given rows with other values share one with probability 2^-64: 5e-11 that one of a billion
     changed rows counts as unchanged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.sources import hash_columns
+    >>> monday = hash_columns({"age": np.array([30.0, 40.0]), "city": np.array([1.0, 2.0])})
+    >>> tuesday = hash_columns({"age": np.array([30.0, 41.0]), "city": np.array([1.0, 2.0])})
+    >>> (monday == tuesday).tolist()  # the second row has changed
+    [True, False]
     """
     return hash_keys({name: _hashable(values) for name, values in columns.items()})
 
@@ -105,7 +129,20 @@ def _hashable(values: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class NumberedKeys:
-    """The rows of two sides with a number for each different key of both, in the order of hashes."""
+    """The rows of two sides with a number for each different key of both, in the order of hashes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.sources import number_keys, wide_hashes
+    >>> old = wide_hashes({"id": np.array([1, 2, 3])})
+    >>> new = wide_hashes({"id": np.array([3, 4, 1])})
+    >>> numbered = number_keys(old, new)
+    >>> numbered.n_keys
+    4
+    >>> [sorted(rows.tolist()) for rows in numbered.pairs]  # rows of the keys 1 and 3 on both sides
+    [[0, 2], [0, 2]]
+    """
 
     old: NDArray[np.int64]
     """(n,): the number of the key of each row."""
@@ -144,7 +181,18 @@ class NumberedKeys:
 
 
 def number_keys(old: WideHashes, new: WideHashes) -> NumberedKeys:
-    """Number the different keys of two sides by their hashes of 128 bits."""
+    """Number the different keys of two sides by their hashes of 128 bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.sources import number_keys, wide_hashes
+    >>> old = wide_hashes({"id": np.array([1, 2])})
+    >>> new = wide_hashes({"id": np.array([2, 2])})
+    >>> numbered = number_keys(old, new)
+    >>> numbered.n_keys, numbered.repeated_new.tolist()
+    (2, [1])
+    """
     first, second = np.concatenate([old, new]).T
     order = np.argsort(first)
     is_first = _differs(first[order])
