@@ -29,7 +29,15 @@ INTERVAL = 1.96
 
 @dataclass(frozen=True)
 class Ranking:
-    """The importance of each feature in one explanation, for one output."""
+    """The importance of each feature in one explanation, for one output.
+
+    Examples
+    --------
+    >>> from dshap.report import Ranking
+    >>> ranking = Ranking("prices", rows=5, magnitude={"rooms": 3.0}, mean={"rooms": -1.0})
+    >>> ranking.has_too_few_rows, ranking.has_errors  # no interval of fewer than ten rows
+    (True, False)
+    """
 
     label: str
     """The name of the explanation, with the output where there are several."""
@@ -123,6 +131,21 @@ def rankings(cubes: Mapping[str, Place]) -> list[Ranking]:
     """Rank the features of each explanation (name -> cube) and output over its finished blocks.
 
     It takes milliseconds.  An explanation without a finished row has no ranking.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import dshap
+    >>> rows = np.random.default_rng(0).normal(size=(50, 2))
+    >>> value = dshap.values.Marginal(lambda x: 3 * x[:, 0] - x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Path(folder, "cube")
+    ...     cube = dshap.explain(value, rows, store=store, progress=False)
+    ...     (ranking,) = dshap.report.rankings({"prices": store})
+    >>> ranking.rows, max(ranking.magnitude, key=ranking.magnitude.get)
+    (50, 'x0')
     """
     return [
         ranking for name, path in cubes.items() for ranking in _of_cube(name, path) if ranking.rows

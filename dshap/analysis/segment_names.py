@@ -10,7 +10,14 @@ IN_BINS = re.compile(r"(.+):(\d+)")
 
 
 def column_of_segment(segment: str, columns: Collection[str]) -> str:
-    """The column of a segment: "age" of "age:5", unless a column has that very name."""
+    """The column of a segment: "age" of "age:5", unless a column has that very name.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> dshap.report.column_of_segment("age:5", ["age", "income"])
+    'age'
+    """
     in_bins = IN_BINS.fullmatch(str(segment))
     if in_bins is None or segment in columns:
         return segment

@@ -55,6 +55,21 @@ def breakdown(cubes: Mapping[str, Place], instance: Sequence[str | int] | None =
     """Break down one row, by its key, in every cube (name -> path); None: the first row.
 
     It reads one chunk of each cube.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame({"rooms": [1.0, 3.0], "age": [10.0, 20.0]})
+    >>> value = dshap.values.Marginal(lambda x: 50 * x[:, 0] - x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Path(folder, "cube")
+    ...     cube = dshap.explain(value, rows, store=store, progress=False)
+    ...     (part,) = dshap.report.breakdown({"prices": store}).parts
+    >>> part.base_value, dict(part.attribution), part.prediction
+    (85.0, {'rooms': -50.0, 'age': 5.0}, 40.0)
     """
     first = next(iter(cubes.values()))
     if instance is None:

@@ -23,6 +23,18 @@ def ranking_lines(
 
     It is sorted by the first explanation.  Behind each mean half the width of its 95 % interval
     follows, unless there are fewer than ten rows; `texts` has the labels of the features.
+
+    Examples
+    --------
+    >>> from dshap.report import Ranking, ranking_lines
+    >>> magnitude, mean = {"rooms": 3.0, "age": 1.0}, {"rooms": 0.5, "age": -0.25}
+    >>> for line in ranking_lines([Ranking("prices", rows=5, magnitude=magnitude, mean=mean)]):
+    ...     print(line)
+    attributions, over 5 rows (prices, too few for intervals)
+                             prices
+    feature    mean |φ|      mean φ
+    rooms         3.000      +0.500
+    age           1.000      -0.250
     """
     features = features_of(given)
     decimals = decimals_of(value for ranking in given for value in ranking.magnitude.values())
@@ -103,6 +115,27 @@ def breakdown_lines(row: Breakdown, units: str = "", texts: ColumnTexts = NO_TEX
 
     Features are sorted by magnitude under the first explanation; `texts` has their labels, and the
     formats of their values.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame({"rooms": [1.0, 3.0], "age": [10.0, 20.0]})
+    >>> value = dshap.values.Marginal(lambda x: 50 * x[:, 0] - x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Path(folder, "cube")
+    ...     cube = dshap.explain(value, rows, store=store, progress=False)
+    ...     row = dshap.report.breakdown({"prices": store})
+    >>> for line in dshap.report.breakdown_lines(row):
+    ...     print(line)
+    one row (row 0)
+                        prices
+    base value           85.00
+    rooms               -50.00
+    age                  +5.00
+    prediction           40.00
     """
     features = list(dict.fromkeys(feature for part in row.parts for feature in part.attribution))
     features.sort(key=lambda name: -np.nan_to_num(abs(row.parts[0].attribution.get(name, 0.0))))

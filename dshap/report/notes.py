@@ -25,6 +25,21 @@ def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
     They give the additivity residual, a pilot's forecast, the errors of learning and of folding,
     MSE_v, and MSE_v by coalition size.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import dshap
+    >>> rows = np.array([[1.0, 10.0], [3.0, 20.0]])
+    >>> value = dshap.values.Marginal(lambda x: 50 * x[:, 0] - x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Path(folder, "cube")
+    ...     cube = dshap.explain(value, rows, store=store, progress=False)
+    ...     found = dshap.report.accuracy({"prices": store})
+    >>> dshap.report.accuracy_lines(found)
+    ['prices: |Σφ + base value − prediction| at most 0']
     """
     lines = []
     for name, measured in found.items():
@@ -102,6 +117,16 @@ def stage_table(stages: Sequence[Mapping[str, Any]], is_one_process: bool = Fals
     """A table of the stages (`StageUse.to_dict`): a heading, then one line per stage.
 
     Where one process does all, it has one column of peaks.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> stage = {"stage": "evaluation", "rows": 1000, "seconds": 2.0, "rows_per_second": 500.0}
+    >>> stage |= {"kept": "", "client_peak_bytes": 3 * 2**30}
+    >>> for line in dshap.report.stage_table([stage], is_one_process=True):
+    ...     print(line)
+    stage             rows   seconds      rows/s     peak memory
+    evaluation       1,000       2.0         500         3.0 GiB
     """
     peaks = PEAKS
     if is_one_process:

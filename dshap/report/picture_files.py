@@ -27,6 +27,12 @@ def require_matplotlib() -> None:
     """Raise an `InputError` where matplotlib is not installed; imports nothing.
 
     The message names the extra to install.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> dshap.report.require_matplotlib() is None  # matplotlib is installed
+    True
     """
     if find_spec("matplotlib") is None:
         raise InputError('pictures need matplotlib: pip install "dshap[report]"')

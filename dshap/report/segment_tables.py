@@ -22,7 +22,22 @@ MOST_SEGMENTS = 12
 
 @dataclass(frozen=True)
 class SegmentTable:
-    """The attributions of one explanation, for one output, by the segments of one column."""
+    """The attributions of one explanation, for one output, by the segments of one column.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame({"rooms": [1.0, 3.0, 4.0, 8.0], "city": [0.0, 0.0, 1.0, 1.0]})
+    >>> value = dshap.values.Marginal(lambda x: 50 * x[:, 0] - x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = f"{folder}/cube"
+    ...     cube = dshap.explain(value, rows, store=store, keep_rows=True, progress=False)
+    ...     (table,) = dshap.report.segment_tables({"prices": store}, "city")
+    >>> type(table).__name__, table.explanation, sorted(table.content())
+    ('SegmentTable', 'prices', ['0', '1'])
+    """
 
     explanation: str
     output: str
@@ -99,6 +114,24 @@ def segment_tables(cubes: Mapping[str, Place], segment: str) -> list[SegmentTabl
     ------
     InputError
         As `segments_of`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame({"rooms": [1.0, 3.0, 4.0, 8.0], "city": [0.0, 0.0, 1.0, 1.0]})
+    >>> value = dshap.values.Marginal(lambda x: 50 * x[:, 0] - x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = f"{folder}/cube"
+    ...     cube = dshap.explain(value, rows, store=store, keep_rows=True, progress=False)
+    ...     (table,) = dshap.report.segment_tables({"prices": store}, "city")
+    >>> for line in table.lines():
+    ...     print(line)
+    mean |φ| by city (prices)
+    segment  rows  rooms  city
+    0           2  100.0   0.5
+    1           2  100.0   0.5
     """
     tables = []
     for name, path in cubes.items():

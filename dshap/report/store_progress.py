@@ -13,7 +13,15 @@ from dshap.storage.lease import Holder
 
 
 class Summary(NamedTuple):
-    """The answer of a command: its lines, and the same as content for JSON."""
+    """The answer of a command: its lines, and the same as content for JSON.
+
+    Examples
+    --------
+    >>> from dshap.report import Summary
+    >>> summary = Summary(["2 of 2 rows"], {"rows": 2})
+    >>> summary.lines, summary.content["rows"]
+    (['2 of 2 rows'], 2)
+    """
 
     lines: list[str]
     content: dict[str, Any]
@@ -25,6 +33,24 @@ def progress_summary(
     """The rows and blocks of each cube that are done, failed and left, and the present activity.
 
     `holders` are the processes that run on the store, by their leases.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.report import progress_summary
+    >>> rows = np.array([[1.0, 10.0], [3.0, 20.0]])
+    >>> value = dshap.values.Marginal(lambda x: 50 * x[:, 0] - x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Path(folder, "cube")
+    ...     cube = dshap.explain(value, rows, store=store, progress=False)
+    ...     summary = progress_summary({"prices": store}, is_running=False)
+    >>> for line in summary.lines:
+    ...     print(line)
+    prices: 2 rows: 2 ok, 0 pending; 1 of 1 blocks done
+    no run is going on
     """
     statuses = {name: cube_status(path) for name, path in cubes.items()}
     learned = [name for name, path in cubes.items() if awaits_shards(path)]

@@ -25,7 +25,26 @@ from dshap.report.store_progress import Summary, status_lines
 def importance_summary(
     store: Place, cubes: Mapping[str, Place], fitted: FitReport | None
 ) -> Summary:
-    """The importance of each feature over the finished rows, with fit, accuracy and progress."""
+    """The importance of each feature over the finished rows, with fit, accuracy and progress.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame({"rooms": [1.0, 3.0], "age": [10.0, 20.0]})
+    >>> value = dshap.values.Marginal(lambda x: 50 * x[:, 0] - x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Path(folder, "cube")
+    ...     cube = dshap.explain(value, rows, store=store, progress=False)
+    ...     summary = dshap.report.importance_summary(store, {"prices": store}, None)
+    >>> for line in summary.lines[2:5]:
+    ...     print(line)
+    feature    mean |φ|      mean φ
+    rooms         50.00       +0.00
+    age            5.00       +0.00
+    """
     units = (read_job(store) or {}).get("units", "")
     ranked = rankings(cubes)
     texts = texts_of_first(cubes)
@@ -64,6 +83,21 @@ def damage_summary(
     """The damage found in each part of a store, after a repair.
 
     `mended` is None where no repair was asked for.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import dshap
+    >>> rows = np.array([[1.0, 10.0], [3.0, 20.0]])
+    >>> value = dshap.values.Marginal(lambda x: 50 * x[:, 0] - x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Path(folder, "cube")
+    ...     cube = dshap.explain(value, rows, store=store, progress=False)
+    ...     summary = dshap.report.damage_summary(store, {"cube": []}, None)
+    >>> summary.lines
+    ['cube: verified: 1 of 1 blocks finished']
     """
     parts = store_parts(store)
     lines = [

@@ -111,7 +111,15 @@ def diff(
 
 @dataclass(frozen=True)
 class Shift:
-    """The largest shift of a feature's attributions between two cubes."""
+    """The largest shift of a feature's attributions between two cubes.
+
+    Examples
+    --------
+    >>> from dshap.report import Shift
+    >>> shift = Shift(feature="age", output="price", value=0.3)
+    >>> shift.feature, shift.value
+    ('age', 0.3)
+    """
 
     feature: str
     output: str
@@ -127,6 +135,24 @@ def largest_shift(old: Place, new: Place, metric: str) -> Shift:
     ------
     InputError
         The cubes cannot be compared, or no row of one is explained.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> old = dshap.values.Marginal(lambda x: x[:, 0] - x[:, 1], rows)
+    >>> new = dshap.values.Marginal(lambda x: x[:, 0] - 3 * x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     stores = Path(folder, "old"), Path(folder, "new")
+    ...     for value, store in zip((old, new), stores, strict=True):
+    ...         cube = dshap.explain(value, rows, store=store, progress=False)
+    ...     shift = dshap.report.largest_shift(*stores, "wasserstein")
+    >>> shift.feature
+    'age'
     """
     before, now = comparable(cube_at_path(old), cube_at_path(new), None)
     measure = DISTANCES[metric]

@@ -30,7 +30,21 @@ second as another population (Siddiqi, Credit Risk Scorecards, 2006)."""
 
 @dataclass(frozen=True)
 class FeatureDifference:
-    """The attributions of one feature in both cubes, for one output."""
+    """The attributions of one feature in both cubes, for one output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> old = dshap.values.Marginal(lambda x: x[:, 0] - x[:, 1], rows)
+    >>> new = dshap.values.Marginal(lambda x: x[:, 0] - 3 * x[:, 1], rows)
+    >>> (output,) = dshap.diff(dshap.explain(old, rows), dshap.explain(new, rows)).outputs
+    >>> age = next(each for each in output.features if each.feature == "age")
+    >>> type(age).__name__, age.place_new, round(age.magnitude_new / age.magnitude_old, 6)
+    ('FeatureDifference', 1, 3.0)
+    """
 
     feature: str
     psi: float
@@ -60,7 +74,21 @@ class ChangedPart:
 
 @dataclass(frozen=True)
 class ChangedRow:
-    """A row that both cubes explain, for one output."""
+    """A row that both cubes explain, for one output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> old = dshap.values.Marginal(lambda x: x[:, 0] - x[:, 1], rows)
+    >>> new = dshap.values.Marginal(lambda x: x[:, 0] - 3 * x[:, 1], rows)
+    >>> (output,) = dshap.diff(dshap.explain(old, rows), dshap.explain(new, rows)).outputs
+    >>> row = output.rows[0]
+    >>> type(row).__name__, row.feature
+    ('ChangedRow', 'age')
+    """
 
     key: Mapping[str, str]
     """Key column -> its key; "row" -> its position in cubes without a key."""
@@ -78,7 +106,20 @@ class ChangedRow:
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """Both cubes compared for one output."""
+    """Both cubes compared for one output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> old = dshap.values.Marginal(lambda x: x[:, 0] - x[:, 1], rows)
+    >>> new = dshap.values.Marginal(lambda x: x[:, 0] - 3 * x[:, 1], rows)
+    >>> (output,) = dshap.diff(dshap.explain(old, rows), dshap.explain(new, rows)).outputs
+    >>> type(output).__name__, output.n_changed, len(output.features)
+    ('OutputDifference', 50, 2)
+    """
 
     output: str
     ndcg: Agreement
@@ -121,7 +162,19 @@ class OutputDifference:
 
 @dataclass(frozen=True)
 class SideRows:
-    """The rows of one of two cubes."""
+    """The rows of one of two cubes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> value = dshap.values.Marginal(lambda x: x[:, 0] - x[:, 1], rows)
+    >>> found = dshap.diff(dshap.explain(value, rows), dshap.explain(value, rows))
+    >>> type(found.old).__name__, found.old.n_rows, found.old.n_alone
+    ('SideRows', 50, 0)
+    """
 
     name: str
     """Path of the cube, or another description."""
@@ -141,6 +194,20 @@ class Difference:
 
     It prints as a screen of text, shows as tables in a notebook, and `to_dict` has it as plain
     values.  `above` describes the numbers beyond given limits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> old = dshap.values.Marginal(lambda x: x[:, 0] - x[:, 1], rows)
+    >>> new = dshap.values.Marginal(lambda x: x[:, 0] - 3 * x[:, 1], rows)
+    >>> found = dshap.diff(dshap.explain(old, rows), dshap.explain(new, rows))
+    >>> type(found).__name__, found.n_both
+    ('Difference', 50)
+    >>> found.outputs[0].features[0].feature
+    'age'
     """
 
     old: SideRows
@@ -228,7 +295,20 @@ METRICS: Mapping[str, Metric] = {
 
 
 def refuse_unknown_metrics(limits: Mapping[str, float]) -> None:
-    """Raise an `InputError` where limits name no metric, or are negative or no numbers."""
+    """Raise an `InputError` where limits name no metric, or are negative or no numbers.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> sorted(dshap.report.METRICS)
+    ['changed', 'ndcg_loss', 'psi', 'spearman_loss', 'wasserstein']
+    >>> dshap.report.refuse_unknown_metrics({"psi": 0.2})
+    >>> try:
+    ...     dshap.report.refuse_unknown_metrics({"psi": -0.2})
+    ... except dshap.DshapError as error:
+    ...     print(type(error).__name__)
+    InputError
+    """
     for metric, limit in limits.items():
         if metric not in METRICS:
             raise InputError(unknown_name("metric", metric, METRICS))

@@ -27,7 +27,20 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class ColumnDrift:
-    """The part of one column in the drift of rows."""
+    """The part of one column in the drift of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> draw = np.random.default_rng(0)
+    >>> old = pd.DataFrame({"age": draw.normal(40, 5, 80), "income": draw.normal(30, 4, 80)})
+    >>> new = pd.DataFrame({"age": draw.normal(40, 5, 80), "income": draw.normal(50, 4, 80)})
+    >>> first, second = dshap.mmd_drift(old, new, n_permutations=99).columns
+    >>> type(first).__name__, first.column, second.column
+    ('ColumnDrift', 'income', 'age')
+    """
 
     column: str
     attribution: float
@@ -49,7 +62,20 @@ class ColumnDrift:
 
 @dataclass(frozen=True)
 class DriftingRow:
-    """A row that carries much of the drift: an old one where old rows are dense, or a new one."""
+    """A row that carries much of the drift: an old one where old rows are dense, or a new one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> draw = np.random.default_rng(0)
+    >>> old = pd.DataFrame({"age": draw.normal(40, 5, 80)})
+    >>> new = pd.DataFrame({"age": draw.normal(60, 5, 90)})
+    >>> row = dshap.mmd_drift(old, new, n_permutations=99).rows[0]
+    >>> type(row).__name__, row.column
+    ('DriftingRow', 'age')
+    """
 
     table: str
     """"old" or "new"."""
@@ -67,7 +93,20 @@ class DriftingRow:
 
 @dataclass(frozen=True)
 class ComparedTable:
-    """One of the two tables."""
+    """One of the two tables.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> draw = np.random.default_rng(0)
+    >>> old = pd.DataFrame({"age": draw.normal(40, 5, 80)})
+    >>> new = pd.DataFrame({"age": draw.normal(60, 5, 90)})
+    >>> drift = dshap.mmd_drift(old, new, n_permutations=99)
+    >>> type(drift.old).__name__, drift.old.n_rows, drift.new.n_rows
+    ('ComparedTable', 80, 90)
+    """
 
     name: str
     """Its path, or its type."""
@@ -87,6 +126,18 @@ class Drift:
 
     It prints as a screen of text, shows as tables in a notebook; `to_frame` has the columns,
     `row_frame` the rows, `to_dict` plain values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> draw = np.random.default_rng(0)
+    >>> old = pd.DataFrame({"age": draw.normal(40, 5, 80), "income": draw.normal(30, 4, 80)})
+    >>> new = pd.DataFrame({"age": draw.normal(40, 5, 80), "income": draw.normal(50, 4, 80)})
+    >>> drift = dshap.mmd_drift(old, new, n_permutations=99)
+    >>> type(drift).__name__, drift.p_value, drift.to_frame().shape[0]
+    ('Drift', 0.01, 2)
     """
 
     old: ComparedTable
@@ -172,7 +223,14 @@ class Drift:
 
 
 def checked_level(level: float, n_permutations: int) -> float:
-    """A level from 0 to 1 that p-values of so many permutations can reach, or an `InputError`."""
+    """A level from 0 to 1 that p-values of so many permutations can reach, or an `InputError`.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> dshap.report.checked_level(0.05, n_permutations=999)
+    0.05
+    """
     level = float(Number(0.0, 1.0)("level", level))
     least = 1.0 / (1 + max(n_permutations, 0))
     if least > level:
@@ -187,7 +245,20 @@ def checked_level(level: float, n_permutations: int) -> float:
 
 
 def seen_line(found: Drift) -> str:
-    """Whether the tables differ, in one line."""
+    """Whether the tables differ, in one line.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> draw = np.random.default_rng(0)
+    >>> old = pd.DataFrame({"age": draw.normal(40, 5, 80)})
+    >>> new = pd.DataFrame({"age": draw.normal(60, 5, 90)})
+    >>> drift = dshap.mmd_drift(old, new, n_permutations=99)
+    >>> dshap.report.seen_line(drift).partition(":")[0]
+    'the rows have drifted'
+    """
     if found.p_value <= LEVEL:
         seen = "the rows have drifted"
     else:

@@ -85,6 +85,22 @@ def difference_page(
     ------
     InputError
         jinja2 is not installed, another file is there, or the page cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> old = dshap.values.Marginal(lambda x: x[:, 0] - x[:, 1], rows)
+    >>> new = dshap.values.Marginal(lambda x: x[:, 0] - 3 * x[:, 1], rows)
+    >>> found = dshap.diff(dshap.explain(old, rows), dshap.explain(new, rows))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = dshap.report.difference_page(found, f"{folder}/difference.html")
+    ...     text = page.read_text(encoding="utf-8")
+    >>> page.name, "rooms" in text
+    ('difference.html', True)
     """
     require_jinja()
     (force,) = checked(force=force)

@@ -57,6 +57,22 @@ def drift_page(found: Drift, path: str | Path = "drift.html", *, force: bool = F
     ------
     InputError
         jinja2 is not installed, another file is there, or the page cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> draw = np.random.default_rng(0)
+    >>> old = pd.DataFrame({"age": draw.normal(40, 5, 80)})
+    >>> new = pd.DataFrame({"age": draw.normal(60, 5, 90)})
+    >>> drift = dshap.mmd_drift(old, new, n_permutations=99)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = dshap.report.drift_page(drift, f"{folder}/drift.html")
+    ...     text = page.read_text(encoding="utf-8")
+    >>> page.name, "age" in text
+    ('drift.html', True)
     """
     require_jinja()
     (force,) = checked(force=force)

@@ -25,6 +25,12 @@ def require_jinja() -> None:
     """Raise an `InputError` where jinja2 is not installed; imports nothing.
 
     The message names the extra to install.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> dshap.report.require_jinja() is None  # jinja2 is installed
+    True
     """
     if find_spec("jinja2") is None:
         raise InputError('reports need jinja2: pip install "dshap[report]"')

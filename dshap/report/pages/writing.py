@@ -85,6 +85,22 @@ def page(
         segment, no model for what_if, another file is there, or the page cannot be written.
     DamagedError
         Names or metadata of a cube differ from those written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> value = dshap.values.Marginal(lambda x: 3 * x[:, 0] - x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = f"{folder}/cube"
+    ...     cube = dshap.explain(value, rows, store=store, keep_rows=True, progress=False)
+    ...     page = dshap.report.page(store, f"{folder}/report.html")
+    ...     text = page.read_text(encoding="utf-8")
+    >>> page.name, "rooms" in text
+    ('report.html', True)
     """
     require_jinja()
     all_rows, force, what_if = checked(all_rows=all_rows, force=force, what_if=what_if)

@@ -80,6 +80,17 @@ def bar(
     InputError
         As `beeswarm`; an empty mapping, several cubes with `by`, or with other features, units or
         scale (the message names which).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> cube = dshap.explain(dshap.values.Marginal(lambda x: 3 * x[:, 0] - x[:, 1], rows), rows)
+    >>> axes = dshap.report.bar(cube)
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['rooms', 'age']
     """
     selection = Selection(max_display, order, features)
     looks = Looks(ax, title, chart, words_of_columns(cube, rows))

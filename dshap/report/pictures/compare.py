@@ -86,6 +86,19 @@ def compare(
     InputError
         As `beeswarm`; there are not two, or they have other features, rows, keys, outputs or units
         (the message names which).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> old = dshap.values.Marginal(lambda x: 3 * x[:, 0] - x[:, 1], rows)
+    >>> new = dshap.values.Marginal(lambda x: 2 * x[:, 0] - x[:, 1], rows)
+    >>> cubes = {"old model": dshap.explain(old, rows), "new model": dshap.explain(new, rows)}
+    >>> axes = dshap.report.compare(cubes)
+    >>> type(axes).__name__
+    'Axes'
     """
     looks = Looks(ax, title, chart, words_of_columns(cubes))
     found = side_by_side(cubes, output, Selection(max_display, order, features))

@@ -86,6 +86,17 @@ def beeswarm(
     InputError
         No row is explained, an unknown output, feature, order or chart (the message lists those that
         are near), or rows that are not those of the cube.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> cube = dshap.explain(dshap.values.Marginal(lambda x: 3 * x[:, 0] - x[:, 1], rows), rows)
+    >>> axes = dshap.report.beeswarm(cube, title="Prices of houses")
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['rooms', 'age']
     """
     looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     swarms = swarms_of(cube, rows, output, Selection(max_display, order, features))

@@ -102,6 +102,17 @@ def dependence(
     ------
     InputError
         As `beeswarm`, a column whose values were not stored, or both `colour` and `color`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> cube = dshap.explain(dshap.values.Marginal(lambda x: 3 * x[:, 0] - x[:, 1], rows), rows)
+    >>> axes = dshap.report.dependence(cube, "rooms", colour="age")
+    >>> axes.get_xlabel()
+    'rooms'
     """
     if color is not None and colour is not None:
         raise InputError(f"colour={colour!r} and color={color!r} are one option: give one of them")

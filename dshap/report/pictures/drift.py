@@ -61,6 +61,18 @@ def drift_bars(
     ------
     InputError
         No drift is given, an unknown column, order or chart, or matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> draw = np.random.default_rng(0)
+    >>> old = pd.DataFrame({"age": draw.normal(40, 5, 80), "income": draw.normal(30, 4, 80)})
+    >>> new = pd.DataFrame({"age": draw.normal(40, 5, 80), "income": draw.normal(50, 4, 80)})
+    >>> axes = dshap.report.drift_bars(dshap.mmd_drift(old, new, n_permutations=99))
+    >>> sorted(label.get_text() for label in axes.get_yticklabels())
+    ['age', 'income']
     """
     of_kind("found", found, Drift, "the drift that dshap.mmd_drift gives")
     looks = Looks(ax, title, chart)

@@ -84,6 +84,17 @@ def force(
     ------
     InputError
         As `waterfall`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> cube = dshap.explain(dshap.values.Marginal(lambda x: 3 * x[:, 0] - x[:, 1], rows), rows)
+    >>> axes = dshap.report.force(cube, 7)  # the row at position 7
+    >>> type(axes).__name__
+    'Axes'
     """
     looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     row = single_row(cube, key, rows, output)

@@ -89,6 +89,17 @@ def heatmap(
     ------
     InputError
         As `beeswarm`; a column that was not stored, or with more than 200 values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> cube = dshap.explain(dshap.values.Marginal(lambda x: 3 * x[:, 0] - x[:, 1], rows), rows)
+    >>> axes = dshap.report.heatmap(cube, "age:3")  # three bins of about equally many rows
+    >>> [label.get_text() for label in axes.get_yticklabels()]
+    ['rooms', 'age']
     """
     looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     selection = Selection(max_display, order, features)

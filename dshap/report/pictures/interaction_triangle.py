@@ -52,6 +52,17 @@ def interactions(
     ------
     InputError
         The cube has no interactions, or as `beeswarm`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1], rows)
+    >>> axes = dshap.report.interactions(dshap.explain(value, rows, interactions=True))
+    >>> sorted(label.get_text() for label in axes.get_yticklabels())
+    ['age', 'rooms']
     """
     looks = Looks(ax, title, chart, words_of_columns(cube))
     found = pair_effects(cube, output, Selection(max_display, order, features))

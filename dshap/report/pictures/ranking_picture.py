@@ -53,6 +53,19 @@ def ranking_picture(
     ------
     InputError
         matplotlib is not installed, or the picture cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from dshap.report import Ranking, ranking_picture
+    >>> magnitude, mean = {"rooms": 3.0, "age": 1.0}, {"rooms": 0.5, "age": -0.25}
+    >>> ranking = Ranking("prices", rows=50, magnitude=magnitude, mean=mean)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     picture = ranking_picture([ranking], Path(folder, "bars.png"), "Prices of houses")
+    ...     n_bytes = picture.stat().st_size
+    >>> picture.name, n_bytes > 1000
+    ('bars.png', True)
     """
     require_matplotlib()
     from matplotlib.backends.backend_agg import FigureCanvasAgg

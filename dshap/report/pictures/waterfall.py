@@ -71,6 +71,17 @@ def waterfall(
     InputError
         No row has this key (the message names its neighbours), the row is not explained, or as
         `beeswarm`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> cube = dshap.explain(dshap.values.Marginal(lambda x: 3 * x[:, 0] - x[:, 1], rows), rows)
+    >>> axes = dshap.report.waterfall(cube, 7)  # the row at position 7
+    >>> len(axes.get_yticklabels())
+    2
     """
     looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     row = single_row(cube, key, rows, output)

@@ -43,7 +43,16 @@ PAGE = (
 
 @dataclass(frozen=True)
 class Sentence:
-    """The words of an instance and their attributions."""
+    """The words of an instance and their attributions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.report import Sentence
+    >>> found = Sentence("a review", ("good", "film"), np.array([1.0, 0.0]))
+    >>> found.words[found.attribution.argmax()]
+    'good'
+    """
 
     label: str
     """The label before the words, such as the method."""
@@ -54,7 +63,17 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Heat:
-    """An image and the attributions of its pixels."""
+    """An image and the attributions of its pixels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.report import Heat
+    >>> image, attribution = np.zeros((4, 4)), np.ones((4, 4))
+    >>> heat = Heat("a digit", image, attribution)
+    >>> heat.label, heat.image.shape
+    ('a digit', (4, 4))
+    """
 
     label: str
     image: FloatArray
@@ -84,6 +103,16 @@ def sentence(
     ------
     InputError
         Another number of words than there are attributions.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> def predict(ids):  # good words minus bad ones
+    ...     return (ids == 1).sum(axis=1) - (ids == 2).sum(axis=1)
+    >>> value = dshap.values.Tokens(predict, ["", "good", "bad", "film"])
+    >>> cube = dshap.explain(value, [["good", "film"]], design="exact")
+    >>> dshap.report.sentence(cube).words
+    ('good', 'film')
     """
     row = cube.isel(instance=instance)
     phi = np.asarray(row["attribution"].isel(output=output), dtype=float)
@@ -127,6 +156,19 @@ def heat_map(
     ------
     InputError
         Players that are not the cube's features, or not those of an image of this size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> images = np.random.default_rng(0).random((3, 4, 4))
+    >>> players = dshap.image_players(4, 4)
+    >>> rows = dshap.image_rows(images)
+    >>> value = dshap.values.Marginal(lambda x: x.mean(axis=1), rows, players=players)
+    >>> cube = dshap.explain(value, rows, design=dshap.designs.permutation(16, 2))
+    >>> heat = dshap.report.heat_map(cube, 0, images[0], players)
+    >>> heat.attribution.shape
+    (4, 4)
     """
     if list(players) != names_along(cube, "feature"):
         raise InputError(
@@ -163,6 +205,18 @@ def sentence_picture(sentences: Sequence[Sentence], path: str | Path, title: str
     ------
     InputError
         Another suffix, matplotlib is not installed (PNG), or the picture cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from dshap.report import Sentence, sentence_picture
+    >>> found = Sentence("a review", ("good", "film"), np.array([1.0, 0.0]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = sentence_picture([found], f"{folder}/review.html")
+    ...     text = page.read_text(encoding="utf-8")
+    >>> "film" in text
+    True
     """
     return _written(
         path, title, lambda: _words_figure(sentences, title), lambda: _words_html(sentences)
@@ -176,6 +230,18 @@ def heat_picture(heats: Sequence[Heat], path: str | Path, title: str = "") -> Pa
     ------
     InputError
         Another suffix, matplotlib is not installed, or the picture cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from dshap.report import Heat, heat_picture
+    >>> heat = Heat("a digit", np.zeros((4, 4, 1)), np.ones((4, 4)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     picture = heat_picture([heat], f"{folder}/digit.png")
+    ...     n_bytes = picture.stat().st_size
+    >>> n_bytes > 1000
+    True
     """
     return _written(path, title, lambda: _heat_figure(heats, title), lambda: _heat_html(heats))
 
