@@ -95,6 +95,13 @@ class RunOptions:
     """Options of how a run is divided into tasks and stored.
 
     None means that the plan chooses, from shapes alone, and shows why.
+
+    Examples
+    --------
+    >>> from dshap.core.options import RunOptions
+    >>> options = RunOptions.of({"missing": "skip", "dtype": "float32"})
+    >>> options.missing, options.max_coalitions
+    ('skip', None)
     """
 
     missing: str = "refuse"

@@ -108,7 +108,14 @@ def _escaped(character: str) -> str:
 
 
 def format_bytes(n: float) -> str:
-    """A number of bytes as text, such as "1.5 GiB"."""
+    """A number of bytes as text, such as "1.5 GiB".
+
+    Examples
+    --------
+    >>> import dshap
+    >>> dshap.engine.format_bytes(1536 * 2**20)
+    '1.5 GiB'
+    """
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(n) < 1024:
             if unit == "B":

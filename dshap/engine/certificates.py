@@ -25,7 +25,18 @@ VALID_DAYS = 365
 
 @dataclass(frozen=True)
 class Certificates:
-    """The files of an authority, a certificate that it has signed, and the key of that."""
+    """The files of an authority, a certificate that it has signed, and the key of that.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dshap.engine import Certificates, make_certificates
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = make_certificates(f"{folder}/certificates")
+    ...     found = Certificates.of_folder(f"{folder}/certificates")
+    >>> found == made
+    True
+    """
 
     authority: Path
     certificate: Path
@@ -102,6 +113,16 @@ def make_certificates(folder: str | Path, days: int = VALID_DAYS) -> Certificate
     ------
     InputError
         The folder contains certificates already, or cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dshap.engine import make_certificates
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = make_certificates(f"{folder}/certificates", days=30)
+    ...     made.check()  # raises an error where a file is missing or no longer valid
+    >>> made.key.name
+    'key.pem'
     """
     made = Certificates.of_folder(folder)
     try:

@@ -55,6 +55,14 @@ def checked_client(given: Any) -> distributed.Client:
     ------
     InputError
         `given` is neither a client nor an address, or no scheduler answers at the address.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from dshap.engine import checked_client
+    >>> with Client(processes=False, dashboard_address=None) as client:
+    ...     checked_client(client) is client
+    True
     """
     if isinstance(given, str):
         if _client_at(given).status != "running":  # a new scheduler may have its address
@@ -75,7 +83,15 @@ def _client_at(address: str) -> distributed.Client:
 
 
 def current_client() -> distributed.Client | None:
-    """The default Dask client of this process, or None."""
+    """The default Dask client of this process, or None.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> client = dshap.engine.current_client()  # None where no cluster has been started
+    >>> client is None or client.status == "running"
+    True
+    """
     if "distributed" not in sys.modules:  # nobody has made one
         return None
     try:
@@ -187,6 +203,16 @@ def connect(
     InputError
         No scheduler answers, or it does not accept these certificates; or the address leaves this
         machine without encryption.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> from dshap.engine import connect
+    >>> try:
+    ...     connect("tcp://127.0.0.1:1", timeout_s=0.2)
+    ... except dshap.DshapError as error:
+    ...     print(type(error).__name__)
+    InputError
     """
     if security is not None and not address.startswith("tls://"):
         raise InputError(
@@ -281,7 +307,17 @@ def _await_first(client: distributed.Client, wait_s: float, say: Callable[[str],
 
 
 def shut_down(client: distributed.Client) -> None:
-    """Close a client and the local cluster that it started."""
+    """Close a client and the local cluster that it started.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from dshap.engine import shut_down
+    >>> client = Client(processes=False, dashboard_address=None)
+    >>> shut_down(client)
+    >>> client.status
+    'closed'
+    """
     cluster = client.cluster
     client.close()
     if cluster is not None:

@@ -208,6 +208,17 @@ class DaskExecutor:
     seen : noun -> a place that every worker must see
     grows : whether the cluster grows with its backlog.  It also counts as one that does where its
         client has called `adapt`, or where it has no worker yet
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from dshap.engine import DaskExecutor
+    >>> one_worker = {"n_workers": 1, "threads_per_worker": 2, "processes": False}
+    >>> with Client(**one_worker, dashboard_address=None) as client:
+    ...     executor = DaskExecutor(client)
+    ...     facts = executor.is_local, executor.n_threads
+    >>> facts
+    (False, 2)
     """
 
     is_local = False

@@ -57,7 +57,15 @@ Progress = Callable[[Event], None]
 
 
 class Events:
-    """The one stream of the events of a run: every listener hears each of them, in this order."""
+    """The one stream of the events of a run: every listener hears each of them, in this order.
+
+    Examples
+    --------
+    >>> from dshap.engine import Events
+    >>> events = Events(lambda event: print(event.name, event.text))
+    >>> events.say("3 rows are skipped")
+    message 3 rows are skipped
+    """
 
     def __init__(self, *listeners: Progress) -> None:
         self.listeners = [*listeners]

@@ -25,7 +25,15 @@ KILLED = "its task killed the worker again and again (most often: out of memory)
 
 @dataclass(frozen=True)
 class Failure:
-    """Rows of an instance tile that have no attribution, and the reason."""
+    """Rows of an instance tile that have no attribution, and the reason.
+
+    Examples
+    --------
+    >>> from dshap.engine import Failure
+    >>> failure = Failure(2, start=16, stop=24, n_rows=8, where="row 16", reason="out of memory")
+    >>> failure.is_whole  # all rows of the tile failed
+    True
+    """
 
     tile: int
     start: int
@@ -363,7 +371,22 @@ def _from_parts(evaluation: Evaluation, names: tuple[str, ...], tile: int) -> di
 
 @contextmanager
 def naming(tile: int, block: RowBlock) -> Iterator[None]:
-    """Report an error of the model together with this block's rows and its first key."""
+    """Report an error of the model together with this block's rows and its first key.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.blocks import RowBlock
+    >>> from dshap.engine import naming
+    >>> from dshap.errors import PredictError
+    >>> block = RowBlock(16, np.ones((8, 2)), np.ones(8, bool))
+    >>> try:
+    ...     with naming(2, block):
+    ...         raise PredictError("the model returned NaN")
+    ... except PredictError as error:
+    ...     print(error)
+    block 2 (rows 16 to 23, first key row 16): the model returned NaN
+    """
     try:
         yield
     except PredictError as error:

@@ -91,7 +91,15 @@ class Executor(Protocol):
 
 
 class LoopExecutor:
-    """An executor that runs everything in this process, one task after the other."""
+    """An executor that runs everything in this process, one task after the other.
+
+    Examples
+    --------
+    >>> from dshap.engine import LoopExecutor
+    >>> executor = LoopExecutor()
+    >>> executor.is_local, executor.n_threads
+    (True, 1)
+    """
 
     n_threads = 1
     memory_limit: int | None = None

@@ -283,6 +283,16 @@ def learn_from(executor: Executor, one: Pass, reader: RowReader) -> Any:
     """Run a pass over all rows of a table, and return its result.
 
     A table of a single span is read in this process, so that no cluster has to start for it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.engine import LoopExecutor, learn_from
+    >>> from dshap.sources import ArraySource, CensusPass
+    >>> source = ArraySource(np.arange(6.0).reshape(3, 2))
+    >>> census = learn_from(LoopExecutor(), CensusPass(source.feature_names), source)
+    >>> census.n_rows, census.high
+    (3, (4.0, 5.0))
     """
     local = LoopExecutor() if reader.n_rows <= SPAN_ROWS else executor
     return run_pass(local, one, reader, spans(0, reader.n_rows))

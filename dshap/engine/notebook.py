@@ -13,7 +13,14 @@ INTERVAL_S = 0.5
 
 
 def is_notebook() -> bool:
-    """Whether this process is the kernel of a notebook; IPython is not imported to find out."""
+    """Whether this process is the kernel of a notebook; IPython is not imported to find out.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> dshap.engine.is_notebook()
+    False
+    """
     ipython = sys.modules.get("IPython")
     shell: Any = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
@@ -24,6 +31,13 @@ class NotebookProgress(LineProgress):
 
     Messages are above it, with the stage that ended before each.  It needs no widgets: the output
     has an id of its own, and each update replaces the last state.
+
+    Examples
+    --------
+    >>> from dshap.engine import NotebookProgress
+    >>> display = NotebookProgress()
+    >>> callable(display)  # called with each event of a run
+    True
     """
 
     def __init__(self) -> None:

@@ -51,7 +51,15 @@ NOT_KNOWN = "not known"
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of a run: many tasks of one kind."""
+    """One step of a run: many tasks of one kind.
+
+    Examples
+    --------
+    >>> from dshap.engine import Stage
+    >>> stage = Stage("evaluation", 10, 2**20, 1e9, "rows", "attributions", grain="tile")
+    >>> stage.name, stage.n_tasks, stage.task_bytes
+    ('evaluation', 10, 1048576)
+    """
 
     name: str
     n_tasks: int
@@ -69,7 +77,23 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Tiling):
-    """How a run is cut into tiles and stages: all that the executors need to know."""
+    """How a run is cut into tiles and stages: all that the executors need to know.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.core.capabilities import Work
+    >>> from dshap.core.options import RunOptions
+    >>> from dshap.engine import Plan, make_plan
+    >>> from dshap.sources import ArraySource
+    >>> x = np.random.default_rng(0).normal(size=(1000, 3))
+    >>> value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1], x[:50])
+    >>> work = Work.of(value, dshap.designs.exact(3))
+    >>> plan = make_plan(work, ArraySource(x), ArraySource(x[:50]), RunOptions(instance_tile=200))
+    >>> plan.n_instance_tiles, Plan.from_json(plan.to_json()) == plan
+    (5, True)
+    """
 
     n_rows: int
     n_players: int
@@ -245,6 +269,18 @@ def check_stages(
     """Raise a `DoesNotFitError` if a worker with this memory limit cannot run these stages.
 
     `remedy` is the part of the message that names the option to change.
+
+    Examples
+    --------
+    >>> import dshap
+    >>> from dshap.engine import Stage, check_stages
+    >>> stage = Stage("evaluation", 10, 2**30, 1e9, "rows", "attributions", grain="tile")
+    >>> check_stages([stage], 2**32, threads=1, idle_bytes=2**27, remedy="lower the tile")
+    >>> try:
+    ...     check_stages([stage], 2**29, threads=1, idle_bytes=2**27, remedy="lower the tile")
+    ... except dshap.DshapError as error:
+    ...     print(type(error).__name__)
+    DoesNotFitError
     """
     if memory_limit is None:
         return
@@ -269,7 +305,17 @@ def check_stages(
 
 
 def stage_lines(stages: Sequence[Stage]) -> list[str]:
-    """The lines of a table of stages, with a heading."""
+    """The lines of a table of stages, with a heading.
+
+    Examples
+    --------
+    >>> from dshap.engine import Stage, stage_lines
+    >>> stage = Stage("evaluation", 10, 2**20, 1e6, "rows", "attributions", grain="tile")
+    >>> for line in stage_lines([stage]):
+    ...     print(line)
+    stage          tasks  bytes/task   core time  makes                       kept per
+    evaluation        10     1.0 MiB     < 0.1 s  attributions                tile
+    """
     return [
         f"{stage:<12}{tasks:>8}{task_bytes:>12}{time:>12}  {makes:<28}{grain}"
         for stage, makes, grain, tasks, task_bytes, time in (

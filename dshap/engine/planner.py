@@ -51,6 +51,21 @@ def make_plan(
 
     When `data` is None it has been learned already, from `data_rows` rows.  `noise_replicates` is
     the number of replicates for the noise of a stochastic model, where the design has none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> from dshap.core.capabilities import Work
+    >>> from dshap.core.options import RunOptions
+    >>> from dshap.engine import make_plan
+    >>> from dshap.sources import ArraySource
+    >>> x = np.random.default_rng(0).normal(size=(1000, 3))
+    >>> value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1], x[:50])
+    >>> work = Work.of(value, dshap.designs.exact(3))
+    >>> plan = make_plan(work, ArraySource(x), ArraySource(x[:50]), RunOptions())
+    >>> plan.n_rows, plan.n_coalitions, [stage.name for stage in plan.stages]
+    (1000, 8, ['census', 'base', 'evaluation'])
     """
     info = work.info
     players = work.value.players

@@ -20,7 +20,14 @@ SINGULAR = {"passes": "pass"}
 
 
 class SilentProgress:
-    """A display that shows nothing."""
+    """A display that shows nothing.
+
+    Examples
+    --------
+    >>> from dshap.engine import Events, SilentProgress
+    >>> Events(SilentProgress()).say("nobody reads this") is None
+    True
+    """
 
     def __call__(self, event: Event) -> None: ...
 
@@ -34,6 +41,15 @@ class LineProgress:
     ----------
     stream : where the lines go; standard error by default
     interval : seconds between lines where the stream is no terminal
+
+    Examples
+    --------
+    >>> import io
+    >>> from dshap.engine import Events, LineProgress
+    >>> stream = io.StringIO()
+    >>> Events(LineProgress(stream)).say("3 rows are skipped")
+    >>> "3 rows are skipped" in stream.getvalue()  # after the time
+    True
     """
 
     def __init__(self, stream: TextIO | None = None, interval: float = 10.0) -> None:
@@ -88,6 +104,15 @@ class JsonProgress(LineProgress):
     ----------
     stream : where the lines go
     interval : seconds between the lines of progress inside a stage
+
+    Examples
+    --------
+    >>> import io
+    >>> from dshap.engine import Events, JsonProgress
+    >>> stream = io.StringIO()
+    >>> Events(JsonProgress(stream)).say("3 rows are skipped")
+    >>> "3 rows are skipped" in stream.getvalue()
+    True
     """
 
     def __init__(self, stream: TextIO, interval: float = 60.0) -> None:
@@ -128,6 +153,15 @@ class ToldProgress:
     ----------
     tell : called with the values at each step, and whether they should be seen at once
     executor : gives the executor whose workers are counted; None where none has started
+
+    Examples
+    --------
+    >>> from dshap.engine import Events, ToldProgress
+    >>> seen = []
+    >>> events = Events(ToldProgress(lambda values, at_once: seen.append(values), lambda: None))
+    >>> events.begin("evaluation", 100, "rows")
+    >>> seen[-1]["stage"], seen[-1]["done"], seen[-1]["total"]
+    ('evaluation', 0, 100)
     """
 
     def __init__(

@@ -39,7 +39,7 @@ def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     ...     cube = dshap.explain(value, rows, store=store, progress=False)
     ...     found = dshap.report.accuracy({"prices": store})
     >>> dshap.report.accuracy_lines(found)
-    ['prices: |Σφ + base value − prediction| at most 0']
+    ['prices: |Σφ + base value − prediction| at most ...']
     """
     lines = []
     for name, measured in found.items():

@@ -58,6 +58,19 @@ class Prepared(LearnedMethod):
     """A value function with prepared states in a folder.
 
     Give it to `dshap.explain` as the value function.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import dshap
+    >>> rows = np.random.default_rng(0).normal(size=(40, 2))
+    >>> value = dshap.values.Gaussian(lambda x: x[:, 0] * x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     prepared = dshap.prepare(value, store=f"{folder}/states", progress=False)
+    ...     cube = dshap.explain(prepared, rows[:3])
+    >>> type(prepared).__name__, prepared.value.players.names
+    ('Prepared', ('x0', 'x1'))
     """
 
     def attributor(self) -> PreparedAttributor:
@@ -115,7 +128,22 @@ class Prepared(LearnedMethod):
 
 @dataclass(frozen=True)
 class PreparedAttributor:
-    """Explains rows by prepared states, without a plan or a store: see `Prepared.attributor`."""
+    """Explains rows by prepared states, without a plan or a store: see `Prepared.attributor`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import dshap
+    >>> rows = np.random.default_rng(0).normal(size=(40, 2))
+    >>> value = dshap.values.Gaussian(lambda x: x[:, 0] * x[:, 1], rows)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     prepared = dshap.prepare(value, store=f"{folder}/states", progress=False)
+    ...     attributor = prepared.attributor()
+    ...     found = attributor.attribute(rows[:3])
+    >>> found.phi.shape, bool(np.allclose(found.phi.sum(axis=1) + found.base, found.prediction))
+    ((3, 2, 1), True)
+    """
 
     method: Method
     states: States

@@ -18,7 +18,18 @@ Note = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """MSE_v of a value function on held-out rows."""
+    """MSE_v of a value function on held-out rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dshap
+    >>> train, test = np.random.default_rng(0).normal(size=(2, 100, 2))
+    >>> value = dshap.values.Marginal(lambda x: x[:, 0] + x[:, 1], train)
+    >>> quality = dshap.mse_v(value, test, progress=False)
+    >>> type(quality).__name__, quality.by_size.shape, quality.n_rows
+    ('Quality', (1, 1), 100)
+    """
 
     mse: FloatArray
     """(k,): the mean over rows and proper coalitions of (f − v_S)², every proper coalition weighted

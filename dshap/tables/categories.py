@@ -94,7 +94,19 @@ def _refuse_many(name: str, n_values: int) -> None:
 
 
 def refuse_unknown_categories(reader: RowReader, site: Site) -> None:
-    """Raise if rows to learn from have categories that the value function's data lack."""
+    """Raise if rows to learn from have categories that the value function's data lack.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.run.session import open_session
+    >>> from dshap.sources import ArraySource, refuse_unknown_categories
+    >>> source = ArraySource(np.ones((2, 1)))  # no column has categories
+    >>> with open_session(None, None, False, {}) as (_, session):
+    ...     refused = refuse_unknown_categories(source, session)
+    >>> refused is None
+    True
+    """
     if not categories_of(reader):
         return
     for name, found in site.learn(_NewCategories.of(reader), reader).items():

@@ -267,6 +267,17 @@ def take_census(
     ------
     InputError
         States what is bad, how much of it, and what to do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dshap.run.session import open_session
+    >>> from dshap.sources import ArraySource, take_census
+    >>> source = ArraySource(np.array([[1.0, 5.0], [2.0, np.nan], [3.0, 5.0]]), missing="skip")
+    >>> with open_session(None, None, False, {}) as (_, session):
+    ...     census = take_census(source, session)
+    >>> census.n_rows, census.n_bad, census.high
+    (3, 1, (3.0, 5.0))
     """
     if reader.key_names and not has_unique_keys:
         keys = site.folder("keys")

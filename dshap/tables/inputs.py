@@ -28,7 +28,22 @@ from dshap.tables.texts import open_texts
 def open_for(
     value: Explained, rows: Any, site: Site, *, key: Any = (), missing: str = "refuse"
 ) -> RowReader:
-    """Open rows with the columns and categories of a value function, or open texts."""
+    """Open rows with the columns and categories of a value function, or open texts.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dshap
+    >>> from dshap.run.session import open_session
+    >>> from dshap.sources import open_for
+    >>> houses = pd.DataFrame({"rooms": [2.0, 3.0], "age": [10.0, 20.0]})
+    >>> value = dshap.values.Marginal(lambda x: 50 * x[:, 0] - x[:, 1], houses)
+    >>> other = pd.DataFrame({"city": [1.0], "age": [30.0], "rooms": [4.0]})
+    >>> with open_session(None, None, False, {}) as (_, session):
+    ...     reader = open_for(value, other, session)
+    >>> reader.feature_names, reader.read(0, 1).x.tolist()  # the columns of the model, in its order
+    (('rooms', 'age'), [[4.0, 30.0]])
+    """
     if is_of_texts(value):
         return open_texts(rows, site, value, key=key)
     return open_rows(
@@ -45,7 +60,21 @@ def open_for(
 
 @dataclass(frozen=True)
 class Inputs:
-    """The rows to explain and the rows that a value function learns from."""
+    """The rows to explain and the rows that a value function learns from.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dshap
+    >>> from dshap.run.session import open_session
+    >>> from dshap.sources import Inputs
+    >>> houses = pd.DataFrame({"rooms": [2.0, 3.0, 3.0], "age": [10.0, 10.0, 10.0]})
+    >>> value = dshap.values.Marginal(lambda x: 50 * x[:, 0] - x[:, 1], houses)
+    >>> with open_session(None, None, False, {}) as (_, session):
+    ...     inputs = Inputs.open(value, houses, session)
+    >>> inputs.census.n_rows, inputs.active_players().tolist()  # the age is the same everywhere
+    (3, [True, False])
+    """
 
     value: Explained
     """The value function, with the categories of all these rows."""
@@ -147,7 +176,21 @@ def times_of_data(value: Explained) -> Mapping[str, str]:
 def read_data(
     value: Explained, site: Site, *, missing: str, names: Sequence[str] | None = None
 ) -> RowReader:
-    """A reader of the data that the value function learns from, with the categories of its model."""
+    """A reader of the data that the value function learns from, with the categories of its model.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dshap
+    >>> from dshap.run.session import open_session
+    >>> from dshap.sources import read_data
+    >>> houses = pd.DataFrame({"rooms": [2.0, 3.0], "age": [10.0, 20.0]})
+    >>> value = dshap.values.Marginal(lambda x: 50 * x[:, 0] - x[:, 1], houses)
+    >>> with open_session(None, None, False, {}) as (_, session):
+    ...     reader = read_data(value, session, missing="refuse")
+    >>> reader.n_rows, reader.feature_names
+    (2, ('rooms', 'age'))
+    """
     is_named = kind_of(value.data) != "array"
     model = value.model
     given = value.data
@@ -177,6 +220,20 @@ def open_data(
 
     The columns are those of the rows, `names`, if the value function knows no names.  `missing` is
     that of the rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dshap
+    >>> from dshap.run.session import open_session
+    >>> from dshap.sources import open_data
+    >>> houses = pd.DataFrame({"rooms": [2.0, 3.0], "age": [10.0, 20.0]})
+    >>> value = dshap.values.Gaussian(lambda x: 50 * x[:, 0] - x[:, 1], houses)
+    >>> options = {"missing": "refuse", "names": None, "learns": True, "needs_numbers": True}
+    >>> with open_session(None, None, False, {}) as (_, session):
+    ...     reader, census = open_data(value, session, **options)
+    >>> reader.feature_names, census.n_rows
+    (('rooms', 'age'), 2)
     """
     is_read = learns or streams_data(value)  # read row by row: bad rows can be skipped
     if missing == "refuse" and not is_read:

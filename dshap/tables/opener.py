@@ -52,6 +52,18 @@ def open_rows(
     ------
     InputError
         The table has the wrong columns, kind or size.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from dshap.run.session import open_session
+    >>> from dshap.sources import open_rows
+    >>> houses = pd.DataFrame({"id": [7, 8], "rooms": [2.0, 3.0], "price": [200.0, 300.0]})
+    >>> with open_session(None, None, False, {}) as (_, session):
+    ...     reader = open_rows(houses, session, key="id", target="price")
+    ...     block = reader.read(0, 2)
+    >>> reader.feature_names, block.x.tolist()
+    (('rooms',), [[2.0], [3.0]])
     """
     (features,) = checked(features=features)
     asked = Asked(
