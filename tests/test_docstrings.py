@@ -6,6 +6,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import sys
 import warnings
 from pathlib import Path
 from types import FunctionType
@@ -13,6 +14,7 @@ from types import FunctionType
 import pytest
 
 import dshap
+from website.reference import BEHIND, MODULES, has_docstring, place_of, public_names
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 
@@ -31,6 +33,14 @@ NEEDED = {
     "dshap.values.trees": "sklearn",
 }
 """Module, or package of modules -> the package that their examples need."""
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    """No figure of an example is left open."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def modules_with_examples():
@@ -69,6 +79,54 @@ def test_examples_run(name, tmp_path, monkeypatch):
             warnings.simplefilter("ignore")
             runner.run(each, out=said.append)
         assert not said, "".join(said)
+
+
+NOT_RUN = {
+    "dshap.engine.local_client": "it starts processes, for ten seconds; tests/engine starts them",
+}
+"""Page of the reference -> why no line of its example runs."""
+WITHOUT_EXAMPLE_YET = {"dshap.models.from_gpytorch"}
+"""Pages whose examples are to be written; this set only shrinks."""
+
+
+def pages_with_docstrings():
+    """Name of a page of the reference -> its class or function."""
+    return {
+        f"{module}.{name}": each
+        for module in (*MODULES, *BEHIND)
+        for name, each in public_names(module).items()
+        if has_docstring(each) and place_of(module, name) == f"{module}.{name}"
+    }
+
+
+def needs_example(each):
+    """False for errors, which the pages of other names list under Raises, and for protocols, whose
+    members have no bodies: the pages of their classes have examples."""
+    is_error = inspect.isclass(each) and issubclass(each, BaseException)
+    return not is_error and not getattr(each, "_is_protocol", False)
+
+
+def test_every_page_of_the_reference_has_an_example_that_runs():
+    pages = {name: each for name, each in pages_with_docstrings().items() if needs_example(each)}
+    assert len(pages) > 200
+    run = {
+        test.name: test.examples
+        for module in modules_with_examples()
+        for test in examples_of(importlib.import_module(module))
+    }
+    lacking = []
+    for name, each in pages.items():
+        there = inspect.unwrap(each)
+        examples = run.get(f"{there.__module__}.{there.__qualname__}", [])
+        has_section = "\nExamples\n--------\n" in (inspect.getdoc(each) or "")
+        if not has_section or not any(one.want and not is_left_out(one) for one in examples):
+            lacking.append(name)
+    assert set(lacking) == {*NOT_RUN, *WITHOUT_EXAMPLE_YET}, "pages without an example that prints"
+
+
+def is_left_out(example):
+    """Whether a line of an example is marked as not to be run."""
+    return example.options.get(doctest.SKIP, False)
 
 
 PUBLIC = [

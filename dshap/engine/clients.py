@@ -136,6 +136,14 @@ def local_client(
     InputError
         The processes do not start, for example because a script starts them without
         ``if __name__ == "__main__":``.
+
+    Examples
+    --------
+    >>> from dshap.engine import local_client, shut_down
+    >>> client = local_client(workers=2, memory_limit="1GiB")  # doctest: +SKIP
+    >>> client.status  # doctest: +SKIP
+    'running'
+    >>> shut_down(client)  # doctest: +SKIP
     """
     # a worker process has imported the script that starts workers
     if vars(multiprocessing.current_process()).get("_inheriting"):

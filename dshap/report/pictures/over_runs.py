@@ -74,6 +74,27 @@ def over_runs(
     InputError
         The store has no cube for each run, no run is finished, an unknown explanation, or as
         `beeswarm`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> from dshap.cube import create_store, set_current
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store, runs = Path(folder, "prices"), ("20260301T030000Z", "20260302T030000Z")
+    ...     create_store(store, {"name": "prices"})  # as a job with [incremental] does
+    ...     for weight, run in enumerate(runs, 1):
+    ...         value = dshap.values.Marginal(lambda x, w=weight: w * x[:, 0] - x[:, 1], rows)
+    ...         cube = dshap.explain(value, rows, store=store / "all" / run, progress=False)
+    ...     set_current(store / "all", run)
+    ...     axes = dshap.report.over_runs(store)
+    ...     n_points = [len(line.get_xdata()) for line in axes.get_lines()]
+    >>> n_points  # two lines, of two runs each
+    [2, 2]
     """
     looks = Looks(ax, title, chart, words_of_columns(store))
     history = importance_history(store, explain, output)
