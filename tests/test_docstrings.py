@@ -10,6 +10,7 @@ import sys
 import warnings
 from pathlib import Path
 from types import FunctionType
+from typing import Protocol
 
 import pytest
 
@@ -103,7 +104,7 @@ def needs_example(each):
     """False for errors, which the pages of other names list under Raises, and for protocols, whose
     members have no bodies: the pages of their classes have examples."""
     is_error = inspect.isclass(each) and issubclass(each, BaseException)
-    return not is_error and not getattr(each, "_is_protocol", False)
+    return not is_error and Protocol not in getattr(each, "__bases__", ())
 
 
 def test_every_page_of_the_reference_has_an_example_that_runs():
