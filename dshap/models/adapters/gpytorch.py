@@ -63,6 +63,28 @@ def from_gpytorch(
     Notes
     -----
     An exact process with n training rows needs n³/3 operations and 16 n² bytes.
+
+    Examples
+    --------
+    >>> import gpytorch
+    >>> import numpy as np
+    >>> import torch
+    >>> import dshap
+    >>> class Process(gpytorch.models.ExactGP):
+    ...     def __init__(self, x, y):
+    ...         super().__init__(x, y, gpytorch.likelihoods.GaussianLikelihood())
+    ...         self.mean_module = gpytorch.means.ConstantMean()
+    ...         self.covar_module = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel())
+    ...     def forward(self, x):
+    ...         mean, covariance = self.mean_module(x), self.covar_module(x)
+    ...         return gpytorch.distributions.MultivariateNormal(mean, covariance)
+    >>> x = torch.tensor(np.random.default_rng(0).normal(size=(50, 2)))
+    >>> process = Process(x, x[:, 0] * x[:, 1]).double().eval()
+    >>> expansion = dshap.models.from_gpytorch(process)
+    >>> with torch.no_grad():
+    ...     mean = process(x).mean.numpy()
+    >>> bool(np.allclose(expansion.predict(x.numpy())[:, 0], mean))
+    True
     """
     kinds = _class_names(model)
     kind = next((name for name in MODELS if name in kinds), None)
