@@ -22,8 +22,14 @@ from dshap.cube import cube_status, current_of, read_notes, stored_importance
 from dshap.cube.blocks import CubeArrays, finished_blocks
 from dshap.cube.erased_note import erased_rows
 from dshap.erasure.forgetting import forget_keys
+from dshap.erasure.job_facts import JobFacts
 from dshap.erasure.journal import Journal, erased_of_cube
-from dshap.erasure.stored_cubes import all_cubes_in
+from dshap.erasure.key_files import KeyFiles
+from dshap.erasure.kinds_of_places import PLACES
+from dshap.erasure.read_rows import LearnedRows, ReadParts
+from dshap.erasure.run_texts import sealed_document
+from dshap.erasure.stored_cubes import StoredCubes, all_cubes_in
+from dshap.history.run_record import document_in, read_record
 from dshap.jobfile.reading import read_job_file
 from dshap.jobs.replay import replay_run
 from dshap.jobs.replay_outcome import WantedRows
@@ -36,7 +42,7 @@ from dshap.storage.running import alone
 from tests.buckets import BUCKET
 from tests.erasure.canaries import found_in
 from tests.erasure.shops import NIGHTLY, SINKS, Shop, canaries, has_canary, importable, table
-from tests.jobs.sealed_jobs import of_kernel
+from tests.jobs.sealed_jobs import numbers, of_kernel, of_trees
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +225,48 @@ def test_readers_leave_erased_rows_out(shop, tmp_path):
     assert "were skipped, as they have missing values" not in text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [StoredCubes, JobFacts, LearnedRows, ReadParts, KeyFiles])
+def test_without_a_kind_of_place_the_search_finds_what_it_holds(shop, monkeypatch, kind):
+    others = tuple(each for each in PLACES if type(each) is not kind)
+    assert len(others) == len(PLACES) - 1
+    monkeypatch.setattr("dshap.erasure.forgetting.PLACES", others)
+    forget_keys(shop.store, keys_of_canaries(shop))
+    assert found_in(shop.store, canaries(table(shop.n_rows, 2)))
+
+
+def test_words_about_a_row_leave_records_and_others_stay(shop):
+    keys = keys_of_canaries(shop)
+    said = f"2 rows failed, first row 0 (id {keys[0]}): could not read 'TEXTCANARY00000'"
+    other = "1 row failed, first row 1 (id k00001): could not read 'Rome'"
+    run_id = shop.runs()[0]
+    record = shop.store / "runs" / run_id / "run_results.json"
+    document = dict(document_in(record.read_bytes()))
+    document["results"][0]["message"] = said
+    document["results"].append({**document["results"][0], "message": other})
+    record.write_bytes(sealed_document(document))
+    assert read_record(place_of(shop.store), run_id).is_over
+    done = forget_keys(shop.store, keys)
+    assert done.counts["records"] == 1
+    results = read_record(place_of(shop.store), run_id).results
+    assert results[0]["message"] == "2 rows failed, first row 0 (erased): could not read '(erased)'"
+    assert results[-1]["message"] == other
+
+
+def test_a_sample_beside_the_store_goes(shop):
+    sample = shop.store.with_name("shop.sample")
+    (sample / "rows").mkdir(parents=True)
+    (sample / "sample.json").write_text("{}")
+    table(shop.n_rows).to_parquet(sample / "rows" / "part-000000.parquet")
+    done = forget_keys(shop.store, keys_of_canaries(shop)[:1])
+    assert done.counts["samples"] == 1
+    assert not sample.exists()
+    sample.mkdir()  # of the user
+    (sample / "notes.txt").write_text("mine")
+    forget_keys(shop.store, keys_of_canaries(shop)[1:2])
+    assert (sample / "notes.txt").exists()
+
+
 def test_unknown_keys_are_counted_and_nothing_is_erased(shop):
     before = {file: file.read_bytes() for file in shop.store.rglob("*") if file.is_file()}
     keys = keys_of_canaries(shop)[:3]
@@ -359,6 +407,41 @@ def test_the_command(shop, monkeypatch):
         assert run(cli, ["forget", "build/shop", "--key", keys[2]]).exit_code == 6
     planned = run(cli, ["plan", "job.toml"])
     assert "withdrawn" in planned.stdout
+
+
+def test_counts_are_those_that_are_learned_without_the_rows(tmp_path):
+    """Counts of the patterns of a background of all rows: integers, equal to the last bit."""
+    pytest.importorskip("xgboost")
+    jobs = []
+    whole = numbers(120)
+    left = whole.drop(index=[3, 50, 51, 119])
+    for name, first in (("forgotten", whole), ("never", left)):
+        job = of_trees(tmp_path / name, incremental={"strategy": "digest"})
+        job.tables["explain"] = [{"name": "reasons", "value": "trees", "background": "all"}]
+        job.put(first)
+        job.run()
+        jobs.append(job)
+    forgotten = jobs[0]
+    done = forget_keys(forgotten.store, ["3", "50", "51", "119"], job_file=str(forgotten.file))
+    assert done.erasure.withdrawn == ("reasons",)
+    forgotten.put(left)
+    forgotten.run()
+    states = [states_in(job.store) for job in jobs]
+    assert states[0].keys() == states[1].keys()
+    assert any(name.startswith(("moments", "base")) for name in states[0])
+    for name, arrays in states[0].items():
+        for key, values in arrays.items():
+            assert values.tobytes() == states[1][name][key].tobytes(), (name, key)
+
+
+def states_in(store: Path) -> dict[str, dict[str, Any]]:
+    """Name -> arrays, of the states of the one method of a store."""
+    (room,) = [each for each in (store / "prepared").iterdir() if (each / "state").is_dir()]
+    found = {}
+    for file in sorted((room / "state").glob("*.npz")):
+        with np.load(file) as record:
+            found[file.stem] = {name: record[name] for name in record.files}
+    return found
 
 
 def test_a_replay_says_how_many_rows_were_erased(tmp_path):
