@@ -326,6 +326,7 @@ instance_tile = 50
 keep_rows = true
 [report]
 what_if = true
+page = "page.html"
 """
 
 
@@ -336,15 +337,20 @@ def test_a_job_with_one_cube_loses_its_fit_and_what_it_learned(tmp_path):
     shop.night(frame)
     wanted = canaries(frame)
     (tmp_path / "table.parquet").unlink()
+    page(shop.store, tmp_path / "page.html", all_rows=True, what_if=True)
     before = found_in(shop.store, wanted)
     assert any(name.startswith("state/model-") for name in before)
     assert any(name.startswith("observational/state/landmarks-") for name in before)
     chosen = frame[has_canary(frame)]
     file = tmp_path / "keys.csv"
     chosen[["city", "id"]].to_csv(file, index=False)
-    done = forget_keys(shop.store, file=str(file))
+    done = forget_keys(shop.store, file=str(file), job_file=str(shop.job))
+    file.unlink()
+    assert done.failure is None
     assert done.n_keys == 15
-    assert found_in(shop.store, wanted) == {}
+    assert done.counts["pages"] == 1
+    assert found_in(tmp_path, wanted) == {}
+    assert (tmp_path / "page_rows").is_dir()
     assert is_clean(shop)
 
 
