@@ -40,6 +40,7 @@ from dshap.steps.outlook import night_lines, nights_of, read_learned
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone
 from tests.buckets import BUCKET
+from tests.databases import PASSWORD
 from tests.erasure.canaries import found_in
 from tests.erasure.shops import NIGHTLY, SINKS, Shop, canaries, has_canary, importable, table
 from tests.jobs.sealed_jobs import numbers, of_kernel, of_trees
@@ -485,6 +486,35 @@ def test_a_sink_that_cannot_be_reached_is_named_and_done_later(tmp_path):
     assert done.failure is None
     assert done.counts["lines of sinks"] == len(wanted.keys)
     assert found_in(tmp_path / "sinks", wanted) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["wide", "reasons"])
+def test_tables_of_postgresql_and_their_views(tmp_path, postgresql, monkeypatch, shape):
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    uri = postgresql.uri(password=None)
+    text = 'shape = "top_k"\ntext = true' if shape == "reasons" else f'shape = "{shape}"'
+    sink = f'[[sink]]\nuri = "{uri}"\ntable = "of_{shape}"\nwrite = "append"\ndeletes = "mark"\n{text}\n'
+    shop = Shop(tmp_path, NIGHTLY + sink)
+    for night in range(2):
+        frame = table(shop.n_rows, night)
+        shop.night(frame)
+    keys = sorted(canaries(frame).keys)
+    done = forget_keys(shop.store, keys, job_file=str(shop.job))
+    assert done.failure is None
+    assert done.counts["lines of sinks"] >= len(keys)
+    with postgresql.database.connect() as connection, connection.cursor() as cursor:
+        views = ["of_reasons_text"] if shape == "reasons" else []
+        for name in [f"of_{shape}", *views]:
+            cursor.execute(f"SELECT COUNT(*) FROM {name} WHERE id LIKE 'KEYCANARY%'")
+            assert cursor.fetchone() == (0,)
+            cursor.execute(f"SELECT COUNT(DISTINCT id) FROM {name}")
+            assert cursor.fetchone() == (shop.n_rows - len(keys),)
+    left = frame[~has_canary(frame)].copy()
+    run_id = shop.night(left)
+    record = (shop.store / "runs" / run_id / "run_results.json").read_text()
+    assert '"status": "error"' not in record
+    assert "the table has" not in record  # it is not taken for an altered one
 
 
 def test_loads_that_no_job_names_are_named(tmp_path):
