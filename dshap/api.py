@@ -343,9 +343,9 @@ def mse_v(
     It measures the quality of conditional values without knowing the truth.
 
     E (f(X) − v(X_S))² is least for v_S(x) = E[f(X) | X_S = x_S], so of two estimates the one with
-    the smaller MSE_v on rows that neither learned from is closer to it, whatever the truth is.
+    the smaller MSE_v on rows that neither learned from is closer to it, for any true distribution.
     Interventional values do not estimate this expectation, and usually have a larger MSE_v.  A link
-    is applied after the expectation: MSE_v compares f with E f, whatever the link.
+    is applied after the expectation: MSE_v compares f with E f, for any link.
 
     Parameters
     ----------

@@ -273,7 +273,7 @@ class _Log:
         return LineProgress(sys.stderr)
 
     def open(self, facts: dict[str, Any]) -> None:
-        """Print the facts of a run that begins; people know what they started."""
+        """Print the facts of a run that begins, except for people, who have just started it."""
 
     def close(self, facts: dict[str, Any]) -> None:
         """Print the facts of a run that is over; people read them on standard output."""
@@ -495,12 +495,12 @@ def plan(
 
 
 def is_terminal() -> bool:
-    """Whether somebody can be asked."""
+    """Whether a person at a terminal can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 class _Questions:
-    """Asks on a terminal for what is not given, and uses the proposals elsewhere.
+    """Asks on a terminal for missing options, and uses the proposals elsewhere.
 
     Parameters
     ----------
@@ -527,7 +527,7 @@ class _Questions:
         raise InputError(f"init: give {option}: {question}")
 
     def agrees(self, question: str) -> bool:
-        """Whether the answer to a question is yes; no where nobody can be asked."""
+        """Whether the answer to a question is yes; no without a terminal."""
         return self.asks and click.confirm(question, default=False, err=True)
 
 
@@ -585,7 +585,7 @@ def init(
 ) -> None:
     """Write a first job file: a table and a model are asked for, the rest is proposed.
 
-    On a terminal it asks for what no option gives.  The file has a comment on every choice, and is
+    On a terminal it asks for missing options.  The file has a comment on every choice, and is
     ready for `dshap check`.
     """
     from dshap.core.rules import as_path
@@ -866,7 +866,7 @@ def _show_run(
     quiet: bool,
     more: Mapping[str, Any],
 ) -> None:
-    """Show the results of a run, and its closing lines; warn of what went not well.
+    """Show the results of a run, and its closing lines; warn of problems.
 
     `more` are further facts for JSON.  The values of a row are shown on a terminal or with -v
     only, because a scheduler stores its logs.
@@ -1442,8 +1442,8 @@ def attest(
 ) -> None:
     """Show what the runs of a job have sealed, or check it: the statement of each run.
 
-    A statement names by digests what a run has made, and what from.  Where something is not as it
-    was sealed, each such thing is named, and the exit status is 7.
+    A statement lists the digests of the results of a run, and of its inputs.  Where something is
+    not as it was sealed, each such thing is named, and the exit status is 7.
     """
     from dshap.jobs.attesting import (
         AttestedSinks,
@@ -1562,7 +1562,8 @@ def copy(source: str, target: str, as_json: bool, quiet: bool) -> None:
 def certificates(folder: str, days: int, as_json: bool, quiet: bool) -> None:
     """Make the certificates of one cluster: ca.pem, cert.pem and key.pem in a private folder.
 
-    Client, scheduler and workers show the same one.  Who has the folder runs code on the cluster.
+    Client, scheduler and workers show the same one.  Everyone with access to the folder can run
+    code on the cluster.
     """
     from dshap.core.rules import as_path
     from dshap.engine import make_certificates
@@ -1592,7 +1593,7 @@ def certificates(folder: str, days: int, as_json: bool, quiet: bool) -> None:
 def check(
     profile: str, job_file: str | None, wait_s: float | None, as_json: bool, quiet: bool
 ) -> None:
-    """Start one worker of PROFILE, show what it has and sees, and stop it.
+    """Start one worker of PROFILE, show its resources and the places that it sees, and stop it.
 
     Versions on both sides, memory, whether store and table are seen, and the round trip of a task.
     The exit status is 2 where a run would be refused.

@@ -1,4 +1,4 @@
-"""The accuracy of finished cubes: what their runs measured, and how large standard errors are."""
+"""The accuracy of finished cubes: measurements of their runs, and standard errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTED = ("mse_v", "learning_error", "fold_error", "pilot", "carried", "counted")
 
 
 def accuracy(cubes: Mapping[str, Place]) -> dict[str, dict[str, Any]]:
-    """Explanation -> `residual` of each output over finished blocks, and what the run noted.
+    """Explanation -> `residual` of each output over finished blocks, and the notes of the run.
 
     That is `mse_v`, `learning_error`, `fold_error`, `pilot`, `carried` and `counted`, as far as there
     is any.

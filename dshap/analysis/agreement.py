@@ -31,7 +31,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Worths:
-    """The mean worths of d things over some rows, and what is known of their errors."""
+    """The mean worths of d things over some rows, and the known parts of their errors."""
 
     mean: FloatArray
     """(d,)"""
@@ -40,8 +40,8 @@ class Worths:
     group_rows: NDArray[np.int64]
     """(g,): number of rows of each group."""
     deviations: FloatArray
-    """(R, d): what the errors of sampled coalitions do to the means, such as those of jackknife
-    replicates; the sum of their squares is a variance."""
+    """(R, d): the changes of the means by the errors of sampled coalitions, such as those of
+    jackknife replicates; the sum of their squares is a variance."""
 
 
 def ndcg(worth: FloatArray, score: FloatArray) -> float:

@@ -19,7 +19,7 @@ class Bars:
     ranked: tuple[Ranking, ...]
     chosen: ShownFeatures
     title: str
-    """The words for what the rankings are of, such as "explanation"."""
+    """The words for the subjects of the rankings, such as "explanation"."""
     words: str
     """The words of the axis."""
 

@@ -65,7 +65,7 @@ INSET = 0.1
 
 @dataclass(frozen=True)
 class Dependence:
-    """The attributions of one feature by the values of its column: what `dependence` shows.
+    """The attributions of one feature by the values of its column, for `dependence`.
 
     Arrays over value bins (v,) have that of missing values last.
     """

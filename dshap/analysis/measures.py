@@ -34,7 +34,7 @@ def bracketed(units: str, scale: str) -> str:
 
 
 def scale_sentence(scale: str) -> str:
-    """A scale and what a number on it means; empty where the scale is the target's, or unknown."""
+    """A scale and the meaning of its numbers; empty where it is the target's, or unknown."""
     if has_no_word(scale):
         return ""
     return f"{label(scale)}: {MEANINGS.get(scale, 'a scale of a later version of dshap.')}"

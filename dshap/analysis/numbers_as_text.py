@@ -55,7 +55,7 @@ def decimals_of(values: Iterable[float]) -> int:
 def number(value: float | None, decimals: int, sign: bool = False) -> str:
     """Format a number with fixed decimals and thousands marked.
 
-    A missing number is a dash; there is no minus before what is rounded to 0.
+    A missing number is a dash; there is no minus before a number that is rounded to 0.
     """
     if value is None or not math.isfinite(value):
         return "—"

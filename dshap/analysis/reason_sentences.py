@@ -484,7 +484,7 @@ def _fingerprint(cube: Any) -> Mapping[str, Any]:
 
 
 def _without_rounding(row: RowNumbers) -> FloatArray:
-    """Attributions (d,) with 0 for what rounding has left of 0."""
+    """Attributions (d,) with 0 for values that differ from 0 by rounding."""
     phi = row.attributions
     largest = max(abs(row.prediction), abs(row.base_value), float(np.abs(phi).max(initial=0.0)))
     return np.where(np.abs(phi) <= NO_REASON * largest, 0.0, phi)

@@ -49,7 +49,7 @@ def sums_by_group(
 
 
 def _digest(view: View, groups: RowGroups) -> str:
-    """The digest of what is summed."""
+    """The digest of the summed values."""
     said = [*STATISTICS, "by group", view.output, groups.column.name, groups.column.bins.digest()]
     return hashlib.blake2b(json.dumps(said).encode(), digest_size=12).hexdigest()
 

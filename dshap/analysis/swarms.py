@@ -63,7 +63,7 @@ class Swarm:
 
 @dataclass(frozen=True)
 class Swarms:
-    """The attributions of every feature of one output: what `beeswarm` shows."""
+    """The attributions of every feature of one output, for `beeswarm`."""
 
     features: tuple[Swarm, ...]
     """Those shown, by mean |attribution|, largest first."""
@@ -78,7 +78,7 @@ class Swarms:
     """The words of the axis: what it shows, of which output, its units, over how many rows."""
     others: Swarm | None = None
     """The sum, row by row, of the attributions of the features that are not shown; its `feature` are
-    the words for it.  None where all are shown, or where nobody asked for it."""
+    the words for it.  None where all are shown, or where it was not asked for."""
     row_names: tuple[str, ...] = ()
     """(n,): the keys of the rows as text, or their positions; empty from 2,000 rows on."""
 
@@ -89,7 +89,7 @@ class Swarms:
 
     @property
     def words_of_grey(self) -> str:
-        """Words for what is grey beside colours: " (grey: missing)"; empty where nothing is."""
+        """Words for grey points beside colours: " (grey: missing)"; empty where there are none."""
         binned = [each for each in self.features if each.bins is not None]
         what = []
         if any(each.histogram["counts"][:, -1].any() for each in binned):

@@ -50,7 +50,7 @@ class Tally:
         return int(np.prod([column.n_bins for column in self.by], initial=1))
 
     def digest(self, output: int) -> str:
-        """The digest of what is counted, for this output."""
+        """The digest of the counted values, for this output."""
         said = [output, self.position, [(each.name, each.bins.digest()) for each in self.by]]
         if self.added:
             said.append(self.added)
@@ -100,7 +100,7 @@ def kept_or_made(
     Parameters
     ----------
     views, columns : as in `tallied_together`
-    digests : for each explanation the names of its sums, with the digests of what is summed
+    digests : for each explanation the names of its sums, with the digests of the summed values
     made : the sums of these names for every explanation, which `made` makes together
     """
     kept = [_kept_of(view, each) for view, each in zip(views, columns, strict=True)]

@@ -70,7 +70,7 @@ class ClosedForm(ABC):
         """Make the state from the sums over all rows of the data."""
 
     def settled(self, state: State, rows: FloatArray, prediction: FloatArray) -> State:
-        """The state completed with what depends on the rows of one tile, such as quadrature nodes.
+        """The state completed with parts that depend on the rows of one tile, such as nodes.
 
         rows (n, columns); prediction (n, k).
         """

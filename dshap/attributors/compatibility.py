@@ -1,4 +1,4 @@
-"""The one table of what goes with what: options against the methods that explain rows.
+"""The one table of combinations: options against the methods that explain rows.
 
 A cell that is there is the sentence of the error; a cell that is not there goes together.  The
 errors are made from it, and so is "What goes with what" in docs/designs.md.

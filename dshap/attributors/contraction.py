@@ -270,7 +270,7 @@ class NoisyContraction(Contraction):
 
     Each coalition is evaluated twice: the value is (a + b)/2, and (a − b)/2 has the variance of its
     noise. φ is linear in the values, so R sums of these half differences with random signs,
-    permuted anew among the coalitions of a tile for each sum (a player's φ depends on few
+    permuted again among the coalitions of a tile for each sum (a player's φ depends on few
     coalitions, too few to estimate a variance), over √R, are replicates beside those of the design.
     The predictions of a row itself and of the background weigh more than any coalition and cost
     little: they are evaluated R times.
@@ -380,7 +380,7 @@ def add_noise(sums: FloatArray, halves: FloatArray, block: CoalitionBlock, start
 def replicates_of_changes(
     design: Design, score: FloatArray, phi: FloatArray, sums: FloatArray, ends: FloatArray
 ) -> FloatArray:
-    """Replicates (R, n, d, k): phi (n, d, k) plus what small changes of the values make of it.
+    """Replicates (R, n, d, k): phi (n, d, k) plus its changes by small changes of the values.
 
     `sums` (R, n, d, k) are those of the changes of the proper coalitions, `ends` (R, n, 2, k)
     changes of the two ends, whose scores are (2, d): noise of a model, or moves of means over draws.

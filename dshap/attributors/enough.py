@@ -32,7 +32,7 @@ BLOCK_ROWS = 65_536
 JUDGED_COALITIONS = 64
 JUDGED_PER_PLAYER = 4
 """The attributions that are judged are those of `JUDGED_COALITIONS` coalitions, or of so many a player
-where that is more, whatever the design of the run."""
+where that is more, for any design of the run."""
 SLACK = 0.25
 """Part of a doubling that the forecast of the rows may be short of: an error of 9 % too much."""
 JUDGED_ROWS = 128

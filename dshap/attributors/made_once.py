@@ -1,4 +1,4 @@
-"""Results that no row changes: computed anew for each tile, or once for many calls."""
+"""Results that no row changes: computed for each tile, or once for many calls."""
 
 from __future__ import annotations
 

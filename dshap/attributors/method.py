@@ -1,8 +1,8 @@
 """Methods that explain rows: lists of coalitions, closed forms, attributors of users, texts.
 
-One class each, with one interface: what it costs, what it learns, the attributor that it makes of
-the learned states, and what identifies it.  `choice.py` chooses among them; nobody else asks which
-one it is.
+One class each, with one interface: its cost, the states that it learns, the attributor that it
+makes of them, and its identity.  `choice.py` chooses among them; no other module asks which one it
+is.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ FEW_ROWS = 1_000
 
 With 50 pairs, 20 columns and 100 rows, a row for each pair needs 1,900 predictions for an error of
 6 (boosted trees) to 7.5 % (a network), all rows need 190,000 for 1.1 %.  The error for equal
-predictions is about the same; who gives few rows expects their mean.
+predictions is about the same; a user who gives few rows expects their mean.
 """
 
 
@@ -257,7 +257,7 @@ class OwnRowsAttributor(Instances):
     def _weighted(self, of_part: tuple[int, int], rows: FloatArray) -> FloatArray:
         """Weighted contributions (n, 1 + R, d, k) of a part, in blocks of rows and pairs.
 
-        The sizes follow from the plan, so that sums have the same bits wherever they are computed.
+        The sizes follow from the plan, so that sums have the same bits on every worker.
         """
         pairs = self.pairs
         weights = self.calibration.weights

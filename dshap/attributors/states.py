@@ -63,7 +63,7 @@ class States:
 
     @property
     def landmarks_name(self) -> str:
-        """Name of the state of what the value function chose from a sample."""
+        """Name of the state with the value function's choice from a sample."""
         return f"landmarks-{self._digest}"
 
     @property

@@ -12,7 +12,7 @@ from dshap.core.rows import spans
 
 @dataclass(frozen=True, kw_only=True)
 class Tiling:
-    """How rows, coalitions and data are cut, and what is computed on the tiles."""
+    """The cuts of rows, coalitions and data into tiles, and the computations on these."""
 
     data_rows: int
     n_outputs: int

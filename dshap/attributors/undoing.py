@@ -1,9 +1,9 @@
 """Values without the players of a code: one more coalition for each code, beside the attributions.
 
-A reason means that a code counts against somebody.  Undoing it asks the value function what would
-be without it: v(N) − v(N ∖ code), the change of the prediction when the players of the code alone
-are absent.  An attribution is a mean of such changes over all coalitions, so that both may differ
-in sign, where a code acts through interactions with others.
+A reason means that a code counts against a person.  Undoing it asks the value function for the
+value without it: v(N) − v(N ∖ code), the change of the prediction when the players of the code
+alone are absent.  An attribution is a mean of such changes over all coalitions, so that both may
+differ in sign, where a code acts through interactions with others.
 """
 
 from __future__ import annotations

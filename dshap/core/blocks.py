@@ -128,7 +128,7 @@ class DesignInfo:
     seed: int = 0
     """The seed of the sampled coalitions; 0 where nothing is drawn."""
     kept_bytes: int = 0
-    """Peak bytes that a process needs, whatever the block, to make blocks and replicates."""
+    """Peak bytes that a process needs, for any block, to make blocks and replicates."""
     coalition_bytes: int = 0
     """Bytes for each coalition of a block beyond `kept_bytes`; 0: `block_bytes` counts a mask,
     scores and the group scores."""

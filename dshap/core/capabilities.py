@@ -41,7 +41,7 @@ class Accumulates(Pass, Protocol):
         ...
 
     def after(self, found: Any) -> Any:
-        """The remaining pass, or what was learned, once the step has given this result."""
+        """The remaining pass, or the learned result, once the step has given this result."""
         ...
 
 

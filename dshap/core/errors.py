@@ -100,7 +100,7 @@ class StoreMismatchError(DshapError):
 
 
 class DamagedError(DshapError):
-    """A file of a store differs from what was written.
+    """A file of a store differs from its written content.
 
     `dshap verify` names all such files, its `--repair` mends them.
     """

@@ -1,4 +1,4 @@
-"""Arrays, lists and data frames of numbers as float64: the one road from what a user gives.
+"""Arrays, lists and data frames of numbers as float64: the one conversion of a user's values.
 
 Values that float64 cannot represent are refused: text, times, complex numbers, integers beyond
 ±2^53.  Missing values, masked or of nullable columns, become NaN.
@@ -21,7 +21,7 @@ LARGEST_WHOLE = 2**53
 def floats_of(given: Any, what: str, problem: str = "", advice: str = "") -> FloatArray:
     """Convert an array, a list or a data frame of numbers to float64 of the same shape.
 
-    The result may share its memory with what was given.
+    The result may share its memory with the given values.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Histograms of attributions whose bins are the same in every cube, and bins of column values.
 
 An attribution's bin is its sign, its binary exponent and the eighth of it: the first 15 bits of
-its float64.  A bin is at most 12.5 % wide, whatever the units, so that histograms of any two blocks,
+its float64.  A bin is at most 12.5 % wide, in any units, so that histograms of any two blocks,
 nights or explanations add up.  Only bins that are not empty are stored.
 """
 

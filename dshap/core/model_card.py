@@ -1,4 +1,4 @@
-"""The card of a model: what it is for, whose it is, and what it must not be used for.
+"""The card of a model: its purpose, its owner, and the uses that it must not have.
 
 It is no part of a fingerprint: no number of a cube depends on it.
 """

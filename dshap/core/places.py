@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BUCKETS = ("s3", "gs", "az")
-"""The schemes of object stores: Amazon S3 and what speaks its protocol, Google Cloud, Azure."""
+"""The schemes of object stores: Amazon S3 and other services with its protocol, Google Cloud,
+Azure."""
 _ADDRESS = re.compile(rf"({'|'.join(BUCKETS)}):/{{1,2}}([^/]+)/*(.*)", re.IGNORECASE | re.DOTALL)
 
 

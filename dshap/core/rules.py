@@ -48,7 +48,7 @@ class Rule(Protocol):
 
 
 def refused(name: str, given: Any, asked: str) -> InputError:
-    """The error for an option that is not what is asked for."""
+    """The error for an option with a value that is not allowed."""
     return InputError(f"{name} is {shown(given)}: give {asked}")
 
 

@@ -167,7 +167,7 @@ class Vocabulary:
 
 
 def _size_and_words(given: Any) -> tuple[int | None, tuple[str, ...]]:
-    """The number of ids of a vocabulary and their words, from what was given."""
+    """The number of ids of a vocabulary and their words, from the given value."""
     if given is None:
         return None, ()
     if isinstance(given, Mapping):

@@ -1,4 +1,4 @@
-"""The attribution cube as Zarr arrays, created whole or not at all, and what a store records."""
+"""The attribution cube as Zarr arrays, created whole or not at all, and the records of a store."""
 
 from __future__ import annotations
 
@@ -511,14 +511,14 @@ def holds_runs_alone(path: Place) -> bool:
 def lost_its_metadata(path: Place) -> bool:
     """Whether this is a job's store that lost its own metadata.
 
-    It is, if the copy of what it was created with names a job.  Where that is lost too, it is one
+    It is, if the copy of its first metadata names a job.  Where that is lost too, it is one
     if it contains whole states, or records of runs, and cubes of dshap, and nothing else.
     """
     return read_job(path) is None and _was_job_store(path)
 
 
 def _was_job_store(path: Place) -> bool:
-    """Whether what is left of a store without its own metadata is that of a job."""
+    """Whether the rest of a store without its own metadata is that of a job."""
     names = set(Folder(path).list())
     if not names & {CONTAINER, "runs"}:
         return False

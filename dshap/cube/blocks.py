@@ -179,7 +179,7 @@ def joined_columns(fingerprint: Mapping[str, Any]) -> Mapping[str, tuple[str, ..
 
 @dataclass(frozen=True)
 class FinishedBlock:
-    """One block that has a receipt; what is stored of its rows is read when it is asked for."""
+    """One block that has a receipt; the stored values of its rows are read on demand."""
 
     index: int
     """The number of the block in the cube."""

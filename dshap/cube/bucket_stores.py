@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class BucketStore(ObjectStore[Any]):
     """The objects of a bucket as Zarr reads and writes them: a shard in one request.
 
-    It is pickled as the name of its bucket: whoever opens it has credentials of his own.
+    It is pickled as the name of its bucket: each process that opens it uses its own credentials.
 
     Parameters
     ----------

@@ -163,7 +163,7 @@ def block_sums_with_carried(
     base: FloatArray,
     share: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """The sums of a block with carried rows, and what the carried ones miss additivity by (k,).
+    """The sums of a block with carried rows, and the additivity errors (k,) of the carried ones.
 
     They follow from the stored values (n, …).  Replicates of carried rows are not known: the sums
     contain bounds of the errors in their place (`bounded_sums`).  `share` is that of

@@ -1,7 +1,7 @@
 """A store of Zarr that answers known files from memory, and detects that files have moved.
 
 To Zarr a chunk that is not there contains fill values.  The chunks of a cube go elsewhere when it
-is packed: whoever opened it before would read rows as pending that have attributions.
+is packed: a process that opened it before would read rows as pending that have attributions.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class CheckedStore(WrapperStore[Store]):
             yield name
 
     def _refuse_moved(self, key: str) -> None:
-        """Raise a `MovedFilesError` if the document of an array names its chunks otherwise by now."""
+        """Raise a `MovedFilesError` if the document of an array names its chunks otherwise now."""
         chunk = CHUNK.fullmatch(key)
         if chunk is None:
             return

@@ -69,7 +69,7 @@ class Creation(Protocol):
         ...
 
     def clear_taken(self) -> None:
-        """Remove what is left of stores that were taken away."""
+        """Remove the rest of stores that were taken away."""
         ...
 
 
@@ -186,13 +186,13 @@ def creation_at(place: Place) -> Creation:
 def is_free(path: Place) -> bool:
     """Whether a store can be made here: nothing is there, an empty folder, or an empty container.
 
-    In a bucket what a killed creation left counts as nothing: it has no root document.
+    In a bucket the files of a killed creation count as nothing: it has no root document.
     """
     return creation_at(path).is_free()
 
 
 def clear_orphans(path: Place, older_s: float = 0.0) -> tuple[str, ...]:
-    """Remove what a killed run left unfinished in the store at `path`; give the names.
+    """Remove unfinished files of killed runs in the store at `path`; return their names.
 
     Only the holder of the store's lock may ask for files of any age.  Where others may be writing,
     give `older_s`, longer than any process needs to finish a file.  Links and files of others are

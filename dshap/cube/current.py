@@ -176,7 +176,7 @@ def _no_run(folder: Place, run_id: str) -> InputError:
 
 
 def remove_run(folder: Place, run_id: str) -> None:
-    """Remove the cube of a run, and what a killed removal left; nothing where it is gone.
+    """Remove the cube of a run, and the rest of a killed removal; nothing where it is gone.
 
     It goes in one step, by another name, so that no half of it is ever found under its own.  Only
     the holder of the store's lock may ask.

@@ -147,7 +147,7 @@ def key_words(key: Mapping[str, str]) -> str:
 
 
 def origin_of(cube: xr.Dataset) -> Place | None:
-    """The store that a Dataset was opened from, whatever was done to it since; None without one."""
+    """The store that a Dataset was opened from, also after operations on it; None without one."""
     source = cube.encoding.get("source")
     if source is None or read_run(place_of(source)) is None:
         return None
@@ -219,8 +219,8 @@ def names_along(cube: Any, dim: str) -> list[str]:
 def coalition_share(cube: xr.Dataset) -> FloatArray:
     """(feature, output): the share of the sampled coalitions in the variance of `std_error`.
 
-    The rest is that of random draws.  It comes from the store of a Dataset, or from what `loaded`
-    noted: by name, and by position where features or outputs have other names.  It is 1 where
+    The rest is that of random draws.  It comes from the store of a Dataset, or from the notes of
+    `loaded`: by name, and by position where features or outputs have other names.  It is 1 where
     neither has it.
     """
     found = _noted_share(cube)
@@ -279,7 +279,7 @@ def _sums_of(cube: xr.Dataset, rows: slice, share: FloatArray) -> Moments:
 
 
 def magnitude_errors(cube: xr.Dataset) -> FloatArray:
-    """(R, d, k): what sampled coalitions do to the mean |φ| of `global_means`, R at least 0.
+    """(R, d, k): the changes of the mean |φ| of `global_means` by sampled coalitions, R at least 0.
 
     The squares add up to squared standard errors.  They come from the jackknife groups where the
     Dataset is that of a store; else each feature has an error of its own, an upper bound.

@@ -45,7 +45,7 @@ class Description:
 
 
 NOT_DESCRIBED = Description()
-"""The description of a run that leaves what its cube has."""
+"""The description of a run that leaves that of its cube."""
 
 
 def wording_in(attributes: Mapping[str, Any]) -> Wording:

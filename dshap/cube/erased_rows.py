@@ -1,8 +1,8 @@
 """Rows that are erased from a finished cube: their places stay, without values, texts or key.
 
-Each variable of an erased row has its fill value (NaN, "", −1), and the status "skipped".  The sums of
-its block are made anew from the rows that are left.  The bits of all other values stay the same.
-The note `ERASED` lists the positions, so that readers leave these rows out.
+Each variable of an erased row has its fill value (NaN, "", −1), and the status "skipped".  The
+sums of its block are computed again from the rows that are left.  The bits of all other values stay
+the same. The note `ERASED` lists the positions, so that readers leave these rows out.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ REDACTED = "(erased)"
 WITH_ROWS = ("background", "enough", "landmarks", "pilot", "predictions", "rows", "sample")
 """The first words of the names of states with rows, or numbers of single rows."""
 OF_SUMS = ("base", "fit", "moments", "range")
-"""The first words of the names of states of sums over all rows, which are learned anew too."""
+"""The first words of the names of states of sums over all rows, which are learned again too."""
 MODEL_ON_PAGE = "what-if"
 """The state of a model for a page, which contains rows for kernels."""
 
@@ -90,7 +90,7 @@ def _list_before(path: Place) -> Sequence[str]:
 
 
 def _list_now(path: Place) -> dict[str, Any]:
-    """The list of what a finished run has left, as `mark_finished` makes it."""
+    """The list of the files of a finished run, as `mark_finished` makes it."""
     files = {name: Folder(path).size(name) for name in ("base_value/c/0",)}
     return {
         "states": list(states_of(path).names()),
@@ -162,8 +162,8 @@ def _sums_without(
 ) -> dict[str, NDArray[Any]]:
     """The sums of a block over its good rows without the erased ones.
 
-    What the replicates of the erased rows add is not known: the first replicate has an upper bound of
-    it, as that of carried rows has (`bounded_sums`).
+    The contribution of the replicates of the erased rows is not known: the first replicate has an
+    upper bound of it, as that of carried rows has (`bounded_sums`).
     """
     before = {name: StoredRows(path / name).read(block, block + 1)[0] for name in SUMMARIES}
     is_ok = values["status"] == Status.OK

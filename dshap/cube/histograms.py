@@ -1,9 +1,9 @@
 """Histograms and sums of a finished cube, stored beside it when they are first needed.
 
 One pass over a cube of a hundred million rows takes minutes, and pictures, pages and comparisons ask
-for the same histograms again.  Each is a sealed record under `state/histograms`, named by what it was
-made from: the digests of all stored values of the cube, and what was counted.  Nothing needs them:
-they can be deleted at any time, and those of values that were computed anew are.
+for the same histograms again.  Each is a sealed record under `state/histograms`, named by its
+inputs: the digests of all stored values of the cube, and of the counted set.  Nothing needs them:
+they can be deleted at any time, and those of values that were computed again are.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def _block_means(path: Place) -> tuple[FloatArray, int]:
 
 
 def stored_deviations(path: Place) -> FloatArray:
-    """(R, feature, output): what sampled coalitions do to mean |φ|, from the summaries of the blocks.
+    """(R, feature, output): changes of mean |φ| by sampled coalitions, from block summaries.
 
     The squares add up to the square of `mean_magnitude_std_error` of `feature_ranking`.
     """

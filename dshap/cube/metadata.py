@@ -38,7 +38,7 @@ def array_facts(path: Place) -> ArrayFacts | None:
     Raises
     ------
     ValueError, KeyError, TypeError
-        The document is not what Zarr writes.
+        The document does not have the form of Zarr.
     """
     content = Folder(path).get("zarr.json")
     if content is None:

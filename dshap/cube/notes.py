@@ -14,7 +14,7 @@ def read_notes(path: Place) -> dict[str, Any]:
 
     The names are "closed_form", "base_value", "pilot", "background", "carried",
     "rounds", "counted", "additivity", "penalties", "learning_error", "fold_error" and "mse_v"; "columns"
-    and "card" are what people wrote: `dshap.cube.described`.
+    and "card" are written by people: `dshap.cube.described`.
     """
     notes = notes_of(path)
     found = {}  # notes of earlier versions have no seal

@@ -2,8 +2,8 @@
 
 Packed files are written beside those of the blocks, chunk by chunk, byte for byte, each chunk checked
 by its checksum; the receipts of a pack go into one file.  Then the documents of the arrays are put
-one by one, and only then the old files are removed: whoever is killed when, each array can be read
-in the form that its document names.
+one by one, and only then the old files are removed: after a crash at any time each array can be
+read in the form that its document names.
 
 Two marks in the folder `state` show its progress.  With `packing` both forms are complete, and a
 document may be of either.  With `packed` only the packed form counts.
@@ -85,7 +85,7 @@ def unpack_cube(path: Place) -> bool:
     """Give each block its own files and its receipt again; False where it has them.
 
     A block whose chunks, or whose receipt, cannot be read any more gets no receipt: the same run
-    computes it anew.  What a killed packing or unpacking left is removed.  Only the holder of the
+    computes it again.  Files of a killed packing or unpacking are removed.  Only the holder of the
     store's lock may ask.
     """
     marks = mark_of(path)
@@ -104,7 +104,7 @@ def unpack_cube(path: Place) -> bool:
 
 
 class _NotWholeError(Exception):
-    """A block has no whole receipt, or a file is not what was written."""
+    """A block has no whole receipt, or a file differs from its written content."""
 
 
 @dataclass(frozen=True)

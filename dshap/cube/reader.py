@@ -89,7 +89,7 @@ def open_cube(store: str | Place, *, index: bool = False) -> xr.Dataset:
         There is no cube at `store` (the message lists the groups that are cubes), or the store was
         made by another program.
     DamagedError
-        Names, units or other metadata are not what was written.
+        Names, units or other metadata differ from those written.
     """
     path = cube_at(as_place("store", store))
     (index,) = checked(index=index)
@@ -121,7 +121,7 @@ def _opening_of(path: Place) -> Opening:
 
 
 def _refuse_unreadable(path: Place) -> None:
-    """Raise the errors of `open_cube` about what is at a place."""
+    """Raise the errors of `open_cube` about the content of a place."""
     refuse_altered(path, with_plan=False)
     if read_run(path) is None:
         inside = [str(path / name) for name in cubes_in(path)]

@@ -25,7 +25,8 @@ PACKING = "packing"
 PACKED_FILE = f"{PACKED}.json"
 PACKING_FILE = f"{PACKING}.json"
 RECENT_PACKS = 2
-"""The packs whose receipts are in memory: who asks for blocks in order reads each pack once."""
+"""The packs whose receipts are in memory: a caller that asks for blocks in order reads each pack
+once."""
 
 
 def block_name(tile: int) -> str:

@@ -79,7 +79,7 @@ def read_prepared(path: Place) -> dict[str, Any] | None:
     Raises
     ------
     DamagedError
-        The description is not what was written.
+        The description differs from its written content.
     """
     described = description_of(path)
     content, fault = described.looked_at(DESCRIPTION)
@@ -129,7 +129,7 @@ def keep_copy(path: Place) -> None:
 def keep_copy_again(path: Place) -> None:
     """Store a lost reference copy of a cube, all of whose files are known to be those of its run.
 
-    Files of blocks, and what a run left in `state`, were written after the creation.
+    Files of blocks, and files of a run in `state`, were written after the creation.
     """
     receipts = receipts_of(path)
     later = {
@@ -300,7 +300,7 @@ def refuse_altered(path: Place, *, with_plan: bool = True) -> None:
 
 
 def mark_finished(path: Place, others: Iterable[str] = ()) -> None:
-    """Write the list of what a finished run has left, unless the same list is there.
+    """Write the list of the files of a finished run, unless the same list is there.
 
     It lists states, notes, and `others`, the cubes of a job.
     """

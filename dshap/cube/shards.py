@@ -49,7 +49,7 @@ class Shards:
     dtype: np.dtype[Any]
     """The type of the values in a shard: of text that of Python's objects."""
     fill: Any
-    """The value of what is not stored."""
+    """The value of chunks that are not stored."""
     shard_rows: int
     """The rows of a file."""
     chunk_rows: int
@@ -204,7 +204,7 @@ class Shards:
         Raises
         ------
         ValueError
-            A chunk, or the index, is not what was written.
+            A chunk, or the index, differs from its written content.
         """
         if content is None:
             yield from [None] * self.chunks_per_file
@@ -230,7 +230,7 @@ class Shards:
         Raises
         ------
         ValueError
-            The file is not what was written.
+            The file differs from its written content.
         """
         name = self.name(shard)
         index = self._index_of(name)

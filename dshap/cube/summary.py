@@ -242,7 +242,7 @@ def _magnitudes(
 
 
 def magnitude_deviations(means: Mapping[str, FloatArray]) -> FloatArray:
-    """(R + 1, d, k): what sampled coalitions do to the mean magnitudes of `estimates`.
+    """(R + 1, d, k): the changes of the mean magnitudes of `estimates` by sampled coalitions.
 
     They are the deviations of the jackknife replicates, and the doubt about the bias: the squares
     add up to the square of the standard error.  Like it they are NaN where errors are not known.

@@ -1,4 +1,4 @@
-"""Checking everything in a store against what was written, and removing what does not agree."""
+"""Checking everything in a store against its digests, and removing damaged files."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ from dshap.storage.sealed_files import CreateOnlyFolder
 ROOMS_WITHOUT_PARTS = ("keys", "parts", "runs")
 """The rooms of a job's store that contain no cube and no prepared state."""
 MARK = f"{CONTAINER}/{FINISHED}.json"
-"""The file of the list of what a finished run has left."""
+"""The file with the list of the files of a finished run."""
 MISSING = "is missing"
 ANEW = "it stays readable, and the same run computes it anew"
 Look = Callable[[Mapping[str, Any]], tuple[list[str], bool] | None]
@@ -77,7 +77,7 @@ that all rows share is another; None where it is of another run."""
 
 @dataclass(frozen=True)
 class Damage:
-    """One thing in a store that is not what was written."""
+    """One thing in a store that differs from its written content."""
 
     place: str
     what: str
@@ -202,7 +202,7 @@ def _repair_pointer(folder: Place, fault: str, may_be_read: Callable[[Place], bo
 def repair(path: Place) -> list[Damage]:
     """Restore or remove everything damaged, and return the damage found.
 
-    The same run then makes again what was removed.  Nothing that is whole is touched except the
+    The same run then makes removed files again.  Nothing that is whole is touched except the
     list of the finished run, so that the run can continue.  Restoring and removing may uncover more
     damage, so the check is repeated until it finds nothing more that can be removed.
     """
@@ -237,11 +237,11 @@ def repair(path: Place) -> list[Damage]:
 
 
 def finish_again(path: Place) -> bool:
-    """List anew what a finished run has left, with the note that follows from the stored blocks.
+    """List the files of a finished run again, with the note that follows from the stored blocks.
 
     A lost copy of the metadata is made of them, where they name the run and all values are those of
     their receipts.  Gives False, and changes nothing, where a block or a value is missing: only a run
-    can finish the cube then.  Notes on what a run measured once, such as MSE_v, are not made again.
+    can finish the cube then.  Notes on measurements of a run, such as MSE_v, are not made again.
     """
     if any(_unknown(path)) or any(_receipts(path, look_at_values(path))):
         return False
@@ -385,7 +385,7 @@ def _file(path: Place, folder: CreateOnlyFolder, name: str) -> str:
 
 
 def _lost(path: Place, names: Container[str]) -> Iterator[Damage]:
-    """Find what a finished run has listed but is missing now."""
+    """Find the listed files of a finished run that are missing now."""
     n_blocks = 0
     if f"{CONTAINER}/created" in names:
         n_blocks = _n_blocks(path)

@@ -17,7 +17,7 @@ def statuses_of_whole_blocks(path: Place, n_rows: int) -> NDArray[np.int8]:
     """(n,): the status of each row of the cube at `path`; PENDING for rows of damaged blocks.
 
     All values are read and compared with the digests in the receipts of their blocks.  Where
-    metadata or the shared base value differ from what was written, every row is PENDING.
+    metadata or the shared base value differ from those written, every row is PENDING.
     """
     statuses = np.full(n_rows, Status.PENDING, np.int8)
     if not has_copy(path):

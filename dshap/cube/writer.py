@@ -159,7 +159,7 @@ class CubeWriter:
         }
 
     def _refuse_other_store(self) -> None:
-        """Refuse to write if the store belongs to another run by now: workers may outlive a run.
+        """Refuse to write if the store now belongs to another run: workers may outlive a run.
 
         The document with the run is read anew where it was written since.
         """
@@ -218,7 +218,7 @@ class CubeWriter:
         Another process may explain the block meanwhile.  The reason is stored before the status is
         written, so that this process sees the receipt, or the other one sees the reason: the one
         removes the receipt and marks again, the other one stores its status and its receipt
-        again, each until it finds what it wrote.
+        again, each until it finds its own file.
         """
         receipts = receipts_of(self.path)
         name = block_name(tile)
@@ -394,7 +394,7 @@ def lost_files(
     """Files of a block that are missing or not as long as in its receipt.
 
     Receipts of earlier versions name no files.  `sizes` gives the bytes of a file of the cube, for
-    who asks for many blocks (`Folder.sizes`).
+    callers that ask for many blocks (`Folder.sizes`).
     """
     files: Mapping[str, int] = receipt.get("files", {})
     size_of = sizes or Folder(path).size

@@ -32,7 +32,7 @@ LEAST_PLAYERS = 7
 
 Of nominal 95 % intervals on seven kinds of games, 93 to 96 % cover the true value at 12 players
 with 10 coalitions a player, 91 to 92 % with 6; 86 to 89 % with half the degrees of freedom at 7 and
-8 players; 84 to 90 % at 5 and 6 players whatever the budget.
+8 players; 84 to 90 % at 5 and 6 players for any budget.
 """
 
 OFF = "and attributions of fewer than three a player can be off by a multiple of themselves: kriging is much less so"
@@ -48,7 +48,7 @@ An undetermined design then fails before the run.
 class KernelShapDesign(BaseDesign):
     """Sampled coalitions with the weights of the Shapley kernel; see `kernelshap`.
 
-    It contains its parameters only: each process makes the coalitions and the solution anew and
+    It contains its parameters only: each process computes the coalitions and the solution and
     caches them.
     """
 

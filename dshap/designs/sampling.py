@@ -1,6 +1,6 @@
 """Sampling of coalitions in strata: all sizes equally likely (leverage) or by the Shapley kernel.
 
-A *unit* is what is drawn: a coalition, or a pair of a coalition and its complement.  A pair is
+A *unit* is one item of a draw: a coalition, or a pair of a coalition and its complement.  A pair is
 stored as its smaller half; of two halves of equal size, as the one without the last player.  A
 stratum contains all units of one size.
 """
@@ -136,8 +136,8 @@ def draw_by_leverage(
     sample.
 
     A unit of stratum h is included with probability e_h/n_h, where Σ e_h is the budget and e_h =
-    min(c·sizes/group, n_h), raised to what an earlier round already drew; its weight is the
-    kernel's divided by that probability.  Counts are e_h rounded down or up at random, with the
+    min(c·sizes/group, n_h), raised to the number that an earlier round already drew; its weight is
+    the kernel's divided by that probability.  Counts are e_h rounded down or up at random, with the
     exact total and the mean e_h.
 
     References

@@ -79,7 +79,7 @@ class NullDistribution:
 
     @property
     def expected(self) -> FloatArray:
-        """(d + 1,): the means over the permutations, what there is without any drift."""
+        """(d + 1,): the means over the permutations, the values without any drift."""
         return np.asarray(self.permuted.mean(axis=0))
 
     @property

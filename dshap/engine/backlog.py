@@ -9,7 +9,7 @@ from dshap.core.late import distributed
 TASKS_AHEAD = 2
 """Number of tasks per thread that are submitted ahead of the running ones.
 
-The window is bounded whatever the size of the run.
+The window is bounded for runs of any size.
 """
 GROWING_AHEAD = 10
 """Number of tasks per thread that are submitted ahead to a cluster that grows with its backlog.

@@ -129,9 +129,9 @@ def _attribute(evaluation: Evaluation, n_parts: int) -> Callable[[FloatArray], o
 def _seconds_of(work: Callable[[FloatArray], object], rows: FloatArray, sample_rows: int) -> float:
     """The seconds that work on all rows takes, by the time of a few of them; 0 if it fails for these.
 
-    Samples of 1, 2, 4, … rows are timed, until one is long enough or has `sample_rows` rows.  What the
-    last takes longer than the first counts for the rows that it has more: what each call takes
-    whatever its rows, and the compilation of loops, count for none.
+    Samples of 1, 2, 4, … rows are timed, until one is long enough or has `sample_rows` rows.  The
+    difference between the times of the last and the first sample counts for the additional rows of
+    the last: the fixed time of each call, and the compilation of loops, count for none.
     """
     most = min(sample_rows, len(rows))
     try:

@@ -1,7 +1,7 @@
 """Certificates by which the client, the scheduler and the workers of a cluster know each other.
 
-Whoever can speak to a scheduler runs code as its user.  All three sides therefore show a
-certificate that one authority has signed, and connections are encrypted.
+Every process that can speak to a scheduler can run code as its user.  All three sides therefore
+show a certificate that one authority has signed, and connections are encrypted.
 """
 
 from __future__ import annotations

@@ -97,11 +97,11 @@ def local_client(
 ) -> distributed.Client:
     """Start a cluster of worker processes on this machine; end it with `shut_down`.
 
-    The scheduler listens on the loopback interface, without a dashboard.  Whoever can speak to a
-    scheduler can run code as its user, and all users of a machine share its loopback interface.
-    Connections are therefore encrypted, and both sides must show a certificate that exists only in
-    the memory of these processes.  No process listens for anything else: Dask's HTTP servers, which
-    ask for no certificate, are stopped as they start.
+    The scheduler listens on the loopback interface, without a dashboard.  Every process that can
+    speak to a scheduler can run code as its user, and all users of a machine share its loopback
+    interface. Connections are therefore encrypted, and both sides must show a certificate that
+    exists only in the memory of these processes.  No process listens for anything else: Dask's HTTP
+    servers, which ask for no certificate, are stopped as they start.
 
     Parameters
     ----------

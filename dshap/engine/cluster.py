@@ -57,7 +57,7 @@ M_TRIM_THRESHOLD = -1
 KEPT_BYTES = 64 << 20
 """Bytes of freed memory that a worker does not return to the system between tasks.
 
-Mapping and zeroing this much memory anew takes some 10 ms.
+Mapping and zeroing this much memory again takes some 10 ms.
 """
 
 ATTEMPTS = 5
@@ -107,7 +107,7 @@ class _Batch:
 
     @property
     def is_last(self) -> bool:
-        """Whether nothing more follows of what this future is the result of."""
+        """Whether this is the last future of its reduction."""
         return self.reduction is not None
 
     def end(
@@ -205,7 +205,7 @@ class DaskExecutor:
     say : called with each line about workers that are waited for or lost, and with the facts of a
         worker that is lost, as in `Events.say`
     lifetime_s : seconds after which a worker ends itself; None where it has no walltime
-    seen : noun -> place of what every worker must see
+    seen : noun -> a place that every worker must see
     grows : whether the cluster grows with its backlog.  It also counts as one that does where its
         client has called `adapt`, or where it has no worker yet
     """
@@ -352,7 +352,7 @@ class DaskExecutor:
                 self.client.cancel(list(window.running), force=True)
 
     def _n_threads_now(self) -> int:
-        """The threads of all workers, counted anew once a second, as workers come and go."""
+        """The threads of all workers, counted again once a second, as workers come and go."""
         now = time.monotonic()
         if now - self._counted_at >= WATCH_S or not self._workers:
             self._has_workers()

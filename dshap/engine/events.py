@@ -97,8 +97,8 @@ class Events:
 def while_held(check: Callable[[], None]) -> Progress:
     """A listener that ends the run before its next step where `check` finds the store lost.
 
-    `check` raises a `LockedError` then, before the run writes what another one may be writing.
-    Lines for people still go on.
+    `check` raises a `LockedError` then, before the run writes files that another one may be
+    writing. Lines for people still go on.
     """
 
     def hear(event: Event) -> None:

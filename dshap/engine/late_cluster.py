@@ -41,7 +41,7 @@ class ClusterExecutor:
     wait_s : the seconds that the cluster may be without a worker
     say : function that shows a line about the workers
     lifetime_s : the seconds after which a worker ends itself; None where it has no walltime
-    seen : noun -> place of what every worker must see
+    seen : noun -> a place that every worker must see
     report : a performance report from the start of the cluster to its end; None for none
     grows : whether the cluster grows with its backlog
     """

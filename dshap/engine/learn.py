@@ -150,7 +150,7 @@ def _sum_of(learning: Learning, index: int, spans: Sequence[Span], finish: Call)
     """The sum of a pass over these spans, from two stored sums where there are enough spans.
 
     The finish removes those of the two that this run makes, as it can make them again: a cluster
-    that loses a worker asks for lost results anew.  Those of an earlier run stay until the pass is
+    that loses a worker asks for lost results again.  Those of an earlier run stay until the pass is
     over.
     """
     name = learning.sum_name(index, spans)

@@ -65,7 +65,8 @@ class Patience:
     def answer[Answer](self, ask: Callable[[], Answer], has_workers: Callable[[], bool]) -> Answer:
         """Ask for results of futures that have ended.
 
-        A result that is lost with its worker is computed anew, which waits for a worker as any task.
+        A result that is lost with its worker is computed again, which waits for a worker as any
+        task.
 
         Raises
         ------
@@ -134,7 +135,7 @@ class Patience:
 
 
 def _answer(ask: Callable[[], Any], answered: concurrent.futures.Future[Any]) -> None:
-    """Hand over what a call gives, or the error that it raises."""
+    """Pass on the result of a call, or the error that it raises."""
     try:
         answered.set_result(ask())
     except BaseException as error:  # whatever it is, the thread that waits raises it

@@ -1,6 +1,6 @@
 """Quick tasks that go to a worker together, so that the client has time for all of them.
 
-A task costs the client and its scheduler about `TASK_COST_S`, whatever it computes.  With n threads
+A task costs the client and its scheduler about `TASK_COST_S`, for any computation.  With n threads
 at work on tasks of t seconds, n / t of them end in a second; to be busy no more than `SHARE` of the
 time, the client sends packs of n · `TASK_COST_S` / `SHARE` seconds.
 """

@@ -12,11 +12,12 @@ from dshap.engine.graph import Executor
 STATUS = Path("/proc/self/status")
 CLEAR = Path("/proc/self/clear_refs")
 RESET_PEAK = "5"
-"""The value that, written to `clear_refs` (proc(5)), resets the peak to what is resident now."""
+"""The value that, written to `clear_refs` (proc(5)), resets the peak to the memory that is resident
+now."""
 
 
 def reset_peak() -> bool:
-    """Reset the peak of this process to what is resident now; False where that is not possible."""
+    """Reset the peak of this process to its resident memory; False where that is not possible."""
     try:
         CLEAR.write_text(RESET_PEAK)
     except OSError:

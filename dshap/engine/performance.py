@@ -39,7 +39,7 @@ class PerformanceReport:
     Parameters
     ----------
     path : the page that is written; one that is there is replaced
-    say : called with a line on what became of it
+    say : called with a line on its result
     """
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:

@@ -183,7 +183,7 @@ def workers_of(executor: Executor | None) -> Mapping[str, int]:
 
 
 def _opening_line(count: Count) -> str:
-    """A line with what a stage has to do."""
+    """A line with the work of a stage."""
     return f"{count.stage}: {count.done:,} of {_units(count.total or 0, count.unit)}"
 
 
@@ -195,7 +195,7 @@ def _units(n: int, unit: str) -> str:
 
 
 def _line(count: Count) -> str:
-    """A line with what is done, the rate over this run, and the time left at that rate."""
+    """A line with the finished work, the rate over this run, and the time left at that rate."""
     if count.seconds_left is None:
         left = "time left unknown"
     else:
@@ -205,7 +205,7 @@ def _line(count: Count) -> str:
 
 
 def _closing_line(count: Count) -> str:
-    """A line with what was done in a stage, and its duration."""
+    """A line with the finished work of a stage, and its duration."""
     if count.kept:
         kept = f", {count.kept:,} kept from before"
     else:

@@ -108,7 +108,7 @@ def forget_keys(
     """Erase the rows of some keys from a store, from the sinks of its job, and from its page.
 
     The place of each row stays in finished cubes, without values; all other bits stay the same.
-    Sums of the blocks that had such a row are made anew.  The erasure is recorded with a keyed
+    Sums of the blocks that had such a row are computed again.  The erasure is recorded with a keyed
     digest of each key.
 
     Parameters
@@ -195,7 +195,7 @@ def _job_of(store: Place, job_file: str | None) -> Job | None:
 
 
 def _is_same(one: Place, other: Place) -> bool:
-    """Whether two places are one, whatever links lead to it."""
+    """Whether two places are one, after following links."""
     return one.resolve() == other.resolve()
 
 
@@ -286,7 +286,7 @@ class _Forgetting:
             work.withdrawn |= set(before.withdrawn)
 
     def _as_is(self, erasure: Erasure) -> Erasure:
-        """An erasure with what was found and done so far."""
+        """An erasure with its findings and results so far."""
         work = self.work
         found = {name: rows.tolist() for name, rows in work.positions.items()}
         return replace(

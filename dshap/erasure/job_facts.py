@@ -12,7 +12,7 @@ WITH_ROWS = ("background", "categories", "census", "classes", "model", "sample")
 
 
 class JobFacts(HoldsRows):
-    """The states in the store of a job: each is found anew, or learned anew, by the next run."""
+    """The states in the store of a job: each is found or learned again by the next run."""
 
     noun = "facts"
 
@@ -28,7 +28,7 @@ class JobFacts(HoldsRows):
 
 
 def _list_again(store: Place) -> None:
-    """List what is left beside the cubes, where a finished run has listed it."""
+    """List the files left beside the cubes, where a finished run has listed it."""
     mark = mark_of(store)
     content = mark.whole_one(FINISHED)
     if content is not None:

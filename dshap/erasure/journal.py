@@ -73,7 +73,7 @@ class Journal:
         Raises
         ------
         DamagedError
-            A record is not what was written.
+            A record differs from its written content.
         """
         for name in self._folder.list():
             if name.endswith(".json"):

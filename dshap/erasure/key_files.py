@@ -37,7 +37,7 @@ class KeyFiles(HoldsRows):
             work.count(self.noun, n_gone)
 
     def _mark(self, run: RunFolders) -> None:
-        """Write the digest of the file anew; the smallest and largest values of columns go with it."""
+        """Write the digest of the file again, without the extremes of columns."""
         room = Folder(run.keys)
         with room.open(ROWS) as opened:
             mark = {"digest": digest_of_file(opened), "census": {}}

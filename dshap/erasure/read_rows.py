@@ -64,7 +64,7 @@ class LearnedRows(HoldsRows):
     """The methods of nights and the rows that they were learned from: `prepared/`.
 
     A method that was learned from a wanted row is withdrawn: its states may contain that row, such
-    as a landmark or a row of a background.  The next night learns it anew from the rows that are
+    as a landmark or a row of a background.  The next night learns it again from the rows that are
     left.
     """
 

@@ -1,4 +1,4 @@
-"""Pages: the page of the job is written anew from what the store still has."""
+"""Pages: the page of the job is written again from the rows that the store still has."""
 
 from __future__ import annotations
 

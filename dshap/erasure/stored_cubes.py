@@ -1,4 +1,4 @@
-"""Finished cubes: rows without values stay in place, and sums of their blocks are made anew."""
+"""Finished cubes: rows without values stay in place, and block sums are computed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work of one erasure, which the kinds of places share: the keys, and what is known of their rows."""
+"""The work of one erasure, which the kinds of places share: keys, and facts about their rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ErasureWork:
     """Kind of places -> the number of rows, or files, that were erased there."""
 
     def count(self, kind: str, n: int = 1) -> None:
-        """Count what was erased in a kind of places."""
+        """Count erased entries in a kind of places."""
         if n:
             self.counts[kind] = self.counts.get(kind, 0) + n
 

@@ -87,7 +87,7 @@ def _refuse_no_backfill(last: LastDay | None, as_of: date) -> None:
 
 
 def _refuse_rows_of_now(job: Job) -> None:
-    """Raise where the source would give a backfill the rows of now, whatever its date."""
+    """Raise where the source would give a backfill the rows of now, for any date."""
     source = dict(job.source)
     version = version_key(job.source.kind)
     if version and source[version] is None:
@@ -128,7 +128,7 @@ def backfilled_before(store: Place, explain: str, as_of: date) -> str | None:
 
 
 def is_backfill(store: Place, run_id: str) -> bool:
-    """Whether a run of a store is a backfill: by what it began with, else by its record."""
+    """Whether a run of a store is a backfill: by its first record, else by its final one."""
     about = RunFolders(store, run_id).about
     if about is not None:
         return about.backfill

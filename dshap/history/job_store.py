@@ -1,4 +1,4 @@
-"""The store of a job: where it can be, what it is known by, and what its fit left there."""
+"""The store of a job: its allowed places, its identity, and the files of its fit."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class KeyJoins:
         return KeyJoin.of(*hashed, folder, aligned)
 
     def clear(self) -> None:
-        """Remove the temporary files; what is asked for later is made again."""
+        """Remove the temporary files; files that are needed later are made again."""
         folders = [each.folder for each in self._hashed.values()]
         folders += [each.folder for each in self._joined.values()]
         for folder in folders:

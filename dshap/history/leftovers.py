@@ -15,7 +15,7 @@ from dshap.storage.folder import Folder
 
 
 def clear_leftovers(store: Place) -> list[str]:
-    """Remove from the store of a job, and from beside it, what killed runs left; give the names.
+    """Remove files of killed runs in and beside the store of a job; return their names.
 
     A half-made store beside it, which was removed in part, is not named.  Only the holder of the
     store's lock may ask.

@@ -1,9 +1,9 @@
-"""The history of the rows of a cube: the run that computed each, and what changed since a run.
+"""The history of the rows of a cube: the run that computed each, and the changes since a run.
 
 A night's cube contains rows that were computed tonight and rows that were carried from last
 night's. For each explanation `keys/RUN_ID` records the row of last night's cube that each row was
-carried from, and the run that computed it, so that a sink which missed a night still learns what it
-lacks.
+carried from, and the run that computed it, so that a sink which missed a night still gets the
+missing changes.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class NightHistory:
         return ""
 
     def _altered(self) -> Iterator[str]:
-        """The names of the files whose content is not what was written with the decision."""
+        """The names of files whose content differs from that written with the decision."""
         for name, digest in self._said.get("files", {}).items():
             with Folder(self.folders.keys).open(name) as opened:
                 if digest_of_file(opened) != digest:
@@ -218,8 +218,8 @@ class NightHistory:
         """Decide which rows are carried from the cube of an earlier run, and store the decision.
 
         `statuses` (n,) are those of that cube's rows, `Status.PENDING` where their block is
-        damaged: such rows are explained anew.  `facts` describe model and method.  An earlier
-        decision of this run is replaced: it is not there while its arrays are written anew.
+        damaged: such rows are explained again.  `facts` describe model and method.  An earlier
+        decision of this run is replaced: it is not there while its arrays are written again.
         """
         runs = [self.run_id]
         previous = ""
@@ -295,7 +295,7 @@ class NightHistory:
 
     @property
     def n_damaged(self) -> int:
-        """The number of unchanged rows that are explained anew, as their earlier block is damaged."""
+        """The number of unchanged rows explained again, as their earlier block is damaged."""
         return int(self._said.get("damaged", 0))
 
     def carries_only(self, statuses: NDArray[np.int8]) -> bool:

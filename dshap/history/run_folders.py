@@ -69,12 +69,12 @@ class RunFolders:
 
     @property
     def keys(self) -> Place:
-        """The folder of the digests of the rows, and of what was carried."""
+        """The folder of the digests of the rows, and of the carried rows."""
         return self.store / "keys" / self.run_id
 
     @property
     def record(self) -> Place:
-        """The folder of what the run is about and what came of it."""
+        """The folder of the description of the run and its results."""
         return self.store / RUNS / self.run_id
 
     @cached_property
@@ -112,7 +112,7 @@ class RunFolders:
         FileNotFoundError
             They are not there.
         ValueError
-            They are not what `keep_digests` stored.
+            They differ from those that `keep_digests` stored.
         """
         room = Folder(self.keys)
         if not room.has_file(ROWS):
@@ -158,7 +158,7 @@ class RunFolders:
         return {}
 
     def begin(self, about: RunAbout) -> None:
-        """Write what the run is about; nothing changes where it is written already."""
+        """Write the description of the run; nothing changes where it is written already."""
         Folder(self.record).put_new(ABOUT, sealed_record(ABOUT, asdict(about)))
 
     def keep_look(self, snapshot: Snapshot) -> None:
@@ -211,7 +211,7 @@ def remove_room(room: Place) -> None:
 def _unmark(room: Place) -> None:
     """Remove the .json files of a room, which mark the others as whole.
 
-    What a killed process leaves of the others then counts as unfinished, never as all there was.
+    The files that a killed process leaves then count as unfinished, never as complete.
     """
     folder = Folder(room)
     marks = [name for name in folder.list() if name.endswith(".json")]

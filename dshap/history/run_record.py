@@ -1,8 +1,8 @@
-"""The record of a run: what it did, in the form of dbt's run_results.json.
+"""The record of a run: its work and results, in the form of dbt's run_results.json.
 
 A run leaves `runs/RUN_ID/run_results.json` in the store of its job, as its last file: a run without
-one is not over.  The file follows schema version 6 of dbt, which forbids other keys, so that
-whatever reads dbt's artifacts reads it: one result an explanation, sink and check.  Further facts
+one is not over.  The file follows schema version 6 of dbt, which forbids other keys, so that every
+reader of dbt's artifacts reads it: one result an explanation, sink and check.  Further facts
 of dshap are in `adapter_response` of the results, and in `args` under "dshap".
 """
 
@@ -62,7 +62,7 @@ class KeyCounts:
     failed: int | None = None
     """The keys whose rows have no attributions."""
     damaged: int | None = None
-    """The unchanged keys whose rows are explained anew, as their earlier blocks are damaged."""
+    """The unchanged keys whose rows are explained again, as their earlier blocks are damaged."""
 
     @property
     def is_unchanged(self) -> bool:

@@ -70,7 +70,7 @@ class CheckTable(KindTable):
 
     @property
     def measures(self) -> str:
-        """The word for what is measured, where a kind can measure several things."""
+        """The word for the measured quantity, where a kind can measure several things."""
         return str(dict(self).get("metric", ""))
 
     @property

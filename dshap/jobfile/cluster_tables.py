@@ -237,7 +237,7 @@ class PodsTable(ClusterTable):
     worker_keys: ClassVar[Collection[str]] = (*SIZE, *SURROUNDINGS, "ephemeral_storage")
     has_manifest: ClassVar[bool] = True
     image: NotEmpty
-    """The container image with dshap, the model and what that needs."""
+    """The container image with dshap, the model and its packages."""
     workers: Count = 2
     """The number of pods, one worker each."""
     name: PodName = "dshap"

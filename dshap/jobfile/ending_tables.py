@@ -1,4 +1,4 @@
-"""The tables [seal] and [notify] of a job file: how a run is signed, and who hears that it is over."""
+"""The tables [seal] and [notify] of a job file: signatures and notifications."""
 
 from __future__ import annotations
 

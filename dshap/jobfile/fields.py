@@ -74,7 +74,7 @@ def or_say(message: str) -> WrapValidator:
 
 
 def table_like(example: str) -> BeforeValidator:
-    """A validator that refuses what is no table, and shows one."""
+    """A validator that refuses a value that is no table, and shows one."""
 
     def check(given: Any) -> Any:
         if not isinstance(given, Mapping):
@@ -85,7 +85,7 @@ def table_like(example: str) -> BeforeValidator:
 
 
 def unchanged[Given](check: Callable[[Given], object]) -> Callable[[Given], Given]:
-    """A validator that gives back what `check` does not refuse."""
+    """A validator that returns values that `check` does not refuse."""
 
     def validate(given: Given) -> Given:
         check(given)

@@ -25,8 +25,8 @@ Schema = dict[str, Any]
 def json_schema() -> Schema:
     """The JSON schema of a job file that is read as TOML.
 
-    It knows tables, kinds, keys, types and bounds.  What depends on several keys at once, and on
-    the rows, is checked by `dshap plan`.
+    It knows tables, kinds, keys, types and bounds.  Rules on several keys at once, and on the
+    rows, are checked by `dshap plan`.
     """
     definitions: Schema = {}
     tables = {

@@ -91,7 +91,7 @@ class ModelFileTable(GivenModel):
         return self._held or _read(self, self._content_now())
 
     def _content_now(self) -> str:
-        """A text that is another one where the content is another one by now."""
+        """A text that changes with the content."""
         return sha256_of(self.path)
 
 

@@ -1,4 +1,4 @@
-"""The tables [incremental] and [prepare] of a job file: what a night carries from the one before."""
+"""The tables [incremental] and [prepare] of a job file: carried rows and methods."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Duration = Annotated[datetime.timedelta, BeforeValidator(duration_of)]
 
 
 class IncrementalTable(Table):
-    """The table [incremental]: whether a run explains only what changed since the run before."""
+    """The table [incremental]: whether a run explains only changed rows."""
 
     strategy: Literal["none", "digest"] = "none"
     """"digest": each run writes a whole cube of its own, into which a row whose key and used columns
@@ -81,8 +81,8 @@ class RetentionTable(Table):
 
 
 class PrepareTable(Table):
-    """The table [prepare]: how long what was learned is used."""
+    """The table [prepare]: how long a learned method is used."""
 
     every: Duration | None = None
-    """The age at which all is learned anew from the rows of that run, and all rows are explained;
-    left out, what was learned stays until model, options or columns change."""
+    """The age at which all is learned again from the rows of that run, and all rows are explained;
+    left out, the method stays until model, options or columns change."""

@@ -169,7 +169,7 @@ def read_cluster(name: str) -> tuple[Any, Any]:
 
 
 def _checked(record: type[Any], tables: Mapping[str, Any]) -> Any:
-    """The tables as a record, or one line about what is wrong with them."""
+    """The tables as a record, or one line about their errors."""
     tables = with_values_of_environment(tables)
     try:
         return record.model_validate(tables)

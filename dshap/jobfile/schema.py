@@ -193,7 +193,7 @@ VALUES = Kinds(
 )
 
 OF_GIVEN = {"trees": "ensemble", "linear_gaussian": "linear model"}
-"""Value function of a model that no job fits -> what that model is."""
+"""Value function of a model that no job fits -> the kind of that model."""
 GROWING = ("auto", "kernelshap", "kriging")
 INSTEAD = {
     "auto": "give max_coalitions",

@@ -279,7 +279,7 @@ def check_sink_names(sinks: Sequence[SinkTable], facts: CubeFacts) -> None:
 
 
 def _address(each: SinkTable) -> tuple[str, ...]:
-    """The place that a sink writes to, without what may differ in the environment.
+    """The place that a sink writes to, without the parts that may differ in the environment.
 
     It is the same for all ways to write the name of a table, as the database reads them.
     """

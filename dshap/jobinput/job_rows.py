@@ -2,7 +2,7 @@
 
 The facts are records named by a digest of the table's stamp (`RowReader.stamp`; of files: sizes,
 times, footers and the roles of the columns), of the version of dshap, and of the
-question.  A table whose files changed has another stamp: its facts are found anew, and compared
+question.  A table whose files changed has another stamp: its facts are computed again, and compared
 with those the store was made of.
 """
 
@@ -82,7 +82,7 @@ class JobRows:
         return self.reader.target_names
 
     def context(self, model: Any = None, executor: Executor | None = None) -> Context:
-        """Gather what the objects of the job's other tables are built from, beside their own keys."""
+        """Gather the inputs of the objects of the job's other tables, beside their own keys."""
         classes = model_of_job(self.job).classes(model)
         return Context(self, self.job.job.seed, self.job.model.kind, model, classes, executor)
 

@@ -28,7 +28,7 @@ def at_version_of_store(job: Job, store: Place, say: Callable[[str], None]) -> J
     """The job with the version of its table that its store was begun with, or else the newest.
 
     A version in the job file stays.  So all tasks of a run, its shards, and a run that goes on after
-    a kill read the same rows, whatever is written to the table meanwhile.
+    a kill read the same rows, independent of writes to the table meanwhile.
 
     Parameters
     ----------

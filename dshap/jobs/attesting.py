@@ -135,7 +135,7 @@ def _last_loads(store: Place) -> dict[str, tuple[str, Resource]]:
 def _faults(
     job: Job, store: Place, sink: Sink, sealed: Resource, run_id: str, joins: KeyJoins
 ) -> Iterator[str]:
-    """How a load, and the table that it filled, differ from what was sealed."""
+    """How a load, and the table that it filled, differ from the sealed ones."""
     explain = str(sealed.annotations["explain"])
     place = store / explain
     if has_nights(place):

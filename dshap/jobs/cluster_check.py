@@ -1,4 +1,4 @@
-"""`dshap cluster check`: one worker of a profile is started, asked what it has and sees, and ended."""
+"""`dshap cluster check`: one worker of a profile is started, inspected, and ended."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def _folder_maker(job: Job | None) -> Iterator[Callable[[], Path]]:
 
 
 def _looked_at(client: Any, job: Job | None) -> dict[str, dict[str, Any]]:
-    """The fields of a `ClusterCheck` on what the workers see of a job; nothing without a job."""
+    """The fields of a `ClusterCheck` on places of a job that workers see; none without a job."""
     if job is None:
         return {"seen": {}, "unseen": {}}
     with probed_places(job) as places:

@@ -29,7 +29,7 @@ EXPLANATION = "reasons"
 NO_KEY = "none"
 """The answer for rows without a key."""
 BUILD = "build"
-"""The folder beside the job file for what runs make."""
+"""The folder beside the job file for the files of runs."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ page = {_text(f"{BUILD}/{self.name}.html")}
         return "\n".join(lines) + "\n"
 
     def lines(self, job_file: str) -> list[str]:
-        """The lines for people: what was written, and the commands that come next."""
+        """The lines for people: the written files, and the next commands."""
         features = self.features
         named = ", ".join(features[:6]) + ("…" if len(features) > 6 else "")
         where = " ".join(filter(None, [self.source.describe(), self.table or self.query]))
@@ -270,7 +270,7 @@ def first_job(
     *,
     allow_pickle: bool = False,
 ) -> FirstJob:
-    """Ask for table and model, propose the rest, and check what was answered.
+    """Ask for table and model, propose the rest, and check the answers.
 
     Parameters
     ----------

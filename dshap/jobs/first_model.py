@@ -35,7 +35,7 @@ ENDS: Mapping[str, str] = {
 }
 """End of the name of a file -> the kind of model in it."""
 LIGHTGBM = b"tree\n"
-"""The beginning of a file of LightGBM, whatever its name."""
+"""The beginning of a file of LightGBM, of any name."""
 PICKLE = b"\x80"
 TAKES_NAN = ("xgboost", "lightgbm")
 """Kinds whose trees send missing values one way or the other."""
@@ -49,7 +49,7 @@ PICKLE_NOTE = (
 
 
 class PickleError(InputError):
-    """A model is a pickle, and nobody has allowed to read it."""
+    """A model is a pickle, and no option allows to read it."""
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def lineage_path(path: Path) -> Path:
 
 
 def events_of(ending: RunEnding) -> list[dict[str, Any]]:
-    """The two events of a command: its start, and its end with what it read and wrote.
+    """The two events of a command: its start, and its end with its inputs and outputs.
 
     Returns
     -------

@@ -32,7 +32,7 @@ HELP: Mapping[str, str] = {
     "dshap_sink_lines": "Lines that a load has written.",
     "dshap_sink_seconds": "Seconds of a load.",
 }
-"""Metric -> what it is; all are gauges."""
+"""Metric -> its meaning; all are gauges."""
 CHECKS = {"pass": 0, "warn": 1, "error": 2, "skipped": 3}
 LOADS = {"success": 0, "partial success": 0, "no-op": 1, "skipped": 2, "error": 3}
 CHANGES = ("new", "changed", "unchanged", "deleted")

@@ -37,7 +37,7 @@ class Notifier:
             self.say(f"[notify] command = {self.command!r} {fault}", "warning")
 
     def _fault(self, ending: RunEnding) -> str:
-        """Start the command; gives what went wrong, in words, or an empty text."""
+        """Start the command; return its error in words, or an empty text."""
         facts = ending.to_dict()
         variables = {
             "DSHAP_JOB": facts["job"],

@@ -1,4 +1,4 @@
-"""Planning a job whatever its source: rows of a database or of CSV files are read once for it."""
+"""Planning a job with any source: rows of a database or of CSV files are read once for it."""
 
 from __future__ import annotations
 

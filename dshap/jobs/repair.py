@@ -1,4 +1,4 @@
-"""Repairing the store of a job: what can be put back is, and the job computes the rest again."""
+"""Repairing the store of a job: copied files are restored, the job computes the rest again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dshap.steps.under_way import Command
 def repair_with_job(store: Place, job_file: str, progress: Progress) -> Damages:
     """Repair a store and carry out its job, until nothing is damaged or the damage stays the same.
 
-    Gives what was damaged.
+    Returns the damage that was found.
     """
     mended = repair_job_store(store)
     found: Damages = {}
@@ -43,7 +43,7 @@ def _finish(job_file: str, store: Place, progress: Progress) -> None:
 
 
 def _is_same(one: Place, other: Place) -> bool:
-    """Whether two places are one, whatever links lead to it."""
+    """Whether two places are one, after following links."""
     return one.resolve() == other.resolve()
 
 

@@ -251,7 +251,7 @@ class _Runs:
         )
 
     def _refuse_other_rows(self, digest: str) -> None:
-        """Raise where the source is not what the run has explained."""
+        """Raise where the source has other rows than the run."""
         source = next((each for each in self.materials if each.name == "source"), Resource(""))
         then = str(source.digest.get(OF_ROWS, digest))
         if then != digest:

@@ -1,4 +1,4 @@
-"""The end of a command that carries out a job, and who hears of it: one listener a thing.
+"""The end of a command that carries out a job, and its notifications: one listener for each.
 
 A listener is a function of a `RunEnding`.  It never changes how the command ends: its failures are
 reported.
@@ -83,7 +83,7 @@ def telling_end(
     ----------
     job : Job
     listeners : sequence of Listener
-        Each hears it, whatever another one raises.
+        Each is called, also after an error of another one.
     say : function
         Receives a line about the failure of a listener.
     """

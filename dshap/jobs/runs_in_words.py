@@ -239,7 +239,7 @@ def _is_good(result: Mapping[str, Any]) -> bool:
 
 
 def _word(result: Mapping[str, Any]) -> str:
-    """The name of a result, with what it is where it is no explanation, and how it ended.
+    """The name of a result, with its kind where it is no explanation, and its end.
 
     An ending as it should be is left out.
     """
@@ -334,7 +334,7 @@ def closing_lines(facts: RunFacts, store: Place) -> list[str]:
 
 
 def _explained_line(facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> str:
-    """The rows of an explanation, what became of its keys, and what moved in its ranking."""
+    """The rows of an explanation, the changes of its keys, and of its ranking."""
     parts = [f"{facts.rows:,} rows"]
     if facts.keys.new is not None:
         parts.append(_changes(facts.keys))

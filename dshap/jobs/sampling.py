@@ -92,8 +92,8 @@ def sample_of_job(
     """Read the sample of a job into its folder; a sample that was there before is replaced.
 
     The folder is STORE.sample beside the store of the job.  All of the table is read in one pass, and
-    rows that are spread over it are selected.  What the job learns (a background, a fit, landmarks)
-    comes from these rows alone.
+    rows that are spread over it are selected.  The job learns all (a background, a fit, landmarks)
+    from these rows alone.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def _refuse_other(folder: Place) -> None:
 
 
 def _begin(folder: Place, about: _About) -> None:
-    """Make the folder of a sample, without what an earlier one left in it."""
+    """Make the folder of a sample, without the files of an earlier one."""
     room = Folder(folder)
     for name in (ROWS, CUBE):
         if room.has_room(name):

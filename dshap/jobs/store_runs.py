@@ -87,7 +87,7 @@ class RecordedRun:
 
 
 def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
-    """Finish what an earlier run of a job left, then run it; gives the last run.
+    """Finish an unfinished earlier run of a job, then run it; return the last run.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
 def run_job(
     job: Job, progress: Progress, *, trusts_files: bool = True, wait_s: float | None = None
 ) -> JobResult:
-    """Fit, then explain, without sinks, checks and a record; a later run does only what is left.
+    """Fit, then explain, without sinks, checks and a record; a later run does the rest.
 
     Where the files of the table are unchanged (`dshap.tables.files.stamp_file`), the census of the
     earlier run is used; with `trusts_files=False` all rows are read again.  A cluster may be
@@ -174,7 +174,7 @@ def _begun(job: Job, store: Place, command: Command, recorder: StageRecorder) ->
 
 @contextlib.contextmanager
 def _naming_learn(scope: Scope) -> Iterator[None]:
-    """Name the command that learns, in errors of a scope that needs what it leaves."""
+    """Name the command that learns, in errors of a scope that needs its results."""
     try:
         yield
     except NotLearnedError as error:
@@ -188,7 +188,7 @@ def _naming_learn(scope: Scope) -> Iterator[None]:
 
 
 def _with_its_model(job: Job) -> Job:
-    """The job with the present model of its file: one model a command, whatever replaces it."""
+    """The job with the present model of its file: one model a command, also if the file changes."""
     match job.model:
         case ModelFileTable() as table:
             return job.model_copy(update={"model": table.with_model()})
@@ -229,7 +229,7 @@ class StoreRuns:
         return self.carry_out(self.tonight())
 
     def learn(self) -> RecordedRun:
-        """Do what comes before the first row, of the run that is not over or of a new one.
+        """Do the steps before the first row, of the run that is not over or of a new one.
 
         A night without changes, and a table without rows, is over with that.
         """
@@ -239,7 +239,7 @@ class StoreRuns:
         return self.carry_out(self.tonight())
 
     def learn_share(self) -> RecordedRun:
-        """Learn a share of what the run that has begun is to learn."""
+        """Learn a share of the states of the run that has begun."""
         run = self._learned_run() or self.source.run_without_work(self.tonight)
         if run is None:
             return self._nothing_to_do()
@@ -307,7 +307,7 @@ class StoreRuns:
             return finisher.carry_out(begun or finisher.tonight())
 
     def finish(self) -> RecordedRun:
-        """Do what comes after the last row: notes, sinks, checks, the record."""
+        """Do the steps after the last row: notes, sinks, checks, the record."""
         run = self._learned_run() or self.source.run_without_work(self.tonight)
         if run is None:
             self._refuse_ended_badly()
@@ -386,7 +386,7 @@ class StoreRuns:
 
     @cached_property
     def _job_digest(self) -> str:
-        """The digest of what the job explains, by what, from where: [source], [model], [[explain]]."""
+        """The digest of the job's rows, models and methods: [source], [model], [[explain]]."""
         return digest_of([_plain_table(each) for each in self._tables.values()])
 
     @property
@@ -456,7 +456,7 @@ class StoreRuns:
         yield from self.cubes.steps(run)
 
     def carry_out(self, folders: RunFolders) -> RecordedRun:
-        """Do what is left of a run, and leave its record."""
+        """Do the remaining work of a run, and leave its record."""
         self.progress.stages.clear()
         run = self.under_way(folders)
         try:
@@ -494,7 +494,7 @@ class StoreRuns:
             self._throw_away(run)
 
     def _throw_away(self, run: RunUnderWay) -> None:
-        """Remove a run with what it learned: the next one reads the source anew."""
+        """Remove a run with its learned states: the next one reads the source again."""
         self.session.workspace.confirm()
         LearnedMethods(run).forget_tonight()
         run.folders.drop()

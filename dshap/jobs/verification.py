@@ -1,8 +1,8 @@
 """Checking a job's store beside its cubes: records, rows, keys and pointers of runs.
 
-All bytes of rows and keys are read and compared with their digests; what earlier versions wrote
-without digests is read by its footers and headers.  Each file must be whole, and its ids, methods
-and numbers of rows must be those of its neighbours.
+All bytes of rows and keys are read and compared with their digests; files of earlier versions
+without digests are checked by their footers and headers.  Each file must be whole, and its ids,
+methods and numbers of rows must be those of its neighbours.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _damage_of_about(run: RunFolders) -> Iterator[Damage]:
 def _damage_of_record(run: RunFolders, cubes: Cubes, is_before_another: bool) -> Iterator[Damage]:
     """Check the record of a run; a run that none finishes again goes with its record.
 
-    What a backfill began with stays: its cube would count as that of a night without it.
+    The first record of a backfill stays: its cube would count as that of a night without it.
     """
     name = f"{RUNS}/{run.run_id}/{RECORD}"
     remove = (name,)

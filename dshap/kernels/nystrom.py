@@ -71,8 +71,8 @@ def _leverage(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
     """Indices drawn without replacement in proportion to ridge leverage scores (n,).
 
     l_i(μ) = [K (K + μI)⁻¹]_ii, estimated with as many uniform pilot landmarks: φ_iᵀ(ΦᵀΦ + μI)⁻¹φ_i
-    plus what the pilot leaves unexplained, (k(x_i, x_i) − ‖φ_i‖²)/μ, at most 1.  μ is such that the
-    explained parts sum to half of n_landmarks, or of the pilot's rank if that is less.
+    plus the part that the pilot leaves unexplained, (k(x_i, x_i) − ‖φ_i‖²)/μ, at most 1.  μ is such
+    that the explained parts sum to half of n_landmarks, or of the pilot's rank if that is less.
     """
     if candidates.kernel is None:
         raise InputError(

@@ -145,7 +145,7 @@ def cut_trees(first, right, player, parent, end, on_path, may, pairs, is_group, 
 
 @njit(nogil=True, cache=True)
 def fill_groups(tops, player, parent, end, weight, bits, literals, leaves):
-    """Fill the literals of every group's bits, and what its leaves ask of their players.
+    """Fill the literals of every group's bits, and the conditions of its leaves on their players.
 
     See `trees.groups.LeafGroups`; tops (groups,) are the nodes above the leaves of each group.
     """

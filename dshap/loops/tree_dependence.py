@@ -1,4 +1,4 @@
-"""The mean margin of trees where one player is given, from what is known of the other players."""
+"""The mean margin of trees where one player is given, from known values of the others."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Rows through the nodes of trees: values as codes, decisions as bits, bits as numbers of patterns.
 
-A decision is `code <= place` for whole numbers, whatever the library compared: the code of a value
-is how many thresholds of its column are smaller.  `MISSING` is the largest code; adding one to it
-gives 0, so that the same comparison with one added on both sides sends missing values left.  Arrays
-have rows last, as lanes.
+A decision is `code <= place` for whole numbers, for any comparison of the library: the code of a
+value is how many thresholds of its column are smaller.  `MISSING` is the largest code; adding one
+to it gives 0, so that the same comparison with one added on both sides sends missing values left.
+Arrays have rows last, as lanes.
 """
 
 from __future__ import annotations

@@ -325,7 +325,7 @@ class KernelModel(ABC):
         )
 
     def restored(self, record: Record) -> Self:
-        """Rebuild a fitted model with this model's options from what `to_record` stored."""
+        """Rebuild a fitted model with this model's options from the record of `to_record`."""
         expansion = expansion_from(record)
         assert expansion.kernel is not None
         report = FitReport.from_arrays(record.arrays, expansion.kernel, expansion.feature_names)

@@ -31,7 +31,7 @@ RHO_TRIALS = (0.1, 0.5, 0.9)
 ROUNDS = (40, 30, 40)
 """Evaluations in each round of L-BFGS.
 
-Landmarks are chosen anew before each round, and categories are tried before the last.
+Landmarks are chosen again before each round, and categories are tried before the last.
 """
 LENGTHSCALE_RANGE = (0.02, 1e3)
 """Range of a length-scale, in standard deviations of its column.

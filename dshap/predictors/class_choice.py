@@ -92,7 +92,7 @@ def class_choice(
 
 
 def _listed(given: Any, known: Sequence[str]) -> tuple[Any, ...]:
-    """The chosen classes as a tuple; InputError for what is no list, with classes as its example."""
+    """The chosen classes as a tuple; InputError with an example for other values."""
     if isinstance(given, str) and given in known:
         rule: Rule = Names((given,))
     elif known:

@@ -171,7 +171,7 @@ class PredictFunction(NamedModel):
         return 16 * (rows * (self.n_columns + self.n_outputs) + n * self.n_outputs)
 
     def fingerprint(self) -> dict[str, Any]:
-        """The name of the function, a digest of its probe predictions, and what the user chose."""
+        """The name of the function, a digest of its probe predictions, and the user's choices."""
         name = (
             f"{getattr(self.predict, '__module__', '')}.{getattr(self.predict, '__qualname__', '')}"
         )

@@ -1,4 +1,4 @@
-"""The scale of what a predict function returns, from the estimator behind it and its predictions."""
+"""The scale of a predict function's values, from its estimator and its predictions."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def output_names_of(predict: Any, n_outputs: int, scale: str) -> tuple[str, ...]
 
 
 def _stating(predict: Any) -> Any:
-    """The object that states the scale and the names of what a predict function returns.
+    """The object that states the scale and the names of the outputs of a predict function.
 
     It is a kernel expansion, or a model in a file; None for other functions.
     """

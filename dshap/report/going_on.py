@@ -1,7 +1,7 @@
 """A run while it goes on, as lines and as content for JSON: pace, missing blocks, processes.
 
-All of it is read from the store and from the files of the processes that run on it, by whatever
-machine sees both.
+All of it is read from the store and from the files of the processes that run on it, by any machine
+that sees both.
 """
 
 from __future__ import annotations

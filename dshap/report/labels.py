@@ -145,7 +145,7 @@ def _texts(names: Sequence[str], given: Mapping[str, str]) -> list[str]:
 
 
 def _cut(texts: Sequence[str], room: int) -> list[str]:
-    """These texts in at most `room` characters each, first without what they have in common."""
+    """These texts in at most `room` characters each, first without their common parts."""
     if not texts:
         return []
     head, tail = _in_common(texts)

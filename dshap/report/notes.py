@@ -62,7 +62,7 @@ def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def carried_text(note: Mapping[str, Any]) -> str:
-    """How many rows were carried, and what that makes of the errors of means."""
+    """How many rows were carried, and the effect on the errors of means."""
     text = f"{note['rows']:,} of {note['of']:,} rows carried from the night before"
     if "errors_of_means" in note:
         return f"{text}; errors of means are {note['errors_of_means']}"

@@ -35,7 +35,7 @@ LINE_COLOURS = (
 )
 """The colours of lines, legible on white and on black."""
 GREY = "#8c8c8c"
-"""The colour of what has no place between low and high, legible on white and on black."""
+"""The colour of values without a place between low and high, legible on white and on black."""
 WIDTH_SHARE = 6.5
 """The characters of a name beside axes for each inch of their width."""
 LABEL_WIDTHS = (12, 32)

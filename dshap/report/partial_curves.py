@@ -34,7 +34,7 @@ def partial_curves(shown: Dependence, prepared: Prepared) -> PartialCurves:
     Raises
     ------
     InputError
-        What is prepared has no partial dependence of this column.
+        `prepared` has no partial dependence of this column.
     """
     if shown.has_categories:
         known = [str(name) for name in prepared.value.model.categories.get(shown.feature, ())]

@@ -22,7 +22,7 @@ class Summary(NamedTuple):
 def progress_summary(
     cubes: Mapping[str, Place], is_running: bool, holders: Sequence[Holder] = ()
 ) -> Summary:
-    """The rows and blocks of each cube that are done, failed and left, and what is going on.
+    """The rows and blocks of each cube that are done, failed and left, and the present activity.
 
     `holders` are the processes that run on the store, by their leases.
     """

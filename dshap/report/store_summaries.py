@@ -61,7 +61,7 @@ def damage_summary(
     found: Mapping[str, Sequence[Damage]],
     mended: Mapping[str, Sequence[Damage]] | None,
 ) -> Summary:
-    """The damage found in each part of a store, after what a repair mended.
+    """The damage found in each part of a store, after a repair.
 
     `mended` is None where no repair was asked for.
     """

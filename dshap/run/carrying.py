@@ -51,7 +51,7 @@ class Carried:
         )
 
     def note(self, layout: CubeLayout) -> dict[str, Any]:
-        """The note in a cube with carried rows: how many, whence, and what its errors are."""
+        """The note in a cube with carried rows: number, source, and meaning of the errors."""
         note = {
             "rows": self.count(),
             "of": layout.n_rows,

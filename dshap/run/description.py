@@ -16,7 +16,7 @@ from dshap.tables.reader import categories_of
 
 
 def described_by_call(columns: Any, card: Any) -> Description:
-    """The description in the options `columns` and `card` of a call; None leaves what a store has.
+    """The description in the options `columns` and `card` of a call; None leaves that of the store.
 
     Raises
     ------

@@ -269,7 +269,7 @@ class LearnedFrom:
         """Store the rows that are missing, before they are learned from."""
 
     def drop(self) -> None:
-        """Remove what was stored, once all is learned."""
+        """Remove the stored sums, once all is learned."""
 
 
 ALL_ROWS = LearnedFrom()

@@ -188,7 +188,7 @@ class Explanation:
         return len(self.work.cube.done()) == self.plan.n_instance_tiles
 
     def run(self, session: Session) -> Explanation:
-        """Do what is left to do; gives this explanation with the blocks that failed."""
+        """Do the remaining work; return this explanation with the blocks that failed."""
         if self.is_complete:
             self.describe()
             return self
@@ -208,14 +208,14 @@ class Explanation:
         mark_learned(self.path, self.layout.run["digest"])
 
     def begin(self, session: Session) -> None:
-        """Do what comes before the learning that several processes may share."""
+        """Do the steps before the learning that several processes may share."""
         if self.is_complete or self.is_learned:
             return
         with self._begun(session):
             begin_states(session, self.work)
 
     def learn_share(self, session: Session, share: Callable[[int], range]) -> None:
-        """Learn a share of what is left to learn, beside other processes that learn others.
+        """Learn a share of the missing states, beside other processes that learn others.
 
         Raises
         ------
@@ -258,7 +258,7 @@ class Explanation:
         return replace(self, failures=tuple(failures))
 
     def finish(self, session: Session) -> Explanation:
-        """Do what is left once all blocks are explained, or have failed; nothing is explained.
+        """Do the last steps once all blocks are explained, or have failed; nothing is explained.
 
         Raises
         ------
@@ -323,7 +323,7 @@ class Explanation:
 
     @contextlib.contextmanager
     def _begun(self, session: Session) -> Iterator[None]:
-        """Create the store, or mend what is there; learn in this block."""
+        """Create the store, or mend an existing one; learn in this block."""
         is_new = self.create()
         unpack_cube(self.path)
         for name in self.work.states.store.mend():
@@ -408,7 +408,8 @@ class Explanation:
     def raise_on_failed(self, kept: str = "", again: str = "the same again") -> None:
         """Raise a `FailedBlocksError` where rows failed, naming the first of them.
 
-        `kept` is the sentence about the other rows, `again` what to run to try these again.
+        `kept` is the sentence about the other rows, `again` the words for the command to try these
+        again.
         """
         where = f"The others are in {self.path}; run {again} to retry"
         refuse_failed(self.failures, self.plan, kept or where, again)
@@ -420,7 +421,7 @@ class Explanation:
 
 
 def note_ending(cube: BlockWriter, facts: Facts, stated: Mapping[str, Any]) -> None:
-    """Write the notes about all blocks: what closed forms stated of them, and what was counted."""
+    """Write the notes about all blocks: numbers stated by closed forms, and counts."""
     if known := facts.notes.get("closed_form"):
         cube.write_note("closed_form", {**known, **stated})
     if counted := cube.counted():

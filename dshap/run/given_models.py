@@ -33,7 +33,7 @@ N_BACKGROUND = 100
 
 
 def value_of_given(given: Any, rows: Any, classes: Sequence[Any] | None, session: Session) -> Any:
-    """The value function of what `explain` was given; an object of no known kind is unchanged.
+    """The value function of the object given to `explain`; an object of no known kind is unchanged.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def value_of_given(given: Any, rows: Any, classes: Sequence[Any] | None, session
     Raises
     ------
     InputError
-        Classes for what has none; a model of which no background can be chosen.
+        Classes for an object without classes; a model of which no background can be chosen.
     """
     kind = next((kind for kind in KINDS if kind.is_kind(given)), None)
     if kind is None:
@@ -153,11 +153,11 @@ def _needs_whole_rows(frame: Any, missing: str) -> bool:
 
 @dataclass(frozen=True)
 class GivenKind:
-    """A kind of what `explain` is given."""
+    """A kind of objects that `explain` accepts."""
 
     is_kind: Callable[[Any], bool]
     value: Callable[[Any, Any, Sequence[Any] | None, Session], Any]
-    """The value function, by what was given, the rows, classes and the session."""
+    """The value function, by the given object, the rows, classes and the session."""
 
 
 def _is_pyfunc(given: Any) -> bool:

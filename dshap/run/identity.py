@@ -386,8 +386,8 @@ def method_identity(
 ) -> dict[str, Any]:
     """Everything that identifies a method, whose digest is METHOD.
 
-    `of_value` are plain values of all that changes a value of the value function, `data` what it
-    learns from.
+    `of_value` are plain values of all that changes a value of the value function, `data` describes
+    the rows that it learns from.
     """
     return {
         "numerics": numerics(),

@@ -104,7 +104,7 @@ def fixed_method(
     n_rows : the number of rows that the first run explains: where fitting a Gaussian process to
         each row would be too slow, they share one
     method : METHOD of an earlier night, whose states are opened; no row of the data is then read.
-        None learns, or opens what was learned from the same data before.
+        None learns, or opens the states learned from the same data before.
     model_sha256 : the digest of the file of the model, which then identifies it; "" identifies a
         black box by its predictions for the data
 

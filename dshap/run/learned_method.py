@@ -1,4 +1,4 @@
-"""A learned method: what a run learns of a value function, and the folder with it.
+"""A learned method: the states that a run learns of a value function, and their folder.
 
 `dshap.prepare` stores one for rows that come later, a night one for all nights to come, and a cube
 contains the states of its own.
@@ -60,7 +60,7 @@ class DataSummary:
 
 @dataclass(frozen=True)
 class LearnedMethod:
-    """A method with the folder of its states, and what they follow from."""
+    """A method with the folder of its states, and the inputs that they follow from."""
 
     method: Method
     """The value function, and the design or closed form of the states."""
@@ -199,7 +199,7 @@ def probe_of(value: Explained, data: RowReader) -> Record:
 
 
 def is_of_model(probe: Record, value: Explained) -> bool:
-    """Whether the model predicts what `probe_of` has recorded, but for rounding."""
+    """Whether the model's predictions are those that `probe_of` recorded, up to rounding."""
     noise = probe.arrays.get("noise", np.zeros(1))  # earlier versions have recorded none
     then = Probes(probe["prediction"], probe["prediction"][:0], noise)
     now = replace(then, rows=value.model(probe["x"]))

@@ -107,7 +107,7 @@ class Run:
 
 @dataclass(frozen=True)
 class NothingLearned:
-    """An executor for a run whose states are all there: whatever would be learned is refused.
+    """An executor for a run whose states are all there: a state that would be learned is refused.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def with_enough(session: Session, run: Run) -> Run:
 
 
 def begin_states(session: Session, run: Run) -> None:
-    """Learn what comes before the coalition tiles, whose learning processes may then share."""
+    """Learn the states before the coalition tiles, whose learning processes may then share."""
     run = with_landmarks(session, run)
     _learn_range(session, run)
     _learn_base(session, with_enough(session, run))

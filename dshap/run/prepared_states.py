@@ -174,7 +174,7 @@ class PreparedAttributor:
 
     @cached_property
     def _takes_arrays(self) -> bool:
-        """Whether an array of numbers is what the model is given: no column has other values."""
+        """Whether the model is called with arrays of numbers: no column has other values."""
         model = self.method.value.model
         return not (is_of_texts(self.method.value) or model.categories or times_of(model))
 
@@ -268,7 +268,7 @@ def open_prepared(store: str | Place, value: Explained) -> Prepared:
     StoreMismatchError
         They belong to another value function or to another model.
     DamagedError
-        A file is not what was written: call `prepare` again.
+        A file differs from its written content: call `prepare` again.
     """
     path = as_place("store", store)
     content = read_prepared(path)

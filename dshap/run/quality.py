@@ -87,7 +87,7 @@ class Quality:
 
 
 def note_text(note: Mapping[str, Any]) -> str:
-    """MSE_v of each output with its share of the variance, and what it is a mean over."""
+    """MSE_v of each output with its share of the variance, and the set that it is a mean over."""
     shares = ", ".join(
         f"{mse:.6g}" if share is None else f"{mse:.6g} ({share:.2%} of the variance)"
         for mse, share in zip(note["mse"], note["share_of_variance"], strict=True)

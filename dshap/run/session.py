@@ -55,7 +55,7 @@ class Session:
     options: RunOptions = field(default_factory=RunOptions)
     progress: Events = field(default_factory=Events)
     shows_progress: bool = False
-    """Whether anybody sees how the call goes."""
+    """Whether a user sees the progress of the call."""
 
     @property
     def memory_limit(self) -> int | None:
@@ -161,7 +161,7 @@ def _held(
 ) -> Iterator[tuple[Place, Rooms]]:
     """Lock a store for one call; yield its absolute path, and room for temporary files.
 
-    Without a store that is in a temporary folder of this process, which nobody else knows.
+    Without a store that is in a temporary folder of this process, which no other process knows.
     """
     if store is not None:
         path = as_place("store", store)

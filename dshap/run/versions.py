@@ -1,4 +1,4 @@
-"""Versions of dshap and of its numerics: which of them wrote a store, and what differs since.
+"""Versions of dshap and of its numerics: which of them wrote a store, and the differences since.
 
 The numerics have a number of their own, as a version of dshap may compute the same numbers as the one
 before.  It is part of the fingerprint of every run and method, so that no store mixes two of them.
@@ -47,7 +47,7 @@ CHANGES: Mapping[int, str] = {
     "coalition; backgrounds chosen from tables of more than 131,072 rows; kernel_observational by sums "
     "of squares",
 }
-"""Version of the numerics -> what it changed; docs/upgrading.md shows them."""
+"""Version of the numerics -> its changes; docs/upgrading.md shows them."""
 
 ADDED: Mapping[int, tuple[str, ...]] = {
     20: ("value.sample_of",),
@@ -56,8 +56,8 @@ ADDED: Mapping[int, tuple[str, ...]] = {
     23: ("value.enough",),
     24: ("value.own_rows", "design.background_rows"),
 }
-"""Version of the numerics -> entries of fingerprints that came with it: runs of earlier versions have
-none, whatever they were asked for."""
+"""Version of the numerics -> entries of fingerprints that came with it: runs of earlier versions
+have none, with any options."""
 
 
 def numerics() -> int:

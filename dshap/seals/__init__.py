@@ -1,1 +1,1 @@
-"""Sealed runs: what a run has computed, from what, as a statement that can be signed and checked."""
+"""Sealed runs: the results and inputs of a run, as a statement that can be signed and checked."""

@@ -1,4 +1,4 @@
-"""Checking the statements of a store: signatures, and each subject against what is there now."""
+"""Checking the statements of a store: signatures, and each subject against its present content."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SealCheck:
     """The runs whose statements were checked, the oldest first."""
     faults: list[SealFault] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """Remarks on what was not, or could not be, checked."""
+    """Remarks on parts that were not, or could not be, checked."""
     signed_by: dict[str, str] = field(default_factory=dict)
     """Run -> the name of the key; empty where its statement is not signed."""
     n_subjects: int = 0
@@ -102,7 +102,7 @@ def check_seals(store: Place, key: VerifyingKey | None = None, run_id: str = "")
     store : Place
     key : VerifyingKey, optional
         The key that all statements must be signed with.  None: each is checked with the key that it
-        names, which shows that it was not altered, not who has sealed it.
+        names, which shows that it was not altered, not the identity of the signer.
     run_id : str
         The one run that is checked; all where empty.
 
@@ -364,7 +364,7 @@ class _OneRun:
         return then
 
     def _check_predicate(self) -> None:
-        """Compare what the statement repeats of the record with the record that is there."""
+        """Compare the parts of the record in the statement with the record itself."""
         name = f"{RUNS}/{self.run_id}/{RECORD}"
         document = document_in(Folder(self.store).get(name) or b"")
         if document is None:

@@ -1,7 +1,7 @@
 """The statements of a store's runs: `runs/RUN_ID/attestation.json`, and those that were replaced.
 
-What erases values later, such as the removal of a key, makes a new statement by `replace_seal`.  It
-names the old one by its digest; the old one stays beside it as `attestation-1.json`.
+A later erasure of values, such as the removal of a key, makes a new statement by `replace_seal`.
+It names the old one by its digest; the old one stays beside it as `attestation-1.json`.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def replace_seal(
 ) -> Place:
     """Seal a run again whose cubes were changed on purpose, such as by an erasure.
 
-    The new statement has the digests of what is there now, also of materials in the store, and the
-    digest of the old one, which stays beside it under another name.
+    The new statement has the digests of the present content, also of materials in the store, and
+    the digest of the old one, which stays beside it under another name.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def replace_seal(
 def _as_it_is(store: Place, material: Resource) -> Resource:
     """A material with the digest that its file in the store has now; another one as it is.
 
-    One whose file is gone keeps its name, without a digest.
+    One whose file is gone has its name, without a digest.
     """
     folder = Folder(store)
     if not (material.uri.startswith(OF_STORE) and material.sha256):

@@ -1,6 +1,6 @@
 """Envelopes of statements (DSSE, https://github.com/secure-systems-lab/dsse), signed or not.
 
-An envelope without a key has no signature: its statement contains a note on this, and anybody could
+An envelope without a key has no signature: its statement contains a note on this, and anyone could
 have written it. Beside the three entries of DSSE it has the digest of the payload, by which a file
 that was damaged by accident is recognised without a key.
 """
@@ -38,7 +38,7 @@ class Envelope:
         return bool(self.signatures)
 
     def is_signed_by(self, key: VerifyingKey) -> bool:
-        """Whether a signature was made with this key, whatever name it has in the envelope."""
+        """Whether a signature was made with this key, under any name in the envelope."""
         content = encoded(self.payload)
         return any(key.verifies(each, content) for each in self.signatures.values())
 

@@ -30,7 +30,7 @@ OF_STORE = ("prepared/", "parts/", "state/", f"{RUNS}/")
 OF_ROWS = "dshapRows"
 """The digest of the used columns of a table, as the census computes it: see docs/stores.md."""
 OF_MODEL = "dshapPredictions"
-"""The digest of what a model without a file is known by: its predictions, or its parts."""
+"""The digest that identifies a model without a file: of its predictions, or its parts."""
 
 
 def dependencies_of(

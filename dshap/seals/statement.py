@@ -1,6 +1,6 @@
 """The statement of a run: in-toto statement v1, with provenance of SLSA v1 as its predicate.
 
-Subjects are what the run has made, resolved dependencies what it was made from.  Entries that SLSA
+Subjects are the results of the run, resolved dependencies its inputs.  Entries that SLSA
 has no word for begin with `dshap_`, as it asks for: plan, checks and results, and by whom it is
 sealed.
 """
@@ -68,9 +68,9 @@ def statement_of(
     ----------
     record : RunRecord
     subjects : sequence of Resource
-        What the run has made.
+        The results of the run.
     dependencies : sequence of Resource
-        What it was made from.
+        The inputs of the run.
     key : VerifyingKey, optional
         The key that the statement will be signed with; None: it contains a note that it is not
         signed.

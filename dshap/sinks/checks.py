@@ -55,7 +55,7 @@ def check_sink(sink: Sink, facts: CubeFacts) -> None:
 
 
 def _check_codes(sink: Sink, facts: CubeFacts) -> None:
-    """Check that a cube has what lines of reasons need."""
+    """Check that a cube has the variables for lines of reasons."""
     if sink.codes is None or not facts.features:  # the features are not known yet
         return
     players = sink.codes.players
@@ -116,10 +116,11 @@ def _refuse_repeated(sink: Sink, names: Sequence[str]) -> None:
 class ColumnDifference(NamedTuple):
     """A column of a target that is not as the sink needs it."""
 
-    column: str
     what: str
     remedy: str
     """The statement that mends it."""
+    retyped: str = ""
+    """The column, where it has another type; else empty."""
 
 
 def refuse_other_columns(
@@ -133,7 +134,7 @@ def refuse_other_columns(
     """Check the columns of the target, name -> type, against those of the sink.
 
     `is_known`: the ledger has a load into the table.  Statements that mend a table are
-    offered for such tables only: in another one they would alter the data of somebody else.
+    offered for such tables only: in another one they would alter the data of other users.
 
     Raises
     ------
@@ -167,10 +168,10 @@ def _remedy(
     dialect: Dialect,
     table: str,
 ) -> str:
-    """What to do about a table of this sink; columns of some primary keys cannot be altered."""
+    """The remedy for a table of this sink; columns of some primary keys cannot be altered."""
     keys = {dialect.as_name(name) for name in primary_key(sink, facts)}
     has_fixed_key = sink.primary_key and dialect.has_keys and not dialect.keys_come_last
-    if has_fixed_key and any(dialect.as_name(each.column) in keys for each in differences):
+    if has_fixed_key and any(dialect.as_name(each.retyped) in keys for each in differences):
         return (
             "Its primary key cannot be altered. Give another table, or drop it, and the next run "
             f"writes all rows: DROP TABLE {table}"
@@ -189,14 +190,14 @@ def _differences(
         stands = there.pop(dialect.as_name(name), None)
         if stands is None:
             remedy = f"ALTER TABLE {table} ADD COLUMN {dialect.quoted(name)} {sql_type}"
-            yield ColumnDifference(name, f"it lacks {name!r}", remedy)
+            yield ColumnDifference(f"it lacks {name!r}", remedy)
         elif not dialect.allows(column.type, stands[1]):
             remedy = dialect.retyped(table, *stands, sql_type)
-            yield ColumnDifference(name, f"{name!r} is {stands[1]}, not {sql_type}", remedy)
+            yield ColumnDifference(f"{name!r} is {stands[1]}, not {sql_type}", remedy, name)
     for name, _ in there.values():
         if name.startswith(("phi_", "std_error_")) or name in (*OF_FEATURES, *TAIL, "rank"):
             remedy = f"ALTER TABLE {table} DROP COLUMN {dialect.quoted(name)}"
-            yield ColumnDifference(name, f"its column {name!r} is none of this sink", remedy)
+            yield ColumnDifference(f"its column {name!r} is none of this sink", remedy)
 
 
 def _shown(names: list[str]) -> str:

@@ -350,7 +350,7 @@ class DuckDB(Dialect):
 
 
 class SQLite(Dialect):
-    """The dialect of SQLite, whose columns convert what they are given."""
+    """The dialect of SQLite, whose columns convert their values."""
 
     def wipe_deleted(self, session: LoadSession) -> None:
         session.connection.rollback()  # the setting applies from the next transaction on

@@ -165,7 +165,7 @@ class CubeTable:
                 yield batch.rename_columns(renamed).select(self.schema.names)
 
     def _lines(self, rows: slice) -> Lines:
-        """Read what the lines of these rows are made of."""
+        """Read the values for the lines of these rows."""
         cube = self.cube
         prediction = rows_of(cube, "prediction", rows)
         base = cube["base_value"].values

@@ -484,7 +484,7 @@ def note_gone(load: TableLoad, choice: LoadChoice) -> int:
 
 
 def delete_lines(load: TableLoad, choice: LoadChoice) -> None:
-    """Delete what the staged lines replace, and remove or mark the lines of keys that are gone."""
+    """Delete lines replaced by staged lines, and remove or mark the lines of keys that are gone."""
     keeps_none = choice.chosen is None and load.sink.deletes == "remove"
     is_renewed = keeps_none and load.sink.write == "delete_insert"
     if load.sink.write == "replace" or (is_renewed and not has_lines_of_user(load)):

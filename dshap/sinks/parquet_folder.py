@@ -119,7 +119,7 @@ class FolderSink(Sink):
     ) -> SinkResult:
         """Write a cube into FOLDER/RUN_ID, then name it by the link FOLDER/current.
 
-        The folder of the load before stays for those who read it; older ones go.
+        The folder of the load before stays for its readers; older ones go.
 
         Raises
         ------
@@ -206,7 +206,7 @@ def _alteration(folder: Path, last: LoadLine | None) -> str:
 
 @contextlib.contextmanager
 def _refusals_of_files(sink: Sink) -> Iterator[None]:
-    """Raise what the file system refuses as an error of the sink."""
+    """Raise errors of the file system as errors of the sink."""
     try:
         yield
     except OSError as error:
@@ -351,7 +351,7 @@ def _point(folder: Path, run_id: str) -> None:
 
 
 def _clear(folder: Path, kept: set[str]) -> None:
-    """Remove the folders of older loads, and what killed loads left."""
+    """Remove the folders of older loads, and the files of killed loads."""
     for each in folder.iterdir():
         if PRIVATE_FOLDER.fullmatch(each.name) and not each.is_symlink():
             shutil.rmtree(each, ignore_errors=True)

@@ -53,12 +53,12 @@ class ReasonLines(NamedTuple):
 
 
 def sign_of(form: LineForm) -> float:
-    """The sign that turns attributions into what counts against a row where it is above 0."""
+    """The sign by which attributions above 0 count against a row."""
     return -1.0 if form.against == "lower" else 1.0
 
 
 def code_rounding(phi: FloatArray, ends: FloatArray, epsilon: float) -> FloatArray:
-    """(n, outputs): what rounding makes of sums of stored attributions phi (n, d, outputs).
+    """(n, outputs): the rounding errors of sums of stored attributions phi (n, d, outputs).
 
     `ends` (n, outputs) is the larger of |prediction| and |base value|, `epsilon` the distance from 1
     to the next number of the stored type.

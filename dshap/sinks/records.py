@@ -1,4 +1,4 @@
-"""The records of a sink: where attributions go, in which form, and what a load did."""
+"""The records of a sink: where attributions go, in which form, and the result of a load."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class Sink(ABC):
     def differences(
         self, cube: CubeArrays, history: RowHistory, job: str, load: LastLoad
     ) -> Iterator[str]:
-        """Describe how the place differs from what the load of a cube has left; nothing is changed.
+        """Describe how the place differs from the result of the load of a cube; nothing is changed.
 
         Parameters
         ----------

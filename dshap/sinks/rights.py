@@ -37,7 +37,7 @@ _TABLE = (
 
 
 def missing_rights_on_file(path: Path) -> Iterator[str]:
-    """Yield what the file system does not allow of a database that is a file, in words.
+    """Yield missing rights on the file of a database, in words.
 
     The first load makes a file that is not there.
     """
@@ -53,7 +53,7 @@ def missing_rights_on_file(path: Path) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Role:
-    """The role of a session of PostgreSQL, and what it may do outside of tables."""
+    """The role of a session of PostgreSQL, and its rights outside of tables."""
 
     name: str
     database: str
@@ -91,7 +91,7 @@ class _TableRights:
 
 
 def _of_postgresql(session: LoadSession, sink: Sink, ledger: Ledger) -> Iterator[str]:
-    """Ask the catalog of PostgreSQL; the answers have the statements that mend what is missing."""
+    """Ask the catalog of PostgreSQL; the answers have the statements that grant missing rights."""
     role = _Role(*session.rows(_ROLE, sink.schema)[0])
     if role.is_read_only:
         yield (
@@ -129,7 +129,7 @@ def _on_tables(
     ledger: Ledger,
     tables: Mapping[Table, _TableRights | None],
 ) -> Iterator[str]:
-    """Yield what the role may not do with the sink's table and with that of the loads."""
+    """Yield the role's missing rights on the sink's table and on that of the loads."""
     target = tables[ledger.target]
     if target is not None and not target.is_view:
         marks = sink.deletes == "mark" and sink.write != "append"
@@ -187,4 +187,4 @@ MISSING_RIGHTS: Mapping[str, Callable[[LoadSession, Sink, Ledger], Iterator[str]
     "postgresql": _of_postgresql,
     "sqlite": _of_sqlite,
 }
-"""Kind of database -> the function that yields, in words, what its role may not do, or lacks."""
+"""Kind of database -> the function that yields, in words, the missing rights of its role."""

@@ -189,7 +189,7 @@ class Lines:
         form: LineForm,
         stamp: Stamp,
     ) -> Lines:
-        """Read what the lines of the wanted rows of a block are made of."""
+        """Read the values for the lines of the wanted rows of a block."""
         facts = CubeFacts.of_cube(block.cube)
         at = form.chosen_outputs(facts)
         errors = block.std_error
@@ -528,7 +528,7 @@ def _largest(phi: FloatArray, k: int) -> NDArray[np.intp]:
 
 
 def _without_rounding(lines: Lines, piece: slice) -> FloatArray:
-    """Attributions (n, d, outputs) of these rows, with 0 for what rounding has left of 0."""
+    """Attributions (n, d, outputs) of these rows, with 0 for mere rounding errors."""
     phi = lines.phi[piece]
     ends = np.fmax(np.abs(lines.prediction[piece]), np.abs(lines.base_value[piece]))
     scale = np.fmax(ends, np.fmax.reduce(np.abs(phi), axis=1))  # (n, outputs); NaN beyond a text

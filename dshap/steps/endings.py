@@ -1,4 +1,4 @@
-"""The steps after the last cube of a run: checks, sinks, and what the store needs no more."""
+"""The steps after the last cube of a run: checks, sinks, and removals."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class LoadSink(Step):
 
 
 def _explanations(run: RunUnderWay) -> tuple[ExplanationFacts, ...]:
-    """The facts of the explanations, with what the run knows of its rows and methods."""
+    """The facts of the explanations, with the run's facts about its rows and methods."""
     facts = explanations_of(run.job, run.result)
     return tuple(replace(each, **_of_run(run, each)) for each in facts)
 

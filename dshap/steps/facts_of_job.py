@@ -112,7 +112,7 @@ def _stages_of(job: Job, explain: ExplainTable, result: JobResult) -> tuple[Stag
 def facts_of_cube(job: Job, explain: ExplainTable, cube: Place) -> ExplanationFacts:
     """The facts in a finished cube: rows, ranking, accuracy, design, plan, model.
 
-    The rest is filled in by whoever knows it.
+    Callers fill in the rest.
     """
     counts = cube_status(cube)
     run = read_run(cube) or {}

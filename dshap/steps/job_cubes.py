@@ -69,7 +69,7 @@ class JobCubes(ABC):
         """The runs that computed the rows of a cube."""
 
     def tidy(self, run: RunUnderWay) -> None:
-        """List the contents of the store, and remove what runs beyond `keep_runs` have left.
+        """List the contents of the store, and remove the files of runs beyond `keep_runs`.
 
         Rows and cubes stay until every sink is loaded.
         """

@@ -1,4 +1,4 @@
-"""The stored methods of nights: what was learned, from the rows of which run, and for how long.
+"""The stored methods of nights: the learned states, the run of their rows, and their age.
 
 All that an explanation learns (a fit, length-scales, landmarks, a background, base values, moments, a
 pilot's choice) is learned from the rows of one night, which are stored under
@@ -58,7 +58,7 @@ class NightMethod:
     """Its value function is made from the rows that it was learned from."""
     about: LearnedAbout
     reason: str = ""
-    """Why it was learned anew; empty where it is that of an earlier night."""
+    """Why it was learned again; empty where it is that of an earlier night."""
 
 
 class LearnedMethods:
@@ -84,7 +84,7 @@ class LearnedMethods:
         return self.run.store / ROOM
 
     def learn(self, explain: ExplainTable, n_rows: int) -> NightMethod:
-        """The method of an explanation for a night of so many rows: as learned before, or anew."""
+        """The method of an explanation for a night of so many rows: an earlier or a new one."""
         about = self.about(explain)
         if self._is_backfill:  # it learns nothing, however old the method is
             reason = self._damage_of_learned(explain, about)
@@ -109,7 +109,7 @@ class LearnedMethods:
         return NightMethod(learned, about, reason)
 
     def refuse_damaged(self, explain: ExplainTable) -> None:
-        """Raise a `DamagedError` where the description of the method is not what was written."""
+        """Raise a `DamagedError` where the description of the method is damaged."""
         about = self.about(explain)
         if about is None:
             return
@@ -130,11 +130,11 @@ class LearnedMethods:
 
     @property
     def _is_backfill(self) -> bool:
-        """Whether the run is a backfill, which explains by what was learned, however old."""
+        """Whether the run is a backfill, which explains by the learned method, however old."""
         return self.run.about is not None and self.run.about.backfill
 
     def forget_tonight(self) -> None:
-        """Remove what was learned from the rows of a run that is thrown away."""
+        """Remove the methods learned from the rows of a run that is thrown away."""
         for explain in self.job.explain:
             about = self.about(explain)
             if about is not None and about.run_id == self.run.run_id:
@@ -159,7 +159,7 @@ class LearnedMethods:
         return read_learned(self.room, explain.name)
 
     def _reason_to_learn(self, explain: ExplainTable, about: LearnedAbout | None) -> str:
-        """Why what was learned is not used; empty where it may be."""
+        """Why the learned method is not used; empty where it may be."""
         if reason := self._damage_of_learned(explain, about):
             self.progress.say(f"warning: {reason}: the method is learned anew")
             return reason
@@ -175,7 +175,7 @@ class LearnedMethods:
 
     @property
     def _oldest(self) -> Mapping[str, timedelta | None]:
-        """Key of the job -> the age from which what was learned is learned anew; None for no bound."""
+        """Key of the job -> the age from which a method is learned again; None for no bound."""
         return {
             "[prepare] every": self.job.prepare.every,
             "[retention] days": self.job.retention.span,

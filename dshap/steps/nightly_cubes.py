@@ -113,7 +113,7 @@ class NightlyCubes(JobCubes):
             mark_finished(self.store, [])
 
     def remove_old(self, facts: RunFacts, session: Session) -> None:
-        """Remove the cubes beyond `keep_runs`, and what [retention] lets go.
+        """Remove the cubes beyond `keep_runs`, and the files beyond the limits of [retention].
 
         Those that checks compare with, and the one that is read, stay.
         """
@@ -197,7 +197,8 @@ class Night:
     run: RunUnderWay
     source: RowSource
     histories: dict[tuple[str, str], NightHistory] = field(default_factory=dict)
-    """(run, explanation) -> its history, with what was read of it, until rows are explained."""
+    """(run, explanation) -> its history, with the parts that were read, until rows are
+    explained."""
 
     @property
     def store(self) -> Place:
@@ -215,7 +216,7 @@ class Night:
         return counts_between(self.run.folders, before.folders, self.joins)
 
     def kinds_of_digests(self) -> set[str]:
-        """The kinds of digests that tonight's rows get: the newest, and what earlier runs have instead.
+        """The kinds of digests that tonight's rows get: the newest, and those of earlier runs.
 
         A run of an earlier version of dshap has another kind alone: its rows are compared by that.
         """

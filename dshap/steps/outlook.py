@@ -24,7 +24,7 @@ from dshap.storage.folder import Folder
 from dshap.storage.seals import sealed_record, whole_record
 
 ROOM = "prepared"
-"""The room of a store for what was learned."""
+"""The room of a store for learned methods."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def _about(room: Place, explain: str) -> LearnedAbout | None:
 
 
 def withdraw_learned(room: Place, explain: str, about: LearnedAbout) -> None:
-    """Withdraw the method of an explanation: it is learned anew, from the same rows, before the next."""
+    """Withdraw the method of an explanation: it is learned again from the same rows."""
     keep_learned(room, explain, LearnedAbout("", about.run_id))
 
 
@@ -105,7 +105,7 @@ def nights_of(job: Job) -> dict[str, Any] | None:
 
 
 def _explanation_of(job: Job, name: str) -> dict[str, Any]:
-    """The cube that is read, the method, and when it is learned anew, of one explanation."""
+    """The current cube, the method, and when that is learned again, of one explanation."""
     store = place_of(job.job.store)
     facts = {"current": current_of(store / name), "method": None, "learned_in": None}
     about = read_learned(store / ROOM, name)

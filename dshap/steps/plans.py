@@ -287,7 +287,7 @@ def _planned(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> t
 
 
 def _check_columns(job: Job, model: Model, table: JobRows) -> None:
-    """Refuse a dictionary of columns that names what no explanation has."""
+    """Refuse a dictionary of columns with a column that no explanation has."""
     if not job.description.columns:
         return
     reader = table.reader

@@ -65,7 +65,7 @@ class RowSource(ABC):
         """
 
     workers_read: ClassVar[bool]
-    """Whether workers read rows from files of the run, whatever it measures."""
+    """Whether workers read rows from files of the run, even where the run measures nothing."""
 
     @abstractmethod
     def table(self) -> str:
@@ -81,7 +81,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def leftovers(self, store: Place) -> Sequence[str]:
-        """Remove what killed runs left in a store; gives the names."""
+        """Remove the files of killed runs in a store; return their names."""
 
     @abstractmethod
     def is_read(self, run: RunFolders) -> bool:
@@ -115,15 +115,15 @@ class RowSource(ABC):
 
     @abstractmethod
     def leave(self, run: RunUnderWay, about: Callable[[], RunAbout]) -> None:
-        """Leave what later commands of the run need, which this one did not finish."""
+        """Leave the files that later commands need of a run that this one did not finish."""
 
     @abstractmethod
     def end(self, run: RunUnderWay) -> None:
-        """Remove what the run needed, before its sinks are loaded."""
+        """Remove the files that the run needed, before its sinks are loaded."""
 
     @abstractmethod
     def tidy(self, run: RunUnderWay, tidy_cubes: Callable[[RunUnderWay], None]) -> None:
-        """Remove what no run needs any more, once its sinks are loaded."""
+        """Remove files that no run needs any more, once its sinks are loaded."""
 
 
 class InPlace(RowSource):
@@ -140,7 +140,7 @@ class InPlace(RowSource):
         return str(dict(self.job.source).get("path", ""))
 
     def begin(self, run: RunFolders, about: Callable[[], RunAbout]) -> None:
-        """Nothing is written: what shards explain stays until this command is known not to be refused."""
+        """Nothing is written: the work of shards stays until this command is accepted."""
 
     def unfinished(self, store: Place) -> Sequence[RunFolders]:
         return ()
@@ -303,7 +303,7 @@ class ReadRows(Step):
         Raises
         ------
         DamagedError
-            The record or a part is not what was written.
+            The record or a part differs from its written content.
         """
         run = self.run
         room = run.folders.parts

@@ -31,9 +31,10 @@ class Phase(enum.Enum):
     """When a step is done: before the first row, with the rows, or after the last one."""
 
     BEGIN = enum.auto()
-    """Before the first row, by a command that may change what it finds; other commands leave it."""
+    """Before the first row, by a command that may change existing files; other commands leave
+    it."""
     LEARN = enum.auto()
-    """Once, before the first row is explained; other commands find what it left, or are refused."""
+    """Once, before the first row is explained; other commands find its results, or are refused."""
     EXPLAIN = enum.auto()
     """By every command, each for its own blocks."""
     FINISH = enum.auto()
@@ -109,12 +110,12 @@ class Scope(ABC):
 
     @property
     def again(self) -> str:
-        """The words for what to run to try failed rows again."""
+        """The command to try failed rows again, in words."""
         return "the same again"
 
     @property
     def learn_command(self) -> str:
-        """The command that learns what this share needs."""
+        """The command that learns the states for this share."""
         return f"dshap run {shlex.quote(self.job_file)} --only learn"
 
     @property
@@ -218,7 +219,7 @@ class ShareScope(BesideOthers):
 
 @dataclass(frozen=True)
 class ShardScope(ShareScope):
-    """The rows of one shard, with what was learned before."""
+    """The rows of one shard, with the states learned before."""
 
     name = "shard"
 
@@ -245,7 +246,7 @@ class ShardScope(ShareScope):
 
 @dataclass(frozen=True)
 class LearnShareScope(ShareScope):
-    """A share of the learning, of a run that has begun; `LearnScope` adds what all have learned."""
+    """A share of the learning, of a run that has begun; `LearnScope` adds the results of all."""
 
     name = "learn"
 

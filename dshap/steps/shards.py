@@ -1,6 +1,6 @@
 """Shards: shares of the blocks of a run, each explained by a process of its own.
 
-A shard explains a run of neighbouring blocks and waits for nobody.
+A shard explains a run of neighbouring blocks and does not wait for others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cubes that all runs of a job share: a later run does what is left of them."""
+"""Cubes that all runs of a job share: a later run does the remaining work."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from dshap.sinks import Sink
 
 
 def sink_in(job: Job, table: SinkTable) -> Sink:
-    """The sink of a table [[sink]], with what it leaves to the rest of the job."""
+    """The sink of a table [[sink]], with the options that it leaves to the rest of the job."""
     return table.sink(job.explain[0].name, job.incremental.deletes)
 
 

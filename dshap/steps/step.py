@@ -23,7 +23,7 @@ class Step(ABC):
 
     @abstractmethod
     def do(self) -> None:
-        """Do what is left."""
+        """Do the remaining work."""
 
     def keep(self) -> None:
         """Use the finished work of an earlier command."""
@@ -31,7 +31,7 @@ class Step(ABC):
 
     @property
     def missing(self) -> str:
-        """The message where a command needs what this step leaves, and may not do it."""
+        """The message where a command needs the results of this step, and may not do it."""
         return f"{type(self).__name__} was not done"
 
 

@@ -1,4 +1,4 @@
-"""A run that is under way: its job and its folders, and what its steps have found so far."""
+"""A run that is under way: its job and its folders, and the results of its steps so far."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Command:
 
 @dataclass
 class RunUnderWay:
-    """A run that a command carries out, and what its steps have found so far."""
+    """A run that a command carries out, and the results of its steps so far."""
 
     job: Job
     """The job as its file has it."""
@@ -90,15 +90,15 @@ class RunUnderWay:
     rows: Job
     """The job whose table is that of the rows: of parts, or of one version of a table."""
     snapshot: Snapshot | None = None
-    """The record of what was read; None where the table is read in place and promises nothing."""
+    """The record of the reading; None where the table is read in place and promises nothing."""
     changes: KeyCounts | None = None
     """The keys that are new, changed, unchanged and deleted; None without [incremental]."""
     of_methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """explanation -> the facts of its model and method; empty without [incremental]."""
     lost: dict[str, str] = field(default_factory=dict)
-    """explanation -> why rows are explained anew, where something of the run before is damaged."""
+    """explanation -> why rows are explained again, where something of the run before is damaged."""
     damaged: Mapping[str, int] = field(default_factory=dict)
-    """explanation -> the unchanged rows that are explained anew, as their blocks are damaged."""
+    """explanation -> the unchanged rows that are explained again, as their blocks are damaged."""
     results: dict[str, ExplanationResult] = field(default_factory=dict)
     """explanation -> its outcome."""
     report: FitReport | None = None

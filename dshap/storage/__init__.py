@@ -1,1 +1,1 @@
-"""Bytes under names, on a disk or in a bucket: files, seals, leases, and who runs on a store."""
+"""Bytes under names, on a disk or in a bucket: files, seals, leases and runs."""

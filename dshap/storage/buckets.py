@@ -191,7 +191,7 @@ def told(place: BucketPath) -> Iterator[None]:
 
 
 def _error(place: BucketPath, error: Exception) -> Exception:
-    """The error of a place in words of its own: those of obstore may show what was sent."""
+    """The error of a place in words of its own: those of obstore may show contents."""
     text = _words_of(error)
     _, variables = SETTINGS[place.scheme]
     kind = type(error).__name__
@@ -230,7 +230,7 @@ def _where(place: BucketPath) -> str:
 
 
 def _words_of(error: Exception) -> str:
-    """The message of obstore, without what it prints for those who debug it."""
+    """The message of obstore, without its output for debugging."""
     return str(error).partition("\n\nDebug source")[0]
 
 
@@ -267,7 +267,7 @@ def several_at_once[Item, Answer](
 
 
 def fault_of(place: BucketPath) -> str:
-    """The reason why this process cannot list what is at a place, in words; empty where it can."""
+    """The reason why this process cannot list a place, in words; empty where it can."""
     import obstore
 
     try:

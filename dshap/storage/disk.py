@@ -69,7 +69,7 @@ def sync(paths: Iterable[Path]) -> None:
 
 
 def sync_opened(files: Sequence[BinaryIO]) -> None:
-    """Return once what was written to these opened files is on disk."""
+    """Return once the content of these opened files is on disk."""
     for _ in _syncing_threads().map(os.fsync, [file.fileno() for file in files]):
         pass
 

@@ -1,4 +1,4 @@
-"""Files of a store in a folder of a file system: synced, then named, whoever dies when."""
+"""Files of a store in a folder of a file system: synced, then named, safe against crashes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class DiskFiles:
         _remove(path)
 
     def replace(self, name: str, content: bytes) -> None:
-        """Put this content under a name in one step, whatever stood there or above it."""
+        """Put this content under a name in one step, over any entry there or above it."""
         if not self.has_file(name):
             self.clear_way(name)
         path = self.path / name
@@ -333,7 +333,7 @@ def private_path(path: str) -> str:
 def _make_way_for_folder(path: Path) -> None:
     """Remove a file or link where a folder should be.
 
-    A folder is left, whoever makes it meanwhile: it may contain the files of another thread.
+    A folder is left, also one that is made meanwhile: it may contain the files of another thread.
     """
     if os.path.lexists(path) and not path.is_dir():
         try:

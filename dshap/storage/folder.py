@@ -1,4 +1,4 @@
-"""The files of a store by their names: put once, read, listed and deleted, whoever dies when.
+"""The files of a store by their names: put once, read, listed and deleted, safe against crashes.
 
 All of `cube/` but Zarr's own reading and writing of arrays goes through a `Folder`.  A name is a
 text such as "state/plan.json", never a path.  The content of a visible name survives a power cut:
@@ -47,7 +47,7 @@ class Folder:
         self._files.clear_way(name)
 
     def replace(self, name: str, content: bytes) -> None:
-        """Put this content under a name in one step, whatever stood there or above it."""
+        """Put this content under a name in one step, over any entry there or above it."""
         self._files.replace(name, content)
 
     def replace_all(self, contents: Mapping[str, bytes]) -> None:
@@ -60,16 +60,16 @@ class Folder:
     def writing(self, name: str) -> AbstractContextManager[Path]:
         """A path of this machine for a large file, which is written part by part.
 
-        It is put under the name in one step, whatever stood there, once the block ends.
+        It is put under the name in one step, over an earlier one, once the block ends.
         """
         return self._files.writing(name)
 
     def exchange(self, name: str, before: bytes | None, content: bytes) -> bool:
         """Put this content under a name that has the content `before`; None: that is free.
 
-        Return False, changing nothing, if the name has another content, or has lost it.  In a bucket
-        nobody can write in between.  On a disk the comparison and the change are two steps: the
-        lock of the store excludes others.
+        Return False, changing nothing, if the name has another content, or has lost it.  In a
+        bucket no other process can write in between.  On a disk the comparison and the change are
+        two steps: the lock of the store excludes others.
         """
         return self._files.exchange(name, before, content)
 
@@ -155,7 +155,7 @@ class Folder:
         return self._files.size(name)
 
     def sizes(self, n_files: int) -> Callable[[str], int]:
-        """A function that gives the `size` of a file, for who asks for about so many files.
+        """A function that gives the `size` of a file, for about so many calls.
 
         Of many files in a bucket all are listed once, now, instead of each being asked for.
         """

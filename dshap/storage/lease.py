@@ -1,6 +1,6 @@
 """A lease: a name in a folder that belongs to one process for as long as it gives signs of life.
 
-It needs a folder alone (`Folder`), whatever is behind it, no clock that machines share, and no lock
+It needs a folder alone (`Folder`), of any kind, no clock that machines share, and no lock
 of a file system.  The file `NAME-000007.json` names the holder; its holder alone rewrites
 it, every half minute, with a counter.  The file with the highest number counts, and a process
 acquires a name by creating the next number, which one process alone can do.
@@ -147,7 +147,7 @@ class _Hold:
         return Holder.read(self.content)
 
     def is_of(self, holder: Holder) -> bool:
-        """Whether it is of this hold, with whatever sign of life."""
+        """Whether it is of this hold, with any sign of life."""
         return self.holder.token == holder.token
 
 
@@ -327,7 +327,8 @@ class Lease:
     def _renew(self) -> None:
         """Give a sign of life, unless the lease is lost or another process has acquired the name.
 
-        A failure is a loss only where the last sign is old: nobody can have the name before.
+        A failure is a loss only where the last sign is old: no other process can have the name
+        before.
         """
         with self._renewal:
             if self._loss:
@@ -366,7 +367,7 @@ class Lease:
 
 
 def _taken_by(newest: _Hold | None) -> str:
-    """The loss of a lease in words: the file that counts is of another holder, or of nobody."""
+    """The loss of a lease in words: the file that counts is of another holder, or missing."""
     taker = "nobody" if newest is None else newest.holder
     return f"it gave no sign of life in time, and {taker} has it"
 
@@ -404,7 +405,7 @@ def living_holder(
 
 
 def clear_gone(folder: Folder) -> None:
-    """Remove the files of holders that are known to be gone; nobody is watched."""
+    """Remove the files of holders that are known to be gone; no holder is watched."""
     for name in held_names(folder):
         hold = _newest(folder, name)
         if hold is not None and hold.holder.is_gone:

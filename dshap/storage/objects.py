@@ -301,7 +301,7 @@ class ObjectFiles:
         return Path(str(error.filename))
 
     def fault(self) -> str | None:
-        """The reason why this process cannot list what is here; None where it can."""
+        """The reason why this process cannot list the objects here; None where it can."""
         return fault_of(self.place) or None
 
     def is_there(self) -> bool:

@@ -1,4 +1,4 @@
-"""Who runs on a store: one run alone, or any number of shards beside each other.
+"""The processes that run on a store: one run alone, or any number of shards beside each other.
 
 | | beside a run alone | beside a shard | beside the finish |
 |---|---|---|---|
@@ -63,7 +63,7 @@ def beside_others(
     *,
     finishes: bool = False,
 ) -> Iterator[Rooms]:
-    """Run on a store that others may run on too, but no run alone; nobody at all where it `finishes`.
+    """Run on a store that others may run on too, but no run alone; by itself if it `finishes`.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def beside_others(
 
 @contextlib.contextmanager
 def finishing(store: Place, what: str, may_change: Callable[[], bool]) -> Iterator[bool]:
-    """Finish what shards have explained, as one of them, which waits for nobody.
+    """Finish the work of shards, as one of them, without waiting for others.
 
     It gives False where another shard runs and `may_change`: blocks may be explained again.
 
@@ -103,14 +103,14 @@ def finishing(store: Place, what: str, may_change: Callable[[], bool]) -> Iterat
 
 
 def refuse_finishing(store: Place, say: Say | None = None) -> None:
-    """Raise a `LockedError` if a process finishes what the shards of this store have explained."""
+    """Raise a `LockedError` if a process finishes the work of the shards of this store."""
     _refuse(store, [FINISH], say)
 
 
 def refuse_running(store: Place, say: Say | None = None, but: str = "") -> None:
     """Raise a `LockedError` if anything runs on the store, beside the holder of the name `but`.
 
-    What runs on another machine is watched until it gives a sign of life, or is dead.
+    A process on another machine is watched until it gives a sign of life, or is dead.
     """
     _refuse(store, [name for name in _names_on(store) if name != but], say)
 

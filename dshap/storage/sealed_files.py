@@ -137,7 +137,7 @@ class ReceiptFolder(CreateOnlyFolder):
         Raises
         ------
         DamagedError
-            Its content is not what was written under this name.
+            Its content differs from the content written under this name.
         """
         stored = self.folder.get(self.file(name))
         if what := self._fault(name, stored):
@@ -169,7 +169,7 @@ class ReceiptFolder(CreateOnlyFolder):
         return self._fault(name, self.folder.get(self.file(name)))
 
     def _fault(self, name: str, stored: bytes | None) -> str | None:
-        """The fault of what is stored under this name; None if it is whole."""
+        """The fault of the file under this name; None if it is whole."""
         if stored is None:
             return NO_FILE
         try:
@@ -236,7 +236,7 @@ class StateFolder(CreateOnlyFolder):
         Raises
         ------
         DamagedError
-            Its content is not what was written under this name.
+            Its content differs from the content written under this name.
         """
         content = self._opened(name)
         if content is None:
@@ -284,7 +284,7 @@ def _is_sealed(content: BinaryIO, size: int, name: str) -> bool:
 def _oversized(content: BinaryIO, size: int) -> str | None:
     """The fault of the entries of a sealed .npz file, in words; None if there is none.
 
-    Only headers are read.  A seal shows that a file was not altered, not who made it: entries that
+    Only headers are read.  A seal shows that a file was not altered, not its author: entries that
     are compressed, or claim to contain more than the file, could need unplanned memory.
     """
     said = 0

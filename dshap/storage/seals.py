@@ -51,7 +51,7 @@ def whole_record(name: str, stored: bytes) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        It is no record, or its content is not what was written under this name.
+        It is no record, or its content differs from the content written under this name.
     """
     try:
         content = dict(json.loads(stored))

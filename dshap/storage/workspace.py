@@ -37,9 +37,10 @@ ROOMS = ("certificates", "keys", "quality", "rows")
 HALF_LEASE = re.compile(r"\.[\w-]+\.json\.[0-9a-f]{12}")
 """The names of leases that a killed process did not finish."""
 HALF_LEASE_S = 60.0
-"""Seconds after which nobody finishes such a file any more; a shard may be writing a younger one."""
+"""Seconds after which no process finishes such a file any more; a shard may be writing a younger
+one."""
 LEFT = re.compile(rf"({'|'.join(ROOMS)})-([0-9a-f]{{12}}-)?\d+|shard-[0-9a-f]{{12}}|lock")
-"""The names of what killed processes leave: their rooms, and a lock and rooms of earlier versions."""
+"""The names that killed processes leave: their rooms, and a lock and rooms of earlier versions."""
 
 
 class Rooms:
@@ -110,7 +111,7 @@ class Workspace(Protocol):
         ...
 
     def clear(self, rooms: Rooms) -> None:
-        """Remove what killed processes left beside these rooms; only a run alone may ask."""
+        """Remove the files of killed processes beside these rooms; only a run alone may ask."""
         ...
 
     def probe_folder(self, scratch: str) -> Path:
@@ -118,7 +119,7 @@ class Workspace(Protocol):
         ...
 
     def seen_places(self, here: Path, reads_rows: bool) -> dict[str, Place]:
-        """Noun -> place of what the workers of a run must see.
+        """Noun -> a place that the workers of a run must see.
 
         Parameters
         ----------
@@ -132,8 +133,8 @@ class WorkspaceOnDisk:
     """The hidden folder beside a store on a disk, private to its user.
 
     A symbolic link in its place is not followed, and the folder of another user is refused: only
-    what a run put there is removed.  Where the store itself is a symbolic link, the folder is beside
-    its target, so that a store has one lock by whatever name it is opened.
+    files of runs are removed.  Where the store itself is a symbolic link, the folder is beside
+    its target, so that a store has one lock under all its names.
 
     Raises
     ------
@@ -261,7 +262,7 @@ def _check_name(store: Place) -> None:
 
 
 def _is_half_lease(name: str, found: os.stat_result) -> bool:
-    """Whether a file is a lease that its writer did not finish, and so old that nobody does."""
+    """Whether a file is a lease that its writer did not finish, and so old that no process does."""
     is_old = found.st_mtime < time.time() - HALF_LEASE_S
     return HALF_LEASE.fullmatch(name) is not None and stat.S_ISREG(found.st_mode) and is_old
 

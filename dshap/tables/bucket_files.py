@@ -82,7 +82,7 @@ def head_of_object(path: str) -> dict[str, Any]:
 def open_object(path: str, size: int | None = None) -> pa.NativeFile:
     """The object at an address as a file of Arrow, which reads ranges of it.
 
-    Who knows its bytes gives them as `size`, which saves a request.
+    Give its bytes as `size` where they are known, which saves a request.
     """
     place = place_of(path)
     assert isinstance(place, BucketPath), f"{path} is no address of a bucket"

@@ -290,7 +290,7 @@ class Layout:
         return kept_dtype(kind, has_nulls)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that changes what is read.
+        """Everything that changes the values read.
 
         Without times it has no entry for them, so that earlier fingerprints stay valid.
         """

@@ -6,7 +6,7 @@ from typing import Any
 
 LEAVES_OUT = ("filters", "_partitions", "_series")
 """Options of Dask's reading that leave out rows, or make a column of a table.  A selection of columns
-is no such option: who reads the files selects them."""
+is no such option: the reader of the files selects them."""
 
 
 def plain_files_of(frame: Any) -> list[str] | None:

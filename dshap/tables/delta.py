@@ -164,7 +164,7 @@ class DeltaSource(DeltaFiles, LakeSource):
         read at its version.
     version : int, optional
         The version to read, such as 7; by default the newest one when the source is opened.
-        Writes that follow do not change what is read.
+        Later writes do not change the rows that are read.
     features, target, key, missing, categories, times : as in `ParquetSource`
 
     Raises

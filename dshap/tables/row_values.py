@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable
 from dshap.core.addresses import MASK
 
 ABOUT_ROWS = ("20", "21", "22", "23", "27", "44", "P0")
-"""Classes of SQLSTATE whose messages may quote values: data exceptions, constraints, and what
-functions of the database raise."""
+"""Classes of SQLSTATE whose messages may quote values: data exceptions, constraints, and
+exceptions of functions of the database."""
 DUCKDB_ABOUT_ROWS = (
     "Constraint",
     "Conversion",
@@ -107,7 +107,7 @@ def _text(value: str | bytes) -> str:
 
 
 def _of_postgresql_fields(words: str, fields: dict[str, str]) -> str:
-    """The message of PostgreSQL from its fields, in whatever language it speaks."""
+    """The message of PostgreSQL from its fields, in any of its languages."""
     state = fields.get("PG_DIAG_SQLSTATE", "")
     if not state.startswith(ABOUT_ROWS):
         return words

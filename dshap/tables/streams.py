@@ -1,6 +1,6 @@
 """Streams of Arrow batches from outside: which columns are stored, in types that dshap reads back.
 
-Values stay what the source gave; what would be read as something else is refused.
+Values stay as in the source; a value that would be read back as another one is refused.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def digest_of_types(types: Mapping[str, str]) -> str:
-    """A digest of columns and types, whatever their order."""
+    """A digest of columns and types, independent of their order."""
     return hashlib.sha256(json.dumps(sorted(types.items())).encode()).hexdigest()[:32]
 
 

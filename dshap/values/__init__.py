@@ -1,4 +1,4 @@
-"""Value functions: what a coalition of columns is worth for an instance."""
+"""Value functions: the value of a coalition of columns for an instance."""
 
 from dshap.core.faces import lazy_face
 

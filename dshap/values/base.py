@@ -36,7 +36,7 @@ PROBE_ROWS = 64
 class TableValue:
     """Base of the value functions: a model, its players and the data.
 
-    Subclasses define what a coalition is worth.
+    Subclasses define the value of a coalition.
 
     Parameters
     ----------

@@ -225,7 +225,7 @@ def in_squares(
     matrix : A (p, q)
     products : Kᵀ (p, n)
     values : (n,)
-        What the form should give for these rows.
+        The wanted values of the form for these rows.
     limits : the largest errors
     """
     p, q = matrix.shape

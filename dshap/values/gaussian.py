@@ -95,7 +95,7 @@ class Gaussian(Shifted, PredictedValue):
     cancel in part in the attributions, and those of instances are correlated.  The antithetic pairs
     are dealt to 20 groups, and the values are computed without each group, from the same
     predictions: `std_error` includes the error of the draws, in exact designs too.  It falls with
-    the root of `n_samples`, whatever the number of coalitions.  Absent columns have the values
+    the root of `n_samples`, for any number of coalitions.  Absent columns have the values
     conditional mean + D A^½ z, with A the conditional correlation matrix and A^½ its symmetric
     root, which may be singular.  v(empty) is the mean of f over the same draws, μ + D R^½ z with R
     the correlation matrix: all values belong to the fitted distribution, and a column that the

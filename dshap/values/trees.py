@@ -1,4 +1,4 @@
-"""Tree ensembles, exactly: their players, and what absent ones are."""
+"""Tree ensembles, exactly: their players, and the meaning of absent ones."""
 
 from __future__ import annotations
 

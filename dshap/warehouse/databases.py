@@ -1,7 +1,8 @@
 """Databases by an address or a connection profile, all through ADBC.
 
 No message shows a secret or the value of a row.
-`Database` is what a job file names; `masking` turns the errors of drivers into a `DatabaseError`.
+`Database` is the place that a job file names; `masking` turns the errors of drivers into a
+`DatabaseError`.
 """
 
 from __future__ import annotations
@@ -226,7 +227,7 @@ def masking(database: Database) -> Iterator[None]:
 
 
 def batches_from(database: Database, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of an open result; what fails on the way becomes a `DatabaseError`.
+    """Yield the batches of an open result; errors on the way become a `DatabaseError`.
 
     Arrow raises that as an OSError, which is distinguished here from those of files that are
     written.
@@ -250,8 +251,8 @@ def file_of(uri: str) -> str:
 def as_libpq(uri: str) -> str:
     """The address with its user and password as libpq reads them.
 
-    Spaces, @, / and a % that begins no code are written by their codes; what is written so already
-    stays.
+    Spaces, @, / and a % that begins no code are written by their codes; codes that are written
+    already stay.
     """
     uri = _QUERY_PASSWORD.sub(lambda found: found[1] + _encoded(found[2], "%"), uri)
     scheme, user, password, rest = _parts(uri)
@@ -278,7 +279,7 @@ def _taken_apart(secret: str) -> list[str]:
 
 
 def _beginning(uri: str) -> str:
-    """The scheme of an address as a message shows it: what follows may be a secret."""
+    """The scheme of an address as a message shows it: the rest may be a secret."""
     scheme = scheme_of(uri)
     if scheme:
         return f"{scheme}://"

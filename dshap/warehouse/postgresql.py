@@ -105,9 +105,9 @@ def lock_for_query(connection: Any, statement: str) -> None:
 
     A snapshot does not prevent a TRUNCATE: a statement that gets its snapshot, and then its locks,
     reads a table that was truncated in between as empty.  The locks of PostgreSQL's planner, which
-    knows the partitions and what is behind a view, stay until the end of the transaction; so the
-    statement is planned first, and executed under a snapshot of its own (READ COMMITTED, whatever
-    the server's default), which begins when it has the locks.
+    knows the partitions and the tables behind a view, stay until the end of the transaction; so the
+    statement is planned first, and executed under a snapshot of its own (READ COMMITTED, for any
+    default of the server), which begins when it has the locks.
     """
     with connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")

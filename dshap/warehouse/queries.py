@@ -179,7 +179,7 @@ def open_query(
     Parameters
     ----------
     used : collection of names, optional
-        The columns that are needed of a table; a query gives what it names.
+        The columns that are needed of a table; a query gives the columns that it names.
     keys : collection of names
         Columns of the key.
     age : AgeLimit, optional

@@ -29,7 +29,7 @@ OTHER_CONTENT = "is damaged (its content is not what was written)"
 class Snapshot:
     """One reading of a source.
 
-    What was read at one moment of a database stays what it was, whatever is written there later.
+    The rows read at one moment of a database do not change with later writes.
     """
 
     kind: str
@@ -79,7 +79,7 @@ class Snapshot:
 
 
 def has_snapshot(room: Place) -> bool:
-    """Whether a room has a record: its rows were read to the end, whatever happened to them since."""
+    """Whether a room has a record: its rows were read to the end, even if damaged since."""
     try:
         _text_of(room / SNAPSHOT)
     except FileNotFoundError:

@@ -28,7 +28,7 @@ class OpenedCube:
     """One of the two cubes."""
 
     name: str
-    """The path of the cube, or what it is else."""
+    """The path of the cube, or another description."""
     cube: Any
 
 

@@ -124,7 +124,7 @@ class SideRows:
     """The rows of one of two cubes."""
 
     name: str
-    """Path of the cube, or what it is else."""
+    """Path of the cube, or another description."""
     n_rows: int
     """Number of rows that have attributions: all numbers are about these."""
     n_alone: int
@@ -242,7 +242,7 @@ def _beyond(metric: str, limit: float, beyond: Sequence[tuple[str, float]], of: 
 
 
 def difference_lines(found: Difference) -> list[str]:
-    """A difference as lines of text, what matters most first."""
+    """A difference as lines of text, the most important first."""
     lines = [
         f"old: {_side(found.old)}",
         f"new: {_side(found.new)}",
@@ -396,7 +396,7 @@ def _row_lines(found: Difference, output: OutputDifference, decimals: int) -> li
 
 
 def difference_html(found: Difference) -> str:
-    """A difference as tables of HTML, what matters most first."""
+    """A difference as tables of HTML, the most important first."""
     parts = []
     for output in found.outputs:
         decimals = output.decimals

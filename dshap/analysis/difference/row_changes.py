@@ -80,7 +80,7 @@ class Totals:
         return np.asarray(self.sums["base"] / self.n_rows)
 
     def worths(self, output: int, mean: FloatArray, deviations: FloatArray) -> Worths:
-        """Mean |φ| (d,) of one output, with what is known of its errors.
+        """Mean |φ| (d,) of one output, with the known parts of its errors.
 
         `deviations` (R, d) are those of the coalitions.
         """

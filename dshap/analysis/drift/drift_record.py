@@ -255,7 +255,7 @@ def _others(found: Drift) -> list[str]:
 
 
 def drift_lines(found: Drift) -> list[str]:
-    """A drift as lines of text, what matters most first."""
+    """A drift as lines of text, the most important first."""
     lines = [f"old: {found.old}", f"new: {found.new}", *found.warnings, "", seen_line(found), ""]
     lines += [*text_table(COLUMN_HEADS, _column_cells(found)), *_others(found)]
     if found.rows:
@@ -265,7 +265,7 @@ def drift_lines(found: Drift) -> list[str]:
 
 
 def drift_html(found: Drift) -> str:
-    """A drift as tables of HTML, what matters most first."""
+    """A drift as tables of HTML, the most important first."""
     sides = [("old", str(found.old)), ("new", str(found.new))]
     warned = list(found.warnings)
     parts = [

@@ -29,7 +29,7 @@ class KrigingDesign(BaseDesign):
     (leverage sampling).  A pilot sees the first quarter of it and predicts the error of each way to
     continue: where interactions are weak enough, the next sizes are listed whole before the others
     get their shares.  With up to three pairs a player the pilot first sees a list without size 1
-    and predicts what adding it would gain: the list is drawn anew with size 1, or continues
+    and predicts what adding it would gain: the list is drawn again with size 1, or continues
     without.
 
     With separate processes for each game, or sparse terms, attributions are not linear in the
@@ -139,7 +139,7 @@ class KrigingDesign(BaseDesign):
         )
 
     def fingerprint(self) -> dict[str, Any]:
-        """Name and parameters, and what a pilot found in values."""
+        """Name and parameters, and the findings of a pilot from values."""
         whole = super().fingerprint()
         found = whole["findings"]
         if self.findings == Findings(self.findings.later_shells):
@@ -257,7 +257,7 @@ class KrigingDesign(BaseDesign):
 
     @cached_property
     def _posterior(self) -> Posterior:
-        """The games given the values of the list, with what is given and what a pilot found."""
+        """The games given the values of the list, with given options and findings of a pilot."""
         return self._as_given()
 
     def _as_given(self) -> Posterior:

@@ -1,4 +1,4 @@
-"""The one record of what a pilot found, as fields, as a stored state and in a fingerprint."""
+"""The one record of the findings of a pilot, as fields, as a stored state and in a fingerprint."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Findings:
         return cls(**{name: _plain(found[name]) for name in names})
 
     def record(self) -> Record:
-        """The arrays that are stored as a state; what was not looked for is left out."""
+        """The arrays that are stored as a state; missing findings are left out."""
         found = vars(self).items()
         return Record({name: np.array(value) for name, value in found if value is not None})
 

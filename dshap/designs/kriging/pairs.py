@@ -129,7 +129,7 @@ class PairList:
 
     @property
     def is_scouted(self) -> bool:
-        """Whether a pilot first sees a list without size 1, and may have it drawn anew with it.
+        """Whether a pilot first sees a list without size 1, and may have it drawn again with it.
 
         Not where further rounds follow one of up to 64 players: votes would end with too large an
         error more often.

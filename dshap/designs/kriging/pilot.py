@@ -109,7 +109,7 @@ def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str
     expected to reduce the error after the first round to `SCOUTED_GAIN`, by priors with a slope, as
     these values may not determine the attributions.  Above 64 players, where they do, it is listed
     if it reduces the error at all, by these priors or by those without a slope.  If the list is
-    drawn anew, `average` and `sizes` of this choice are the start of the next one.
+    drawn again, `average` and `sizes` of this choice are the start of the next one.
     """
     pairs = pair_list.pairs[: odd.shape[1]]
     games = odd[np.square(odd).sum(axis=1) > 0]

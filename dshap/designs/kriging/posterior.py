@@ -49,7 +49,7 @@ class Posterior:
     """Whether games that the pilot does not serve are estimated by themselves (`served.py`)."""
 
     def after(self, found: Findings) -> Posterior:
-        """The posterior with these findings of a pilot in place of what was open or given."""
+        """The posterior with these findings of a pilot in place of open or given options."""
         chosen = {
             name: value
             for name, value in vars(found).items()

@@ -229,7 +229,7 @@ class _Game:
     def take_up(
         self, screen: Screen, precision: FloatArray, gradients: FloatArray, variance: float
     ) -> None:
-        """Add the products of the largest gradients (triples,), and estimate all variances anew.
+        """Add the products of the largest gradients (triples,), and estimate all variances again.
 
         If the terms then explain more than there is, which is rounding, the game stays as it was.
         """

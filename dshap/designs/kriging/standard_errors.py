@@ -172,7 +172,7 @@ def halfway(moved: FloatArray, by_scale: FloatArray, variance: FloatArray) -> Fl
 def scale_weights(pairs: FloatArray) -> FloatArray:
     """Weight of each pair's leave-one-out error (p,) in the scale of a game; they sum to 1.
 
-    What φ misses are coalitions of the sampled sizes.  Completely listed sizes are further out:
+    The coalitions that φ misses have the sampled sizes.  Completely listed sizes are further out:
     their errors are extrapolations, and too large on games with strong interactions, where those of
     sampled sizes are too small.  The ends have weight 0.
     """

@@ -121,7 +121,7 @@ def graph_of(given: Any) -> Graph:
     Parameters
     ----------
     given : Graph, or sparse or dense array (d, d)
-        An adjacency: every entry that is not zero is an edge, whatever its value; the diagonal does
+        An adjacency: every entry that is not zero is an edge, of any value; the diagonal does
         not count.
 
     Raises

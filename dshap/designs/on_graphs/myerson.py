@@ -153,7 +153,7 @@ class BoundaryList:
 
 @dataclass(frozen=True)
 class Sides:
-    """The adjacency and neighbourhoods of players: who is beside a coalition."""
+    """The adjacency and neighbourhoods of players: the players beside a coalition."""
 
     adjacency: scipy.sparse.csr_array
     """(d, d): 1 where two players are neighbours."""

@@ -33,7 +33,7 @@ def versions_of_workers(client: distributed.Client) -> dict[str, dict[str, str]]
 
 
 def _of_interest(packages: Mapping[str, Any]) -> dict[str, str]:
-    """Python and the packages of `SHOWN`; of Python what byte code depends on."""
+    """Python and the packages of `SHOWN`; of Python the parts that byte code depends on."""
     python = ".".join(str(packages["python"]).split(".")[:2])
     return {"python": python, **{name: str(packages.get(name) or "none") for name in SHOWN}}
 
@@ -45,7 +45,7 @@ def processors_of_workers(client: distributed.Client) -> dict[str, str]:
 
 
 def differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    """The names of what must be the same on both sides of a run, and is not."""
+    """The names of packages that differ between both sides of a run, and must not."""
     return [name for name in ("python", *COMPARED) if one[name] != other[name]]
 
 

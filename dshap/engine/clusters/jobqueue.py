@@ -1,7 +1,7 @@
 """Workers as jobs of a queue: SLURM, and by the same package PBS, SGE and LSF.
 
 Scheduler and client are in this process; each worker is one job.  A job that ends, by its walltime
-or because somebody cancels it, is submitted anew.
+or because a user cancels it, is submitted again.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ HIDDEN = {"self", "args", "asynchronous", "config_name", "dashboard_address", "h
 HIDDEN |= {"loop", "name", "scheduler", "scheduler_cls"}
 """Parameters of dask-jobqueue that no option sets."""
 WATCH_S = 2.0
-"""The seconds between two looks whether a job has to be submitted anew."""
+"""The seconds between two looks whether a job has to be submitted again."""
 LOOKS = 3
-"""The looks in which a worker is missing before its job counts as ended: a process that Dask starts
-anew is back before."""
+"""The looks in which a worker is missing before its job counts as ended: a process that Dask
+restarts is back before."""
 
 
 def queue_options(kind: str) -> set[str]:
@@ -184,7 +184,7 @@ def _forget_ended(cluster: Any) -> None:
 
 
 def _keep(cluster: Any, replace_ended: Callable[[], object]) -> None:
-    """Submit jobs anew as others end, on the loop of the cluster, while that is open."""
+    """Submit jobs again as others end, on the loop of the cluster, while that is open."""
     from tornado.ioloop import PeriodicCallback
 
     from dshap.engine.clusters.arrivals import Arrivals

@@ -115,7 +115,7 @@ class Pods:
     ttl_seconds_after_finished: int
     """The seconds after which a Job that has ended is deleted, with its pods and their logs."""
     wait: float
-    """The seconds for which workers wait for a scheduler, the first or one made anew."""
+    """The seconds for which workers wait for a scheduler, the first or its replacement."""
     worker: WorkerOptions
 
     def shards(self, job: Path, count: int, learning: int | None = None) -> list[Manifest]:
@@ -285,7 +285,7 @@ class Pods:
         return self._object("v1", "Service", f"{self.name}-scheduler", spec=spec)
 
     def _run(self, profile: Path, job: Path) -> Manifest:
-        """The Job of the run; a pod that is lost is made anew, and goes on where it was."""
+        """The Job of the run; a pod that is lost is replaced, and continues where it was."""
         command = ["dshap", "run", f"{JOBS}/{job.name}", "--cluster", profile.stem, "--log", "json"]
         scheduler = self._container("scheduler", self.scheduler_command(), [self._tls_mount()])
         scheduler["resources"] = self._size("scheduler", {})

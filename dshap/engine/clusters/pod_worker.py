@@ -34,7 +34,7 @@ ASKED_S = 10.0
 
 
 def scheduler_answers(address: str, wait_s: float) -> bool:
-    """Whether somebody listens at an address like "tls://host:8786", now or within these seconds."""
+    """Whether a process listens at an address like "tls://host:8786" within these seconds."""
     place = _place(address)
     end = time.monotonic() + wait_s
     while True:

@@ -56,7 +56,7 @@ class WorkerOptions:
     """The time that a queue gives to a worker, like "04:00:00"; the worker ends itself five minutes
     before, and another replaces it."""
     scratch: str | None = None
-    """A folder on the worker's own disk for what does not fit its memory."""
+    """A folder on the worker's own disk for data that do not fit its memory."""
     environment: Mapping[str, str] | None = field(default=None, repr=False)
     """Variables of the environment of a worker; `repr` leaves them out, as they may be secrets."""
     python: str | None = None

@@ -353,7 +353,7 @@ def _further(
 
 
 def _figure_notes(table: RowTable, tabs: Sequence[Tab], others: Sequence[str]) -> Iterator[str]:
-    """Sentences about what the swarms and dependences leave out."""
+    """Sentences about rows that the swarms and dependences leave out."""
     if table.unreadable:
         yield "Rows cannot be read: there are no figures of all rows until they are mended."
         return

@@ -39,7 +39,7 @@ def drift_page(found: Drift, path: str | Path = "drift.html", *, force: bool = F
     """Write the drift of rows between two tables as one HTML page, which loads and runs nothing.
 
     It describes in plain sentences whether the tables differ, shows which columns make the
-    difference beside what chance alone would make, and each row that carries most of it when a
+    difference beside the effect of chance alone, and each row that carries most of it when a
     reader opens it.
 
     Parameters
@@ -115,7 +115,7 @@ def _sentences(found: Drift, texts: PageTexts) -> list[str]:
 
 
 def _bars(found: Drift, texts: PageTexts) -> tuple[BarLine, ...]:
-    """The part of each column in the distance, beside what chance alone makes."""
+    """The part of each column in the distance, beside the effect of chance alone."""
     shown = found.columns[:SHOWN]
     sizes = [(each.attribution, each.expected) for each in shown]
     scale = BAR_PERCENT / (max((max(both) for both in sizes), default=0.0) or 1.0)

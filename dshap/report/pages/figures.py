@@ -18,7 +18,7 @@ BAR_PERCENT = 98.0
 LEAST_HALF = 5e-4
 """The least half width of an interval, as a share, that is written beside a bar: a tenth of a percent."""
 LEAST = 1e-4
-"""The least share of a column whose direction is told."""
+"""The least share of a column whose direction is described."""
 SHARE_DECIMALS = 9
 """The decimals of a share: smaller ones are rounding, and 0."""
 SHOWN = 8

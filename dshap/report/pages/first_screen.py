@@ -81,7 +81,7 @@ class FirstScreen:
     what: str
     """The sentence about what was explained: model, prediction, rows, source and period."""
     whom: str
-    """Who owns the model, and for whom it is."""
+    """The owner of the model, and its users."""
     drives: tuple[str, ...]
     """For each output: its predictions, and what moves them."""
     sure: tuple[str, ...]
@@ -183,7 +183,7 @@ def _period(path: Place, card: Mapping[str, str], about: Mapping[str, str]) -> s
 
 
 def _whom(card: Mapping[str, str]) -> str:
-    """Who owns the model, and for whom it is; the title of the page has its purpose."""
+    """The owner of the model, and its users; the title of the page has its purpose."""
     owner = card.get("owner", "")
     made = "Nobody is named as the maker of the model"
     if owner:
@@ -235,7 +235,7 @@ def _drives(ranking: Ranking, texts: PageTexts) -> str:
 
 
 def _sure(cubes: Mapping[str, Place], given: Sequence[Ranking], texts: PageTexts) -> str:
-    """How far the shares may be off, and what that does not cover."""
+    """The errors of the shares, and their limits."""
     ranking = given[0]
     model = "how often the model is right is another question, which this page does not answer."
     largest = features_of([ranking])[0]

@@ -53,7 +53,7 @@ class PageTexts:
         return f"“{self.name(feature)}”"
 
     def value(self, feature: str, value: Any, with_unit: bool = True) -> str:
-        """A value of a column as people read it; what is rounded to 0 has no sign."""
+        """A value of a column as people read it; a number that is rounded to 0 has no sign."""
         text = self.columns.value_text(feature, value, with_unit=with_unit)
         if SIGN.match(text) and not re.search("[1-9]", text):
             return text[1:]

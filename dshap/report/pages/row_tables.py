@@ -119,7 +119,7 @@ class RowTable:
         return min(len(self.first.features), self.top * len(self.parts))
 
     def slices(self) -> Iterator[slice]:
-        """Slices of the rows, a block each: what cannot be read is known to the block."""
+        """Slices of the rows, a block each: whether rows can be read is known by block."""
         n_rows = self.first.n_rows
         step = max(self.first.block_rows, 1)
         for start in range(0, n_rows, step):

@@ -125,7 +125,7 @@ class Card:
     y_ticks: tuple[Tick, ...]
     table: tuple[tuple[str, tuple[Cell, ...]], ...]
     note: str
-    """A sentence about what the table leaves out; empty where it has all."""
+    """A sentence about numbers that the table leaves out; empty where it has all."""
 
 
 def swarm_figure(heading: str, swarms: Swarms, texts: PageTexts) -> SwarmFigure:

@@ -84,7 +84,7 @@ def page(
         jinja2 is not installed, there is no store, no cube of this run, no such column of a
         segment, no model for what_if, another file is there, or the page cannot be written.
     DamagedError
-        Names or metadata of a cube are not what was written.
+        Names or metadata of a cube differ from those written.
     """
     require_jinja()
     all_rows, force, what_if = checked(all_rows=all_rows, force=force, what_if=what_if)

@@ -44,7 +44,7 @@ def stored_what_if(cube: Place) -> dict[str, Any] | None:
     Raises
     ------
     DamagedError
-        The record is not what was written.
+        The record differs from its written content.
     """
     states = states_of(cube)
     if not states.has(WHAT_IF):

@@ -56,7 +56,7 @@ def packed_within(arrays: Mapping[str, Any], what: str) -> dict[str, Any]:
 
 
 def _packed_all(content: Any) -> Any:
-    """Arrays in mappings and lists as what `packed` gives."""
+    """Arrays in mappings and lists in the form of `packed`."""
     if isinstance(content, Mapping):
         return {name: _packed_all(each) for name, each in content.items()}
     if isinstance(content, list):

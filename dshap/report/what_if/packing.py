@@ -46,7 +46,7 @@ def _is_exact(given: NDArray[np.float64], kind: str) -> bool:
 
 
 def numbers_in(content: Mapping[str, str]) -> NDArray[Any]:
-    """The numbers (n,) of what `packed` gave."""
+    """The numbers (n,) in a result of `packed`."""
     return np.frombuffer(base64.b64decode(content["data"]), TYPES[content["type"]])
 
 

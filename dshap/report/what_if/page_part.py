@@ -42,7 +42,7 @@ SCRIPTS = ("games.js", "what_if.js")
 
 
 def what_if_scripts() -> list[str]:
-    """The texts of the scripts that compute a row, and show what was computed."""
+    """The texts of the scripts that compute a row, and show the result."""
     files = resources.files(__package__)
     return [(files / name).read_text(encoding="utf-8") for name in SCRIPTS]
 
@@ -183,7 +183,7 @@ def _with_models(
 def _contained(
     models: Mapping[str, Mapping[str, Any]], n_rows: int, n_page_rows: int
 ) -> Iterator[str]:
-    """Sentences about what the page contains of the models."""
+    """Sentences about the parts of the models on the page."""
     names = " and ".join(map(label, models))
     kinds = {one["kind"] for one in models.values()}
     s = "s" * (len(models) > 1)
@@ -267,7 +267,7 @@ def _codes(values: NDArray[Any], categories: Sequence[Any]) -> FloatArray:
 
 
 def _comparable(value: Any) -> Any:
-    """A category as what equal ones share: numbers as float, all others as text."""
+    """A category in a form that equal ones share: numbers as float, all others as text."""
     if isinstance(value, bool):
         return str(value)
     if isinstance(value, int | float):

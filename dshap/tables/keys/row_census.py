@@ -61,7 +61,7 @@ class RowCensus:
         self._add_targets(batch)
 
     def _values(self, name: str, column: pa.Array) -> FloatArray:
-        """A feature as float64 (n,), with NaN for what is missing."""
+        """A feature as float64 (n,), with NaN for missing values."""
         if name in times_of(self.reader):
             return time_array(column, name)
         if name in categories_of(self.reader):
@@ -156,7 +156,7 @@ def _columns_of(reader: RowReader) -> dict[str, Any]:
 
 
 def census_in(facts: Mapping[str, Any], reader: RowReader) -> Census | None:
-    """The census in what `RowCensus.to_dict` gave; None where it is of other columns, or not there."""
+    """The census from `RowCensus.to_dict`; None where it is of other columns, or not there."""
     content = dict(facts)
     if content.pop("columns", None) != _columns_of(reader):
         return None
