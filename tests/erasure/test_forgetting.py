@@ -41,7 +41,7 @@ from dshap.storage.folder import Folder
 from dshap.storage.running import alone
 from tests.buckets import BUCKET
 from tests.databases import PASSWORD
-from tests.erasure.canaries import found_in
+from tests.erasure.canaries import Canaries, found_in
 from tests.erasure.shops import NIGHTLY, SINKS, Shop, canaries, has_canary, importable, table
 from tests.jobs.sealed_jobs import numbers, of_kernel, of_trees
 
@@ -515,6 +515,30 @@ def test_tables_of_postgresql_and_their_views(tmp_path, postgresql, monkeypatch,
     record = (shop.store / "runs" / run_id / "run_results.json").read_text()
     assert '"status": "error"' not in record
     assert "the table has" not in record  # it is not taken for an altered one
+
+
+@pytest.mark.parametrize(
+    "place", ['uri = "duckdb:///s.duckdb"', 'uri = "sqlite:///s.sqlite"', 'path = "folder"']
+)
+def test_a_key_that_only_a_sink_has_is_known(tmp_path, place):
+    rows = "" if "path" in place else 'table = "reasons"\nwrite = "append"\ndeletes = "keep"\n'
+    shop = Shop(tmp_path, f"{NIGHTLY}[[sink]]\n{place}\n{rows}", key='"id", "city"')
+    frame = table(shop.n_rows)
+    shop.night(frame)
+    gone = frame[has_canary(frame)].iloc[:2]
+    keys = [f"{row.id},{row.city}" for row in gone.itertuples()]
+    shop.night(frame.drop(index=gone.index))
+    wanted = Canaries(frozenset(gone.id), frozenset(gone.city), frozenset(gone.a))
+    for room in ("parts", "keys", "reasons", "prepared", "state"):  # as after [retention] days
+        for each in (shop.store / room).glob("2*"):
+            if each.name < shop.runs()[-1]:
+                shutil.rmtree(each)
+    assert any(name.startswith(("s.", "folder")) for name in found_in(tmp_path, wanted))
+    with pytest.raises(InputError, match="2 of 3 keys were found"):
+        forget_keys(shop.store, [*keys, "nobody,nowhere"], job_file=str(shop.job))
+    done = forget_keys(shop.store, keys, job_file=str(shop.job))
+    assert done.counts["lines of sinks"] == 2
+    assert not [name for name in found_in(tmp_path, wanted) if name.startswith(("s.", "folder"))]
 
 
 def test_loads_that_no_job_names_are_named(tmp_path):
