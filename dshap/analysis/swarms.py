@@ -98,6 +98,8 @@ class Swarms:
             what.append("categories")
         if len(binned) < len(self.features):
             what.append("no column")
+        if self.others is not None:
+            what.append("the sum")
         if not what:
             return ""
         return f" (grey: {', '.join(what)})"

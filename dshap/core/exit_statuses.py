@@ -46,7 +46,7 @@ EXIT_STATUSES = (
     ),
     ExitStatus(
         4,
-        "the store holds another run",
+        "the store contains another run",
         "page",
         ": another `[job] store`, or remove the old one",
     ),
@@ -54,7 +54,7 @@ EXIT_STATUSES = (
         5,
         "finished with failed rows",
         "page",
-        ": a model fails for the same rows again; `dshap status` says which, and the same command "
+        ": a model fails for the same rows again; `dshap status` lists them, and the same command "
         "tries them again",
     ),
     ExitStatus(6, "the run before is still going on", "skip"),

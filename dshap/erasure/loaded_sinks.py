@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 from dshap.core.errors import DshapError
@@ -15,6 +16,17 @@ class LoadedSinks(HoldsRows):
     """The sinks of the job, and those that only earlier runs have loaded, which are named."""
 
     noun = "lines of sinks"
+
+    def find(self, work: ErasureWork) -> set[int]:
+        """The keys that lines have, such as those of persons who left the store long ago."""
+        job = work.job
+        found: set[int] = set()
+        if job is None:
+            return found
+        for table in job.sink:
+            with contextlib.suppress(DshapError):  # it is named when its lines are to go
+                found |= sink_in(job, table).find_keys(work.keys.columns, job.job.name)
+        return found
 
     def erase(self, work: ErasureWork) -> None:
         reached = set() if work.job is None else set(self._erase_in(work, work.job))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dshap.core.errors import DshapError
+from dshap.cube import cube_paths
 from dshap.erasure.work import ErasureWork, HoldsRows
 from dshap.history.run_record import read_records
 
@@ -29,7 +30,7 @@ class ReportPages(HoldsRows):
                 page,
                 all_rows=has_rows,
                 segments=work.job.report.segments,
-                what_if=False,
+                what_if=work.job.report.what_if and _has_models(work),
                 about=_about(work),
                 force=True,
             )
@@ -37,6 +38,13 @@ class ReportPages(HoldsRows):
             work.left.append(f"the page {page} ({error})")
             return
         work.count(self.noun)
+
+
+def _has_models(work: ErasureWork) -> bool:
+    """Whether every cube that is read still has the model of a what-if."""
+    from dshap.report.what_if.keeping import has_what_if
+
+    return all(map(has_what_if, cube_paths(work.store)))
 
 
 def _about(work: ErasureWork) -> dict[str, str]:

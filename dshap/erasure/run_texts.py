@@ -30,7 +30,7 @@ class RunTexts(HoldsRows):
                 continue
             clean = words.without(document)
             if clean != document:
-                folder.replace(name, _sealed(clean))
+                folder.replace(name, sealed_document(clean))
                 work.count(self.noun)
 
 
@@ -41,7 +41,7 @@ def _records_in(store: Place) -> Iterator[str]:
             yield name
 
 
-def _sealed(document: Mapping[str, Any]) -> bytes:
+def sealed_document(document: Mapping[str, Any]) -> bytes:
     """A record with its seal, as `write_record` writes it."""
     args = document["args"]
     seal = seal_of(RECORD, document)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from dshap.core.errors import InputError
 from dshap.core.places import Place
-from dshap.cube.arrays import RUNS
+from dshap.cube.arrays import RUNS, read_run
 from dshap.cube.chunk_digests import sha256_of_bytes, sha256_of_file
 from dshap.history.run_record import ID, RECORD, RunRecord, read_record
 from dshap.jobfile.schema import Job
@@ -128,6 +128,11 @@ def replace_seal(
         *loads,
     ]
     for cube in sorted(cubes):
+        if (
+            read_run(store / cube) is None
+        ):  # it was removed since, by [job] keep_runs or [retention]
+            subjects += [each for each in before if each.annotations.get("cube") == cube]
+            continue
         subjects += subjects_of_cube(store, cube, run_id)
     given = old["predicate"]["buildDefinition"]["resolvedDependencies"]
     dependencies = [_as_it_is(store, Resource.read(each)) for each in given]

@@ -12,7 +12,7 @@ from dshap.core.errors import DatabaseError, InputError
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.checks import check_names, refuse_other_columns
 from dshap.sinks.dialects import Dialect, Place, dialect_of
-from dshap.sinks.line_removal import forget_in_table
+from dshap.sinks.line_removal import forget_in_table, keys_in_table
 from dshap.sinks.loading import load_table
 from dshap.sinks.records import (
     CubeFacts,
@@ -112,6 +112,9 @@ class DatabaseSink(Sink):
 
     def forget(self, keys: Mapping[str, NDArray[Any]], job: str) -> int:
         return forget_in_table(self, self.database, keys, job)
+
+    def find_keys(self, keys: Mapping[str, NDArray[Any]], job: str) -> set[int]:
+        return keys_in_table(self, self.database, keys)
 
     @property
     def _dialect(self) -> Dialect:

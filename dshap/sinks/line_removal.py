@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from dshap.warehouse.databases import Database, masking
 
 FORGOTTEN = f"{OWN_NAMES}forgotten"
 """The temporary table of the keys whose lines are removed."""
+NUMBER = f"{OWN_NAMES}number"
+"""The column of the number of each key there."""
 KEY_PREFIX = "key_"
 """The beginning of the name of a key column whose own name the table has for something else."""
 
@@ -36,6 +40,85 @@ def key_names_in(columns: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
         name: other if other in columns and other not in keys else name
         for name, other in names.items()
     }
+
+
+@dataclass
+class KeysInTable:
+    """Keys in a temporary table beside the table of a sink, over one connection."""
+
+    session: LoadSession
+    table: str
+    """The table of the sink as SQL writes it."""
+    run: str
+    """Its column of runs: lines without a run are of the user."""
+    listed: str
+    """Its key columns."""
+    staged: str
+    """The staged keys `s`, as values of its types."""
+
+    @classmethod
+    def of(
+        cls, sink: Sink, session: LoadSession, keys: Mapping[str, NDArray[Any]]
+    ) -> KeysInTable | None:
+        """Stage the keys; None where the table of the sink is not there.
+
+        Raises
+        ------
+        SinkError
+            The table has no such key column, or no column of runs.
+        """
+        dialect = session.dialect
+        target = Place(sink.schema, sink.table)
+        found = session.columns(target)
+        if not found:
+            return None
+        types = {dialect.as_name(name): sql_type for name, sql_type in found.items()}
+        names = key_names_in(list(found), list(keys))
+        runs = [name for name in (RUN_ID, OLD_RUN_ID) if dialect.as_name(name) in types]
+        missing = [name for name in names.values() if dialect.as_name(name) not in types]
+        if missing or not runs:
+            raise SinkError(f"{sink}: the table has no column {(missing or [RUN_ID])[0]!r}")
+        columns = {names[name]: _as_sent(values) for name, values in keys.items()}
+        numbers = pa.array(np.arange(len(next(iter(keys.values())))))
+        batch = pa.record_batch({**columns, NUMBER: numbers})
+        session.stage(FORGOTTEN, pa.RecordBatchReader.from_batches(batch.schema, [batch]))
+        listed = dialect.listed(list(columns))
+        staged = ", ".join(
+            dialect.converted(name, types[dialect.as_name(name)]) for name in columns
+        )
+        if len(columns) > 1:
+            listed = f"({listed})"
+            staged = f"({staged})"
+        return cls(session, dialect.place(target), dialect.quoted(runs[0]), listed, staged)
+
+    @property
+    def which(self) -> str:
+        """The condition on lines of the table: they are of dshap, and have one of the keys."""
+        chosen = self.staged.removeprefix("(").removesuffix(")") if self._is_tuple else self.staged
+        return f"{self.run} IS NOT NULL AND {self.listed} IN (SELECT {chosen} FROM {self._keys})"
+
+    @property
+    def _is_tuple(self) -> bool:
+        return self.listed.startswith("(")
+
+    @property
+    def _keys(self) -> str:
+        return f"{self.session.dialect.quoted(FORGOTTEN)} AS s"
+
+    def count(self) -> int:
+        """The number of lines that have one of the keys."""
+        ((n_lines,),) = self.session.rows(f"SELECT COUNT(*) FROM {self.table} WHERE {self.which}")
+        return int(n_lines)
+
+    def numbers(self) -> set[int]:
+        """The numbers of the keys that lines have."""
+        number = self.session.dialect.quoted(NUMBER)
+        chosen = self.listed.removeprefix("(").removesuffix(")") if self._is_tuple else self.listed
+        rows = self.session.rows(
+            f"SELECT s.{number} FROM {self._keys} WHERE {self.staged} IN "
+            f"(SELECT {chosen} FROM {self.table} WHERE {self.run} IS NOT NULL)"
+        )
+        return {int(each) for (each,) in rows}
 
 
 def forget_in_table(
@@ -53,50 +136,47 @@ def forget_in_table(
     SinkError
         The database cannot be reached, or refuses; nothing is removed.
     """
+    with _opened(sink, database) as session:
+        ledger = Ledger(session, Place(sink.schema, sink.table))
+        newest = ledger.newest(sink, job)
+        if newest is not None:
+            session.dialect.lock(session, ledger.place)
+        staged = KeysInTable.of(sink, session, keys)
+        n_lines = 0 if staged is None else staged.count()
+        if staged is None or not n_lines:
+            return 0
+        session.run(f"DELETE FROM {staged.table} WHERE {staged.which}")
+        if newest is not None and newest.n_table_lines is not None:
+            ((n_left,),) = session.rows(f"SELECT COUNT({staged.run}) FROM {staged.table}")
+            ledger.set_lines(newest, int(n_left))
+        session.connection.commit()
+        return n_lines
+
+
+def keys_in_table(sink: Sink, database: Database, keys: Mapping[str, NDArray[Any]]) -> set[int]:
+    """The numbers of the keys that lines of a table have; nothing is changed.
+
+    Raises
+    ------
+    SinkError
+        The database cannot be reached, or refuses.
+    """
+    with _opened(sink, database) as session:
+        staged = KeysInTable.of(sink, session, keys)
+        return set() if staged is None else staged.numbers()
+
+
+@contextmanager
+def _opened(sink: Sink, database: Database) -> Iterator[LoadSession]:
+    """A session with the database of a sink, whose errors are those of the sink."""
     try:
         with masking(database), database.connect() as connection:
             session = LoadSession(connection, dialect_of(database.kind))
             session.dialect.wipe_deleted(session)
             session.dialect.begin(session)
-            n_lines = _forget(sink, session, keys, job)
-            connection.commit()
-            return n_lines
+            yield session
     except DatabaseError as error:
         raise SinkError(f"{sink}: {error}") from error
-
-
-def _forget(sink: Sink, session: LoadSession, keys: Mapping[str, NDArray[Any]], job: str) -> int:
-    dialect = session.dialect
-    target = Place(sink.schema, sink.table)
-    found = session.columns(target)
-    if not found:
-        return 0
-    ledger = Ledger(session, target)
-    newest = ledger.newest(sink, job)
-    if newest is not None:
-        dialect.lock(session, ledger.place)
-    names = key_names_in(list(found), list(keys))
-    types = {dialect.as_name(name): sql_type for name, sql_type in found.items()}
-    columns = {names[name]: _as_sent(values) for name, values in keys.items()}
-    batch = pa.record_batch(columns)
-    session.stage(FORGOTTEN, pa.RecordBatchReader.from_batches(batch.schema, [batch]))
-    listed = dialect.listed(list(columns))
-    staged = ", ".join(dialect.converted(name, types[dialect.as_name(name)]) for name in columns)
-    if len(columns) > 1:
-        listed = f"({listed})"
-    table = dialect.place(target)
-    run = dialect.quoted(RUN_ID if RUN_ID in types else OLD_RUN_ID)
-    which = (
-        f"{run} IS NOT NULL AND {listed} IN (SELECT {staged} FROM {dialect.quoted(FORGOTTEN)} AS s)"
-    )
-    ((n_lines,),) = session.rows(f"SELECT COUNT(*) FROM {table} WHERE {which}")
-    if not n_lines:
-        return 0
-    session.run(f"DELETE FROM {table} WHERE {which}")
-    if newest is not None and newest.n_table_lines is not None:
-        ((n_left,),) = session.rows(f"SELECT COUNT({run}) FROM {table}")
-        ledger.set_lines(newest, int(n_left))
-    return int(n_lines)
 
 
 def _as_sent(values: NDArray[Any]) -> pa.Array:
@@ -124,6 +204,19 @@ def forget_in_files(folder: Path, line: Path, keys: Mapping[str, NDArray[Any]]) 
         with whole_file(line, synced=True) as private:
             private.write_text(json.dumps(content | {"n_lines": n_left}))
     return n_gone
+
+
+def keys_in_files(folder: Path, keys: Mapping[str, NDArray[Any]]) -> set[int]:
+    """The numbers of the keys that lines of the Parquet files of one load have."""
+    found: set[int] = set()
+    for file in sorted(folder.glob("part-*.parquet")):
+        with open_parquet(file) as opened:
+            names = key_names_in(opened.schema_arrow.names, list(keys))
+            wanted = WantedKeys({names[name]: _in_file(values) for name, values in keys.items()})
+            for batch in opened.iter_batches(columns=list(wanted.names)):
+                numbers = wanted.numbers(DigestBatch(0, batch).keys)
+                found |= set(numbers[numbers != NO_KEY].tolist())
+    return found
 
 
 def _forget_in_file(file: Path, keys: Mapping[str, NDArray[Any]]) -> tuple[int, int]:

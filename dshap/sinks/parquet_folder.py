@@ -24,7 +24,7 @@ from dshap.cube.blocks import CubeArrays
 from dshap.cube.creation import is_free
 from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
 from dshap.sinks.line_digests import digest_of_lines, digest_of_load
-from dshap.sinks.line_removal import forget_in_files
+from dshap.sinks.line_removal import forget_in_files, keys_in_files
 from dshap.sinks.nul import NulTexts
 from dshap.sinks.records import (
     CubeFacts,
@@ -179,9 +179,18 @@ class FolderSink(Sink):
             if _last(self, job) is None:
                 return 0
             clear_private_folders(self.path / CURRENT)
-            loads = [each for each in self.path.iterdir() if not each.is_symlink()]
-            runs = [each for each in sorted(loads) if (each / LINE).is_file()]
-            return sum(forget_in_files(run, run / LINE, keys) for run in runs)
+            return sum(forget_in_files(run, run / LINE, keys) for run in self._loads())
+
+    def find_keys(self, keys: Mapping[str, NDArray[Any]], job: str) -> set[int]:
+        with _refusals_of_files(self):
+            if _last(self, job) is None:
+                return set()
+            return {number for run in self._loads() for number in keys_in_files(run, keys)}
+
+    def _loads(self) -> list[Path]:
+        """The folders of the loads that are there."""
+        folders = [each for each in self.path.iterdir() if not each.is_symlink()]
+        return [each for each in sorted(folders) if (each / LINE).is_file()]
 
 
 def _batches_in(folder: Path) -> Iterator[pa.RecordBatch]:

@@ -187,6 +187,16 @@ class Sink(ABC):
             f"{self}: {self.noun} has no way to remove lines by their keys: remove them there"
         )
 
+    def find_keys(self, keys: Mapping[str, NDArray[Any]], job: str) -> set[int]:
+        """The numbers of these keys that lines have; none of a kind that cannot look for keys.
+
+        Raises
+        ------
+        SinkError
+            The place cannot be reached.
+        """
+        return set()
+
     def __str__(self) -> str:
         """The place of the sink in messages."""
         return f"[[sink]] {self.label}".strip()

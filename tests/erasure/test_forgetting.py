@@ -22,8 +22,14 @@ from dshap.cube import cube_status, current_of, read_notes, stored_importance
 from dshap.cube.blocks import CubeArrays, finished_blocks
 from dshap.cube.erased_note import erased_rows
 from dshap.erasure.forgetting import forget_keys
+from dshap.erasure.job_facts import JobFacts
 from dshap.erasure.journal import Journal, erased_of_cube
-from dshap.erasure.stored_cubes import all_cubes_in
+from dshap.erasure.key_files import KeyFiles
+from dshap.erasure.kinds_of_places import PLACES
+from dshap.erasure.read_rows import LearnedRows, ReadParts
+from dshap.erasure.run_texts import sealed_document
+from dshap.erasure.stored_cubes import StoredCubes, all_cubes_in
+from dshap.history.run_record import document_in, read_record
 from dshap.jobfile.reading import read_job_file
 from dshap.jobs.replay import replay_run
 from dshap.jobs.replay_outcome import WantedRows
@@ -34,9 +40,10 @@ from dshap.steps.outlook import night_lines, nights_of, read_learned
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone
 from tests.buckets import BUCKET
-from tests.erasure.canaries import found_in
+from tests.databases import PASSWORD
+from tests.erasure.canaries import Canaries, found_in
 from tests.erasure.shops import NIGHTLY, SINKS, Shop, canaries, has_canary, importable, table
-from tests.jobs.sealed_jobs import of_kernel
+from tests.jobs.sealed_jobs import numbers, of_kernel, of_trees
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +226,48 @@ def test_readers_leave_erased_rows_out(shop, tmp_path):
     assert "were skipped, as they have missing values" not in text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [StoredCubes, JobFacts, LearnedRows, ReadParts, KeyFiles])
+def test_without_a_kind_of_place_the_search_finds_what_it_holds(shop, monkeypatch, kind):
+    others = tuple(each for each in PLACES if type(each) is not kind)
+    assert len(others) == len(PLACES) - 1
+    monkeypatch.setattr("dshap.erasure.forgetting.PLACES", others)
+    forget_keys(shop.store, keys_of_canaries(shop))
+    assert found_in(shop.store, canaries(table(shop.n_rows, 2)))
+
+
+def test_words_about_a_row_leave_records_and_others_stay(shop):
+    keys = keys_of_canaries(shop)
+    said = f"2 rows failed, first row 0 (id {keys[0]}): could not read 'TEXTCANARY00000'"
+    other = "1 row failed, first row 1 (id k00001): could not read 'Rome'"
+    run_id = shop.runs()[0]
+    record = shop.store / "runs" / run_id / "run_results.json"
+    document = dict(document_in(record.read_bytes()))
+    document["results"][0]["message"] = said
+    document["results"].append({**document["results"][0], "message": other})
+    record.write_bytes(sealed_document(document))
+    assert read_record(place_of(shop.store), run_id).is_over
+    done = forget_keys(shop.store, keys)
+    assert done.counts["records"] == 1
+    results = read_record(place_of(shop.store), run_id).results
+    assert results[0]["message"] == "2 rows failed, first row 0 (erased): could not read '(erased)'"
+    assert results[-1]["message"] == other
+
+
+def test_a_sample_beside_the_store_goes(shop):
+    sample = shop.store.with_name("shop.sample")
+    (sample / "rows").mkdir(parents=True)
+    (sample / "sample.json").write_text("{}")
+    table(shop.n_rows).to_parquet(sample / "rows" / "part-000000.parquet")
+    done = forget_keys(shop.store, keys_of_canaries(shop)[:1])
+    assert done.counts["samples"] == 1
+    assert not sample.exists()
+    sample.mkdir()  # of the user
+    (sample / "notes.txt").write_text("mine")
+    forget_keys(shop.store, keys_of_canaries(shop)[1:2])
+    assert (sample / "notes.txt").exists()
+
+
 def test_unknown_keys_are_counted_and_nothing_is_erased(shop):
     before = {file: file.read_bytes() for file in shop.store.rglob("*") if file.is_file()}
     keys = keys_of_canaries(shop)[:3]
@@ -278,6 +327,7 @@ instance_tile = 50
 keep_rows = true
 [report]
 what_if = true
+page = "page.html"
 """
 
 
@@ -288,15 +338,20 @@ def test_a_job_with_one_cube_loses_its_fit_and_what_it_learned(tmp_path):
     shop.night(frame)
     wanted = canaries(frame)
     (tmp_path / "table.parquet").unlink()
+    page(shop.store, tmp_path / "page.html", all_rows=True, what_if=True)
     before = found_in(shop.store, wanted)
     assert any(name.startswith("state/model-") for name in before)
     assert any(name.startswith("observational/state/landmarks-") for name in before)
     chosen = frame[has_canary(frame)]
     file = tmp_path / "keys.csv"
     chosen[["city", "id"]].to_csv(file, index=False)
-    done = forget_keys(shop.store, file=str(file))
+    done = forget_keys(shop.store, file=str(file), job_file=str(shop.job))
+    file.unlink()
+    assert done.failure is None
     assert done.n_keys == 15
-    assert found_in(shop.store, wanted) == {}
+    assert done.counts["pages"] == 1
+    assert found_in(tmp_path, wanted) == {}
+    assert (tmp_path / "page_rows").is_dir()
     assert is_clean(shop)
 
 
@@ -361,6 +416,41 @@ def test_the_command(shop, monkeypatch):
     assert "withdrawn" in planned.stdout
 
 
+def test_counts_are_those_that_are_learned_without_the_rows(tmp_path):
+    """Counts of the patterns of a background of all rows: integers, equal to the last bit."""
+    pytest.importorskip("xgboost")
+    jobs = []
+    whole = numbers(120)
+    left = whole.drop(index=[3, 50, 51, 119])
+    for name, first in (("forgotten", whole), ("never", left)):
+        job = of_trees(tmp_path / name, incremental={"strategy": "digest"})
+        job.tables["explain"] = [{"name": "reasons", "value": "trees", "background": "all"}]
+        job.put(first)
+        job.run()
+        jobs.append(job)
+    forgotten = jobs[0]
+    done = forget_keys(forgotten.store, ["3", "50", "51", "119"], job_file=str(forgotten.file))
+    assert done.erasure.withdrawn == ("reasons",)
+    forgotten.put(left)
+    forgotten.run()
+    states = [states_in(job.store) for job in jobs]
+    assert states[0].keys() == states[1].keys()
+    assert any(name.startswith(("moments", "base")) for name in states[0])
+    for name, arrays in states[0].items():
+        for key, values in arrays.items():
+            assert values.tobytes() == states[1][name][key].tobytes(), (name, key)
+
+
+def states_in(store: Path) -> dict[str, dict[str, Any]]:
+    """Name -> arrays, of the states of the one method of a store."""
+    (room,) = [each for each in (store / "prepared").iterdir() if (each / "state").is_dir()]
+    found = {}
+    for file in sorted((room / "state").glob("*.npz")):
+        with np.load(file) as record:
+            found[file.stem] = {name: record[name] for name in record.files}
+    return found
+
+
 def test_a_replay_says_how_many_rows_were_erased(tmp_path):
     job = of_kernel(tmp_path / "job", incremental={"strategy": "digest"})
     first = job.run().facts.run_id
@@ -396,6 +486,59 @@ def test_a_sink_that_cannot_be_reached_is_named_and_done_later(tmp_path):
     assert done.failure is None
     assert done.counts["lines of sinks"] == len(wanted.keys)
     assert found_in(tmp_path / "sinks", wanted) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", ["wide", "reasons"])
+def test_tables_of_postgresql_and_their_views(tmp_path, postgresql, monkeypatch, shape):
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    uri = postgresql.uri(password=None)
+    text = 'shape = "top_k"\ntext = true' if shape == "reasons" else f'shape = "{shape}"'
+    sink = f'[[sink]]\nuri = "{uri}"\ntable = "of_{shape}"\nwrite = "append"\ndeletes = "mark"\n{text}\n'
+    shop = Shop(tmp_path, NIGHTLY + sink)
+    for night in range(2):
+        frame = table(shop.n_rows, night)
+        shop.night(frame)
+    keys = sorted(canaries(frame).keys)
+    done = forget_keys(shop.store, keys, job_file=str(shop.job))
+    assert done.failure is None
+    assert done.counts["lines of sinks"] >= len(keys)
+    with postgresql.database.connect() as connection, connection.cursor() as cursor:
+        views = ["of_reasons_text"] if shape == "reasons" else []
+        for name in [f"of_{shape}", *views]:
+            cursor.execute(f"SELECT COUNT(*) FROM {name} WHERE id LIKE 'KEYCANARY%'")
+            assert cursor.fetchone() == (0,)
+            cursor.execute(f"SELECT COUNT(DISTINCT id) FROM {name}")
+            assert cursor.fetchone() == (shop.n_rows - len(keys),)
+    left = frame[~has_canary(frame)].copy()
+    run_id = shop.night(left)
+    record = (shop.store / "runs" / run_id / "run_results.json").read_text()
+    assert '"status": "error"' not in record
+    assert "the table has" not in record  # it is not taken for an altered one
+
+
+@pytest.mark.parametrize(
+    "place", ['uri = "duckdb:///s.duckdb"', 'uri = "sqlite:///s.sqlite"', 'path = "folder"']
+)
+def test_a_key_that_only_a_sink_has_is_known(tmp_path, place):
+    rows = "" if "path" in place else 'table = "reasons"\nwrite = "append"\ndeletes = "keep"\n'
+    shop = Shop(tmp_path, f"{NIGHTLY}[[sink]]\n{place}\n{rows}", key='"id", "city"')
+    frame = table(shop.n_rows)
+    shop.night(frame)
+    gone = frame[has_canary(frame)].iloc[:2]
+    keys = [f"{row.id},{row.city}" for row in gone.itertuples()]
+    shop.night(frame.drop(index=gone.index))
+    wanted = Canaries(frozenset(gone.id), frozenset(gone.city), frozenset(gone.a))
+    for room in ("parts", "keys", "reasons", "prepared", "state"):  # as after [retention] days
+        for each in (shop.store / room).glob("2*"):
+            if each.name < shop.runs()[-1]:
+                shutil.rmtree(each)
+    assert any(name.startswith(("s.", "folder")) for name in found_in(tmp_path, wanted))
+    with pytest.raises(InputError, match="2 of 3 keys were found"):
+        forget_keys(shop.store, [*keys, "nobody,nowhere"], job_file=str(shop.job))
+    done = forget_keys(shop.store, keys, job_file=str(shop.job))
+    assert done.counts["lines of sinks"] == 2
+    assert not [name for name in found_in(tmp_path, wanted) if name.startswith(("s.", "folder"))]
 
 
 def test_loads_that_no_job_names_are_named(tmp_path):

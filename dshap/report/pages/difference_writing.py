@@ -21,16 +21,15 @@ from dshap.analysis.difference.difference_record import (
 from dshap.analysis.numbers_as_text import decimals_of
 from dshap.core.errors import DshapError
 from dshap.core.printing import label, printable
-from dshap.core.rules import as_path, as_place, checked
+from dshap.core.rules import as_place
 from dshap.core.scales import LOG_ODDS, PROBABILITY
 from dshap.cube.datasets import key_words
-from dshap.report.pages.figures import BAR_PERCENT, SHOWN, Bar, BarLine
+from dshap.report.pages.figures import BAR_PERCENT, SHOWN, BarLine, paired_bars
 from dshap.report.pages.page_numbers import percent, shown_number
 from dshap.report.pages.page_texts import NAME, PageTexts, class_of
 from dshap.report.pages.probabilities import TRANSFORMS
 from dshap.report.pages.relations import NumberTable, difference_sentences, shift_table
-from dshap.report.pages.rendering import make_place, rendered, require_jinja, writing_page
-from dshap.storage.disk import whole_file
+from dshap.report.pages.rendering import rendered, write_page
 
 SHOWN_PART = 1e-4
 """The least Wasserstein distance that has a bar, as a part of the largest."""
@@ -102,14 +101,7 @@ def difference_page(
     >>> page.name, "rooms" in text
     ('difference.html', True)
     """
-    require_jinja()
-    (force,) = checked(force=force)
-    target = as_path("path", path, "page")
-    with writing_page(target):
-        make_place(target, force)
-        with whole_file(target) as private:
-            private.write_text(_html(found), encoding="utf-8")
-    return target
+    return write_page(path, force, lambda: _html(found))
 
 
 def _html(found: Difference) -> str:
@@ -170,19 +162,8 @@ def _bars(output: OutputDifference, texts: PageTexts) -> tuple[BarLine, ...]:
     sizes = [(each.magnitude_old, each.magnitude_new) for each in moved]
     scale = BAR_PERCENT / (max((max(both) for both in sizes), default=0.0) or 1.0)
     return tuple(
-        BarLine(texts.name(each.feature), _both(both, scale, output.decimals))
+        BarLine(texts.name(each.feature), paired_bars(both, scale, output.decimals))
         for each, both in zip(moved, sizes, strict=True)
-    )
-
-
-def _both(
-    sizes: Sequence[float], scale: float, decimals: int, sign: bool = False
-) -> tuple[Bar, ...]:
-    """A bar for the old number and one for the new."""
-    lengths = [round(scale * abs(size), 2) for size in sizes]
-    return tuple(
-        Bar(length, length, length, shown_number(size, decimals, sign))
-        for length, size in zip(lengths, sizes, strict=True)
     )
 
 
@@ -214,6 +195,6 @@ def _row_lines(parts: Sequence[ChangedPart], texts: PageTexts) -> tuple[BarLine,
     scale = BAR_PERCENT / (max(numbers, default=0.0) or 1.0)
     decimals = decimals_of(numbers)
     return tuple(
-        BarLine(texts.name(each.feature), _both(both, scale, decimals, sign=True))
+        BarLine(texts.name(each.feature), paired_bars(both, scale, decimals, sign=True))
         for each, both in zip(parts, sizes, strict=True)
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,14 +12,12 @@ from dshap.analysis.column_texts import ColumnTexts
 from dshap.analysis.drift.drift_record import LEVEL, Drift, DriftingRow
 from dshap.analysis.numbers_as_text import decimals_of
 from dshap.core.printing import label
-from dshap.core.rules import as_path, checked
 from dshap.cube.datasets import key_words
-from dshap.report.pages.figures import BAR_PERCENT, SHOWN, Bar, BarLine, Cell
+from dshap.report.pages.figures import BAR_PERCENT, SHOWN, BarLine, Cell, paired_bars
 from dshap.report.pages.page_numbers import joined, percent, short_number, shown_number
 from dshap.report.pages.page_texts import NAME, PageTexts
 from dshap.report.pages.relations import NumberTable
-from dshap.report.pages.rendering import make_place, rendered, require_jinja, writing_page
-from dshap.storage.disk import whole_file
+from dshap.report.pages.rendering import rendered, write_page
 
 PATH = 120
 """The most characters of the name of a table."""
@@ -74,14 +71,7 @@ def drift_page(found: Drift, path: str | Path = "drift.html", *, force: bool = F
     >>> page.name, "age" in text
     ('drift.html', True)
     """
-    require_jinja()
-    (force,) = checked(force=force)
-    target = as_path("path", path, "page")
-    with writing_page(target):
-        make_place(target, force)
-        with whole_file(target) as private:
-            private.write_text(_html(found), encoding="utf-8")
-    return target
+    return write_page(path, force, lambda: _html(found))
 
 
 def _html(found: Drift) -> str:
@@ -137,19 +127,8 @@ def _bars(found: Drift, texts: PageTexts) -> tuple[BarLine, ...]:
     scale = BAR_PERCENT / (max((max(both) for both in sizes), default=0.0) or 1.0)
     decimals = decimals_of(size for both in sizes for size in both)
     return tuple(
-        BarLine(texts.name(each.column), _both(both, scale, decimals))
+        BarLine(texts.name(each.column), paired_bars(both, scale, decimals))
         for each, both in zip(shown, sizes, strict=True)
-    )
-
-
-def _both(
-    sizes: Sequence[float], scale: float, decimals: int, sign: bool = False
-) -> tuple[Bar, ...]:
-    """A bar for each number; its length is the number's size."""
-    lengths = [round(scale * abs(size), 2) for size in sizes]
-    return tuple(
-        Bar(length, length, length, shown_number(size, decimals, sign))
-        for length, size in zip(lengths, sizes, strict=True)
     )
 
 
@@ -190,7 +169,9 @@ def _row(found: Drift, row: DriftingRow, texts: PageTexts) -> DriftRowFigure:
         f"{row.table} row {label(key_words(row.key), 2 * NAME)}: {percent(share, 1)} of the distance, "
         f"most by {texts.name(row.column)}",
         tuple(
-            BarLine(texts.name(found.names[column]), _both([size], scale, decimals, sign=True))
+            BarLine(
+                texts.name(found.names[column]), paired_bars([size], scale, decimals, sign=True)
+            )
             for column, size in zip(order, sizes, strict=True)
         ),
     )

@@ -45,6 +45,17 @@ class Bar:
     text: str
 
 
+def paired_bars(
+    sizes: Sequence[float], scale: float, decimals: int, sign: bool = False
+) -> tuple[Bar, ...]:
+    """A bar without an interval for each number, such as an old and a new one."""
+    lengths = [round(scale * abs(size), 2) for size in sizes]
+    return tuple(
+        Bar(length, length, length, shown_number(size, decimals, sign))
+        for length, size in zip(lengths, sizes, strict=True)
+    )
+
+
 @dataclass(frozen=True)
 class BarLine:
     """A feature with a bar for each explanation."""

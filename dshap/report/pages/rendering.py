@@ -6,7 +6,7 @@ import base64
 import errno
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import resources
 from importlib.util import find_spec
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from dshap.core.errors import InputError
+from dshap.core.rules import as_path, checked
+from dshap.storage.disk import whole_file
 
 GENERATOR = b'<meta name="generator" content="dshap '
 """The mark of pages that dshap has made: a report is renewed, another file is not replaced."""
@@ -34,6 +36,24 @@ def require_jinja() -> None:
     """
     if find_spec("jinja2") is None:
         raise InputError('reports need jinja2: pip install "dshap[report]"')
+
+
+def write_page(path: str | Path, force: Any, html: Callable[[], str]) -> Path:
+    """Write one page, and return its path.
+
+    Raises
+    ------
+    InputError
+        jinja2 is not installed, another file is there, or the page cannot be written.
+    """
+    require_jinja()
+    (force,) = checked(force=force)
+    target = as_path("path", path, "page")
+    with writing_page(target):
+        make_place(target, force)
+        with whole_file(target) as private:
+            private.write_text(html(), encoding="utf-8")
+    return target
 
 
 @contextmanager
