@@ -85,7 +85,12 @@ def _of_sink(game: Game, statement: str) -> Ended:
     tables = game.kind.tables(game.folder)
     if tables is None or not tables.has_sink():
         return Ended(moment="there is no table", has_struck=False)
-    tables.alter(statement)
+    try:
+        tables.alter(statement)
+    except Exception as error:  # of any driver: a primary key refuses lines that are there
+        if "constraint" not in str(error).lower():
+            raise
+        return Ended(moment="the primary key of the table refuses it", has_struck=False)
     game.damaged.append("the table of the sink")
     return Ended(moment="the table of the sink")
 

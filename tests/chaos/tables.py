@@ -65,7 +65,7 @@ class Tables:
             cursor.execute(statement.format(table=self.table, key=key, some=some))
 
     def lines(self, is_history: bool) -> Lines:
-        """The sorted lines of keys that are there, without the runs that computed them.
+        """The sorted lines of keys that are there, without the runs that computed them and their times.
 
         Of a history those of the newest version of each row, each once.
         """
@@ -78,8 +78,11 @@ class Tables:
             for line in found:
                 newest[line[key]] = max(newest.get(line[key], ""), line[run])
             found = list({line for line in found if line[run] == newest[line[key]]})
-        kept = [line[:run] + line[run + 1 :] for line in found if line[status] != "deleted"]
-        return sorted(kept, key=repr)
+        other = [place for place, name in enumerate(names) if name not in ("run_id", "computed_at")]
+        there = [
+            tuple(line[place] for place in other) for line in found if line[status] != "deleted"
+        ]
+        return sorted(there, key=repr)
 
     def whole(self) -> tuple[list[str], Lines]:
         """The names of the columns of the sink, and all lines."""
