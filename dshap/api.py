@@ -305,8 +305,9 @@ def prepare(
     value : a value function that learns from its data (`KernelInterventional`,
         `KernelObservational`, `ConditionalRegression`, `Gaussian`, `Trees` with a background)
     rows : the data to learn from, in any form of the rows of `explain`; None: those of the value
-    function design : "auto", "exact", "kernelshap" or a design of `dshap.designs` store : path of a
-    folder for the states; the same call again resumes after a crash, and computes
+        function
+    design : "auto", "exact", "kernelshap" or a design of `dshap.designs`
+    store : path of a folder for the states; the same call again resumes after a crash, and computes
         nothing where all states exist
     client, progress : as in `explain`
     **options : `coalition_tile`, `row_span`, `missing`, `max_coalitions`, `memory_limit` of

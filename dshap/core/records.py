@@ -313,14 +313,19 @@ def tree_sum[AnySummable: Summable](leaves: Iterable[AnySummable]) -> AnySummabl
 def n_left_leaves(n_leaves: int) -> int:
     """The number of leaves in the left of the two sums that `TreeSum` adds last.
 
-    It is a chain, or the largest number of chains that is a power of two and leaves some over.
+    It is a chain, or the largest number of chains that is a power of two and leaves some over.  Of one
+    chain it is all but the last leaf.
 
     Examples
     --------
     >>> from dshap.records import n_left_leaves
     >>> n_left_leaves(34), n_left_leaves(100)  # a chain of 33 leaves, and two chains
     (33, 66)
+    >>> n_left_leaves(10)
+    9
     """
+    if n_leaves <= CHAIN:
+        return n_leaves - 1
     n_chains = math.ceil(n_leaves / CHAIN)
     return CHAIN * 2 ** ((n_chains - 1).bit_length() - 1)
 

@@ -131,7 +131,7 @@ def stage_table(stages: Sequence[Mapping[str, Any]], is_one_process: bool = Fals
     peaks = PEAKS
     if is_one_process:
         peaks = (ONE_PEAK,)
-    width = max(len("stage"), *(len(stage["stage"]) for stage in stages))
+    width = max(map(len, ["stage", *(stage["stage"] for stage in stages)]))
     heads = f"{'rows':>12}{'seconds':>10}{'rows/s':>12}"
     heads += "".join(f"{head:>{room}}" for _, head, room in peaks)
     return [

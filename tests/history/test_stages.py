@@ -239,3 +239,8 @@ def test_lines_for_machines():
     at_once.say("a worker is lost", event="worker_lost", lost=2)
     last = json.loads(stream.getvalue().splitlines()[-1])
     assert (last["event"], last["message"], last["lost"]) == ("worker_lost", "a worker is lost", 2)
+
+
+def test_a_table_of_no_stages_is_its_heading():
+    (head,) = stage_table([])
+    assert head.startswith("stage")
