@@ -17,6 +17,9 @@ OWN = ("_dshap_staging", "_dshap_gone", "_dshap_gone_keys")
 """Tables that a load makes for itself, and that are gone at its end."""
 LEDGER = "_dshap_runs"
 
+OF_RUNS = ("run_id", "computed_at", "as_of")
+"""Columns about the run that computed or wrote a line, which a fault may postpone."""
+
 
 @dataclass(frozen=True)
 class Tables:
@@ -65,7 +68,7 @@ class Tables:
             cursor.execute(statement.format(table=self.table, key=key, some=some))
 
     def lines(self, is_history: bool) -> Lines:
-        """The sorted lines of keys that are there, without the runs that computed them and their times.
+        """The sorted lines of keys that are there, without the runs that computed and wrote them.
 
         Of a history those of the newest version of each row, each once.
         """
@@ -78,7 +81,7 @@ class Tables:
             for line in found:
                 newest[line[key]] = max(newest.get(line[key], ""), line[run])
             found = list({line for line in found if line[run] == newest[line[key]]})
-        other = [place for place, name in enumerate(names) if name not in ("run_id", "computed_at")]
+        other = [place for place, name in enumerate(names) if name not in OF_RUNS]
         there = [
             tuple(line[place] for place in other) for line in found if line[status] != "deleted"
         ]

@@ -86,8 +86,7 @@ def test_the_nights_after_it(monkeypatch):
     assert f"last run: {RUN}, exit status 0" in said
     assert (
         f"reasons: current cube {RUN}, method 0123456789ab, learned in run {RUN}; "
-        "[prepare] every: learned anew, for every row, from 2026-12-27T03:15:02+00:00 on"
-        in said
+        "[prepare] every: learned anew, for every row, from 2026-12-27T03:15:02+00:00 on" in said
     )
     assert "rows that are as in the current cube are copied from it, all others explained" in said
     content = json.loads(plan(JOB + MONTHLY, "--json"))
