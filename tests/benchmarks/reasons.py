@@ -1,6 +1,6 @@
 """Stated places of reason codes beside exact values: how many are stated, and how many are right.
 
-    python -m tests.benchmarks.reasons [--seeds 20] [--rows 40] [--coalitions 2048]
+    python -m tests.benchmarks.reasons [--seeds 20] [--rows 40] [--coalitions 2048] [--tiny]
 
 A boosted ensemble for a made-up portfolio of 25 correlated columns, in 9 codes of 1 to 6 columns.
 Exact attributions are those of `Trees` against 40 background rows, and the same game is sampled by
@@ -110,5 +110,8 @@ if __name__ == "__main__":
     parser.add_argument("--rows", type=int, default=40)
     parser.add_argument("--coalitions", type=int, default=2_048)
     parser.add_argument("--designs", nargs="*", default=DESIGNS)
+    parser.add_argument("--tiny", action="store_true", help="seconds instead of minutes")
     given = parser.parse_args()
+    if given.tiny:
+        given.seeds, given.rows, given.coalitions = 1, 3, 256
     main(given.seeds, given.rows, given.coalitions, tuple(given.designs))
