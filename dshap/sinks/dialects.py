@@ -195,6 +195,10 @@ class Dialect:
         family = family_of(sql_type)
         return not family or family in ALLOWED[kind]
 
+    def may_comment(self, session: LoadSession, place: Place) -> bool:
+        """Whether this role may write comments on a table, which is the owner's right in some."""
+        return self.has_comments
+
     def retyped(self, table: str, name: str, found: str, sql_type: str) -> str:
         """The statement that gives a column of type `found` another type.
 
@@ -430,6 +434,10 @@ class SQLite(Dialect):
 
 class PostgreSQL(Dialect):
     """The dialect of PostgreSQL."""
+
+    def may_comment(self, session: LoadSession, place: Place) -> bool:
+        query = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass($1)"
+        return any(is_owner for (is_owner,) in session.rows(query, self.place(place)))
 
     def appends(
         self, session: LoadSession, place: Place, schema: pa.Schema, found: Mapping[str, str]

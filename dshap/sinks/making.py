@@ -56,12 +56,12 @@ def finish_table(session: LoadSession, place: Place, sink: Sink, facts: CubeFact
 def comment(
     session: LoadSession, place: Place, sink: Sink, facts: CubeFacts, labels: Mapping[str, str]
 ) -> None:
-    """Write the comments on the table and its columns, where the database has comments.
+    """Write the comments on the table and its columns, where this role may write comments.
 
     `labels` describe columns of the model.
     """
     dialect = session.dialect
-    if not dialect.has_comments:
+    if not dialect.may_comment(session, place):
         return
     table = dialect.place(place)
     about = f"dshap: explanation {sink.explain}, {sink.shape}; each load is a line of _dshap_runs"
