@@ -24,7 +24,8 @@ def frame():
     return table
 
 
-def test_a_pyfunc_with_a_signature_of_named_columns(frame, tmp_path):
+def test_a_pyfunc_with_a_signature_of_named_columns(frame, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # MLflow makes a database in the working folder
     encoder = make_column_transformer((OneHotEncoder(), ["plan"]), remainder="passthrough")
     pipeline = make_pipeline(encoder, LinearRegression()).fit(
         frame, frame.weight * 3 + (frame.plan == "gold")
