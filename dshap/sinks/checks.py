@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dshap.core.code_groups import code_members
 from dshap.core.errors import InputError
 from dshap.core.late import pa
-from dshap.sinks.dialects import Dialect, dialect_of
+from dshap.sinks.dialects import Dialect, Place, dialect_of
 from dshap.sinks.earlier_tables import TableUpgrade, sql_types
 from dshap.sinks.ledger import LEDGER, OWN_NAMES
 from dshap.sinks.line_forms import is_of_columns
@@ -189,8 +189,12 @@ def _remedy(
             "Its primary key cannot be altered. Give another table, or drop it, and the next run "
             f"writes all rows: DROP TABLE {table}"
         )
-    statements = "; ".join(dict.fromkeys(each.remedy for each in differences))
-    return f"Give another table, drop it, or mend it: {statements}"
+    statements = dict.fromkeys(each.remedy for each in differences)
+    if sink.has_view:  # PostgreSQL alters and drops no column that a view reads
+        (view,) = view_names([sink.table])
+        dropped = f"DROP VIEW IF EXISTS {dialect.place(Place(sink.schema, view))}"
+        statements = {dropped: None, **statements}
+    return f"Give another table, drop it, or mend it: {'; '.join(statements)}"
 
 
 def _differences(

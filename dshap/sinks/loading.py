@@ -115,6 +115,8 @@ class TableLoad:
     """Column -> type of the target, empty until it is there."""
     before: LoadLine | None = None
     """The line of the load that was made last when this one began; None before the first."""
+    remark: str = ""
+    """A remark on the view of texts, for people; empty for none."""
 
     @cached_property
     def nul(self) -> NulTexts:
@@ -218,8 +220,8 @@ def load_table(
         say(f"{sink}: loading into {database.describe()}: {_what(choice)}")
         result = _written(load, ledger, choice, job)
         commit(load)
-        if result.escaped:
-            say(f"warning: {sink}: {result.escaped}")
+        for remark in filter(None, (result.escaped, load.remark)):
+            say(f"warning: {sink}: {remark}")
         return result
 
 
@@ -245,7 +247,7 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
         finish_table(load.session, load.target, load.sink, load.facts)
     comment(load.session, load.target, load.sink, load.facts, column_comments(load.cube.path))
     if load.sink.has_view:
-        make_view(load.session, load.target, load.sink, load.facts)
+        load.remark = make_view(load.session, load.target, load.sink, load.facts)
     n_rows = load.cube.n_rows
     if choice.chosen is not None:
         n_rows = int(choice.chosen.sum())

@@ -70,8 +70,15 @@ def comment(
         session.run(f"COMMENT ON COLUMN {table}.{dialect.quoted(name)} IS {_literal(text)}")
 
 
-def make_view(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) -> None:
+def make_view(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) -> str:
     """Make the view TABLE_text: a line for each key, with its reasons in the order of their ranks.
+
+    A view that has the query already stays as it is, with the rights that readers have on it.
+
+    Returns
+    -------
+    str
+        A remark on a view of another form that this role may not replace; empty for none.
 
     Raises
     ------
@@ -100,8 +107,17 @@ def make_view(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) 
         f"SELECT {', '.join(chosen)} FROM {dialect.place(place)} AS t "
         f"GROUP BY {', '.join(f't.{column}' for column in columns)}"
     )
-    for statement in dialect.view(dialect.place(view), query, is_there=there is not None):
-        session.run(statement)
+    if there is None:
+        dialect.make_view(session, view, query, is_there=False)
+    elif not dialect.is_view_of(session, view, query):
+        if not dialect.may_replace(session, view):
+            return (
+                f"the view {dialect.place(view)} is not as this load would make it, and this role may "
+                "not replace it: let its owner load once, or drop it, and the next load makes it: "
+                f"DROP VIEW {dialect.place(view)}"
+            )
+        dialect.make_view(session, view, query, is_there=True)
+    return ""
 
 
 _OF_ROW = ("prediction", "status")
