@@ -22,7 +22,7 @@ from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.blocks import CubeArrays, FinishedBlock, finished_blocks
 from dshap.cube.erased_note import erased_rows
-from dshap.sinks.cube_words import dictionary_of
+from dshap.sinks.cube_words import dictionary_of, version_in_card
 from dshap.sinks.line_forms import MOST_REASONS, LineForm
 from dshap.sinks.reason_texts import RowsInWords
 from dshap.sinks.reasons import CodeValues, code_rounding, reason_lines, sign_of
@@ -96,7 +96,8 @@ def _chosen_lines(
     sink: Sink, path: Place, history: RowHistory, chosen: BoolArray | None, as_of: date | None
 ) -> Iterator[Lines]:
     """Yield the chosen rows of each block that has some, read whole."""
-    stamp = Stamp(sink.model_version or history.method, as_of, dictionary_of(path))
+    version = sink.model_version or version_in_card(path) or history.method
+    stamp = Stamp(version, as_of, dictionary_of(path))
     if sink.lines.in_words:
         stamp = replace(stamp, writer=writer_of_store(CubeArrays(path)))
     for block, wanted in _chosen_blocks(path, chosen):
