@@ -56,6 +56,7 @@ from dshap.seals.materials import OF_ROWS, digest_of_package, installed_packages
 from dshap.seals.statement import Resource
 from dshap.seals.stored_job import StoredJob
 from dshap.seals.subjects import PACKAGES
+from dshap.steps.asked_codes import session_of_explanation
 from dshap.steps.learned_methods import LearnedMethods
 from dshap.steps.plans import value_of
 from dshap.steps.scope import FinishScope
@@ -244,7 +245,7 @@ class _Runs:
             value,
             opened.table.reader_of(value),
             self.store / explain.name,
-            self.session,
+            session_of_explanation(self.session, self.job, explain),
             design=self.job.design_of(len(value.players)),
             seed=self.job.design_seed,
             census=census,
@@ -291,7 +292,7 @@ class _Runs:
             value,
             opened.table.reader_of(value),
             place,
-            self.session,
+            session_of_explanation(self.session, self.job, explain),
             census=opened.census(),
             prepared=method.learned,
             positions=history.positions if history.n_carried else None,

@@ -146,6 +146,29 @@ def of_trees(folder: Path, **more: Any) -> SealedJob:
     return job
 
 
+def of_reasons(folder: Path, **more: Any) -> SealedJob:
+    """A job of a sampled design, whose sink states reasons with errors and with undoing."""
+    job = of_people(
+        folder,
+        design={"kind": "kernelshap", "n_coalitions": 12},
+        sink=[
+            {
+                "uri": f"duckdb:///{folder}/notices.duckdb",
+                "table": "notices",
+                "shape": "reasons",
+                "codes": "codes.csv",
+                "against": "higher",
+                "undo": True,
+                "text": True,
+            }
+        ],
+        **more,
+    )
+    codes = ["code,players,text", "R1,city,Köln", "R2,neu;age,Alter", 'R3,income,"Lohn, ""netto"""']
+    (folder / "codes.csv").write_text("\n".join(codes), encoding="utf-8")
+    return job
+
+
 def new_key(folder: Path, name: str = "seal") -> tuple[Path, Path]:
     """A private key and its public half, as openssl makes them."""
     private, public = folder / f"{name}.pem", folder / f"{name}.pub"

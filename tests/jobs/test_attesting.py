@@ -22,7 +22,7 @@ from dshap.seals.signing_keys import signing_key
 from dshap.storage.seals import SEAL, seal_of
 from dshap.warehouse.databases import Database
 from tests.databases import PASSWORD
-from tests.jobs.sealed_jobs import new_key, numbers, of_people, of_trees
+from tests.jobs.sealed_jobs import new_key, numbers, of_people, of_reasons, of_trees
 from tests.sinks.test_loading import run
 
 SINKS = AttestedSinks()
@@ -180,6 +180,17 @@ def test_lines_with_the_version_of_the_card(tmp_path):
     job, _ = with_sinks(tmp_path, card={"version": "2026.3"})
     job.run()
     assert faults_of(job.store) == []
+
+
+def test_lines_of_reasons(tmp_path):
+    """Errors, places, texts with quotes and values without a code, of three classes."""
+    job = of_reasons(tmp_path / "job")
+    job.run()
+    assert faults_of(job.store) == []
+    shop = Database(job.tables["sink"][0]["uri"])
+    run(shop, "UPDATE notices SET certainty = 'certain' WHERE id = (SELECT MIN(id) FROM notices "
+        "WHERE certainty <> 'certain')")  # fmt: skip
+    assert any("its line is not there" in each for each in faults_of(job.store))
 
 
 def test_altered_folders_are_named(tmp_path):

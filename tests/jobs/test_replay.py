@@ -13,9 +13,9 @@ from dshap.core.errors import CheckFailedError, InputError, NotLearnedError, Sto
 from dshap.cube.current import runs_of
 from dshap.jobs.replay import MOST_BLOCKS, replay_run, sampled_rows
 from dshap.jobs.replay_outcome import WantedRows
-from tests.jobs.sealed_jobs import numbers, of_kernel, of_people, of_trees, people
+from tests.jobs.sealed_jobs import numbers, of_kernel, of_people, of_reasons, of_trees, people
 
-JOBS = {"trees": of_trees, "kernel": of_kernel, "black box": of_people}
+JOBS = {"trees": of_trees, "kernel": of_kernel, "black box": of_people, "reasons": of_reasons}
 NIGHTS = {"incremental": {"strategy": "digest"}}
 
 
@@ -37,7 +37,7 @@ def test_nights_whose_rows_were_carried(tmp_path, kind):
     table = job.table.copy()
     column = "age" if "age" in table else "a"
     table.loc[3:9, column] = [20.0 + i for i in range(7)]
-    new = people(9, 5, 900) if kind == "black box" else numbers(9, 5, 900)
+    new = people(9, 5, 900) if column == "age" else numbers(9, 5, 900)
     job.put(pd.concat([new, table.drop(index=[0, 17, 40])]).reset_index(drop=True))
     job.run()
     table = job.table.copy()
