@@ -90,6 +90,8 @@ def cut_tiles(
         1 if 2 * n_instance_tiles >= wanted else math.ceil(wanted / n_instance_tiles)
     )
     if options.tol:
+        # rounds add coalitions until the errors are small, which only a task that has all sums of
+        # its rows can see
         groups = 1
     else:
         groups = min(groups, max(n_tiles, work.shares))
@@ -155,8 +157,11 @@ def _instance_tile(row: Cost, n_rows: int, wanted: int, row_share: float) -> int
         smallest = SMALLEST_TILE
     else:
         smallest = BLACK_BOX_TILE
+    # a task is near TASK_SECONDS, unless that makes too many blocks; few rows are cut smaller, to
+    # keep all workers busy
     wished = max(MIN_INSTANCE_TILE, n_rows / MOST_BLOCKS, by_cost)
     rows = min(MAX_INSTANCE_TILE, wished, max(smallest, n_rows / wanted))
+    # a power of two, so that chunks of `MAX_CHUNK` rows divide it and fill whole shards
     tile = int(2 ** math.ceil(math.log2(rows)))
     while tile > BLACK_BOX_TILE and tile * row_share > 1.0:
         tile //= 2
@@ -177,6 +182,7 @@ def _coalition_tile(work: Work, proper: int, data_rows: int) -> int:
     However many rows there are, a tile reads all of them once.
     """
     pair = work.cost(2)
+    # by the cost of a pair: a coalition and its complement share work in some value functions
     fits = int(MOMENT_TILE_BYTES // (max(pair.moment_bytes + pair.state_bytes, 1) / 2))
     n_tiles = WANTED_TASKS
     if work.learns:  # each tile computes the kernel again: few tiles
@@ -210,6 +216,7 @@ def _black_box_tile(work: Work, proper: int, n_groups: int) -> int:
     scores = (work.info.block_bytes(proper) - work.info.block_bytes(0)) / max(proper, 1)
     fits = int(
         min(
+            # both bounds hold: what is learned of a tile, and the scores of its coalitions
             MOMENT_TILE_BYTES // max(work.cost(2).state_bytes / 2, 1), SCORE_BYTES // max(scores, 1)
         )
     )
