@@ -401,7 +401,8 @@ class DaskExecutor:
             found = self._patience.answer(
                 # results that were lost with their worker are left out here; `_fetched` asks for
                 # them anew
-                lambda: self.client.gather(ended, errors="skip"), self._is_manned
+                lambda: self.client.gather(ended, errors="skip"),
+                self._is_manned,
             )
 
         def fetch(future: Future) -> Any:

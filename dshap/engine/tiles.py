@@ -217,7 +217,8 @@ def _black_box_tile(work: Work, proper: int, n_groups: int) -> int:
     fits = int(
         min(
             # both bounds hold: what is learned of a tile, and the scores of its coalitions
-            MOMENT_TILE_BYTES // max(work.cost(2).state_bytes / 2, 1), SCORE_BYTES // max(scores, 1)
+            MOMENT_TILE_BYTES // max(work.cost(2).state_bytes / 2, 1),
+            SCORE_BYTES // max(scores, 1),
         )
     )
     return _in_pairs(min(fits, MAX_BLACK_BOX_TILE, math.ceil(proper / n_groups)))

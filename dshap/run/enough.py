@@ -237,6 +237,8 @@ class EnoughRows:
             n_places = rule.more(n_places, error)
             if n_places > MOST_SHARE * table_rows:
                 self.drop(len(rows.counts))
+                # errors fall with the root of the number of rows; all rows are not judged, as
+                # nothing would follow from that
                 less = np.sqrt(rows.n_rows / table_rows)
                 errors = errors * less
                 return Decision((), table_rows, table_rows, errors, error * less, tuple(tried))
