@@ -252,6 +252,7 @@ class EnoughRows:
         ends = part_ends(rows.n_rows)
         parts = list(itertools.pairwise([0, *ends]))
         tiles = judgement.tiles(judged_tile(self.plan.coalition_tile), ends)
+        # cut at the ends of the parts: `JudgedTile` counts a block for one part
         read = [span for part in parts for span in spans(*part, BLOCK_ROWS)]
         found = run_together(session.executor, tiles, rows, read)
         predictions = [rows.arrays(*part)["prediction"] for part in parts]
