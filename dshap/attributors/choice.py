@@ -222,6 +222,7 @@ def _listed(
 
 def _lists_all(n_players: int, limit: int) -> bool:
     """Whether "auto" lists all coalitions of so many players."""
+    # 24 are the most players of `designs.exact`, whatever limit is asked for
     return n_players <= 24 and 2**n_players <= limit
 
 

@@ -69,6 +69,8 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
     n_groups = max(n_groups, 1)
     units = []
     groups = []
+    # a random beginning: else the draws that are left over would go to the first groups in every
+    # design
     first = int(stream(seed, DEALING).integers(n_groups))
     for turn, draws in enumerate(sample.draws):
         unit = np.repeat(np.arange(len(size)), draws)  # one entry a draw

@@ -155,6 +155,7 @@ class KrigingDesign(BaseDesign):
             del whole["findings"]
         if found["served"] is None:  # as designs that check no games had it before there were any
             del found["served"]
+        # as above: fingerprints in stores of earlier versions lack the entry
         if not self.checks_games:
             del whole["checks_games"]
         return whole | {name: found[name] for name in ("later_shells", "by_game")}
