@@ -80,6 +80,8 @@ class SubsetTable:
         def scored_sums(rows: FloatArray, held: int) -> tuple[FloatArray, FloatArray | None]:
             of_columns, of_all = sums(rows, held)
             of_players = of_columns[:, one_each]
+            # the scores of a proper coalition sum to 0 over the players: the mean of their sums is
+            # known, and replaces the part that `sums` leaves out
             of_players += offset - of_players.mean(axis=1, keepdims=True)
             return of_players, None if of_all is None else of_all + self.base
 
