@@ -15,10 +15,10 @@ from dshap.core.records import BoolArray, FloatArray, State
 
 @dataclass(frozen=True, eq=False)
 class SubsetTable:
-    """Values v_S(x) = base + Re Σ_r Π_{j in S} factors_jr(x_j) T[r, S] of a list of coalitions.
+    """The values of a list of coalitions, by a table T of one number for each term and coalition.
 
-    Kernel models have real factors k_j(x_j, z_rj), Fourier models complex ones.  The table is
-    stored as (m, k, r).
+    v_S(x) = base + Re Σ_r T[r, S] Π_{j in S} factors_jr(x_j).  The factors of a kernel model are
+    the real numbers k_j(x_j, z_rj), those of Fourier features are complex.  T is stored as (m, k, r).
 
     Examples
     --------
