@@ -172,10 +172,13 @@ class NightlyCubes(JobCubes):
             night.end_idle()
             return
         run.damaged = {each.name: night.history(each).n_damaged for each in self.job.explain}
+        # before rows are explained, which may take the disk space and memory of the comparisons
         night.forget_histories()
         if left:
             yield from self._cubes(night, left, found)
         yield Act(Phase.FINISH, run.session.workspace.confirm)
+        # only once all cubes are written: a run that is killed before goes on with the methods
+        # that it had
         yield Act(Phase.FINISH, methods.forget_others)
 
     def _cubes(
