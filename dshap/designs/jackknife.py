@@ -19,6 +19,7 @@ N_REPLICATES = 20
 Few enough to be cheap, and enough that t with 19 degrees of freedom (2.09) is near the normal
 quantile.
 """
+# each group costs sums as large as the attributions (`engine.tiles.GROUP_BYTES`)
 MAX_REPLICATES = 100
 
 

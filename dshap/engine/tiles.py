@@ -18,8 +18,11 @@ TASK_SECONDS = 2.0
 Beside it 2.4 to 3.4 ms of scheduling and some 25 ms of writing a block are negligible.  With a
 black box that takes 30 times `PREDICTION_SECONDS` a row, a task lasts a minute; a crash loses it.
 """
+# of a small table: still a hundred times as long as its scheduling
 SHORT_TASK_SECONDS = 0.25
+# a tile is a file, and what a killed task loses: 16 columns of so many rows are 2 MiB in float32
 MAX_INSTANCE_TILE = 32_768
+# so that writing a block takes 1 % of its time or less ("Blocks" in docs/performance.md)
 MIN_INSTANCE_TILE = 256
 SMALLEST_TILE = 64
 MOST_BLOCKS = 1 << 20
@@ -29,6 +32,7 @@ See "Blocks" in docs/performance.md for the cost of more of them.
 """
 WANTED_TASKS = 32
 """Number of evaluation tasks of a small table that keep a small cluster busy to the end."""
+# a reader of a single row fetches and decodes a chunk
 MAX_CHUNK = 4_096
 MOMENT_TILE_BYTES = 34 << 20
 """Upper bound of the bytes of a coalition tile: 64 coalitions of a regression on 256 landmarks."""
@@ -182,7 +186,7 @@ def _coalition_tile(work: Work, proper: int, data_rows: int) -> int:
     However many rows there are, a tile reads all of them once.
     """
     pair = work.cost(2)
-    # by the cost of a pair: a coalition and its complement share work in some value functions
+    # by the cost of a pair, as tiles have whole pairs
     fits = int(MOMENT_TILE_BYTES // (max(pair.moment_bytes + pair.state_bytes, 1) / 2))
     n_tiles = WANTED_TASKS
     if work.learns:  # each tile computes the kernel again: few tiles

@@ -177,8 +177,6 @@ class NightlyCubes(JobCubes):
         if left:
             yield from self._cubes(night, left, found)
         yield Act(Phase.FINISH, run.session.workspace.confirm)
-        # only once all cubes are written: a run that is killed before goes on with the methods
-        # that it had
         yield Act(Phase.FINISH, methods.forget_others)
 
     def _cubes(

@@ -181,7 +181,7 @@ def _leaf_values(model: Any) -> FloatArray:
     values = np.asarray(model.tree_.value, np.float64)  # (nodes, outputs, classes)
     if of_estimator(model, "classes_") is None:
         return values[:, :, 0]
-    # before version 1.3 scikit-learn stored counts of rows, then shares: both become shares
+    # older versions of scikit-learn store counts of rows, later ones shares: both become shares
     return values[:, 0] / values[:, 0].sum(axis=1, keepdims=True)
 
 
