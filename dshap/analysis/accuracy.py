@@ -56,7 +56,7 @@ MOST_EXPONENT = 1_024
 
 @dataclass(frozen=True)
 class ErrorSizes:
-    """The standard errors of a cube, one number for each row and output: that of its largest.
+    """How large the standard errors of a cube are: each row counts by its largest one.
 
     Examples
     --------

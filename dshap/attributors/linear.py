@@ -287,6 +287,7 @@ def _slopes(table: NormalTable, columns: BoolArray) -> FloatArray:
     present = columns & table.varies
     absent = ~columns & table.varies
     sizes = present.sum(axis=1)
+    # not by the covariance: columns in units of different sizes make it ill-conditioned
     correlation = table.correlation
     deviation = table.deviation
     for size in np.unique(sizes[(sizes > 0) & absent.any(axis=1)]).tolist():

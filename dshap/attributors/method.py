@@ -491,6 +491,7 @@ class Listed(Method):
         if is_known or value.link.is_by_row:
             raise not_together("stochastic", "learned", value=type(value).__name__)
         info = self.info
+        # deviations of coalitions and of the noise are added group by group
         if not info.has_errors or info.n_replicates not in (0, N_REPLICATES):
             raise InputError(
                 f"stochastic needs standard errors in {N_REPLICATES} groups, and the design has "
@@ -585,6 +586,7 @@ class Listed(Method):
     def game(self, states: States, tiling: Tiling) -> Game:
         """The game that gives the values of coalitions for any row."""
         kind: Any = Game
+        # without the name of the tile beside the design, which only `_without` reads
         names = self.tile_names(states, tiling)[: len(tiling.coalition_spans)]
         if streams_data(self.value):
             kind = partial(StreamedGame, data=states.table, spans=tuple(tiling.data_spans))
@@ -642,6 +644,7 @@ def attributor_of(
     """
     value = game.value
     shares = tuple(map(tuple, parts))
+    # first, as the attributors of draws have kinds for rounds, checks and noise of their own
     if n_draw_replicates:
         return drawn_attributor(
             game,
@@ -664,6 +667,7 @@ def attributor_of(
         return WholeContraction(game, shares, has_pairs)
     if is_noisy:
         return NoisyContraction(game, shares, has_pairs)
+    # interactions have scores of their own, for the single values
     if sums_directly(value) and not has_pairs:
         return DirectContraction(game, shares, has_pairs, value.scored)
     return Contraction(game, shares, has_pairs)

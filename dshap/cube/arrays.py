@@ -419,6 +419,7 @@ def _small(
         dims,
         values.shape or (),
         fill,
+        # packing takes arrays with "." for those with a file for each block
         separator="/",
         values=values if values.shape else None,
         **attributes,

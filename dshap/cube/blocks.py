@@ -179,7 +179,7 @@ def joined_columns(fingerprint: Mapping[str, Any]) -> Mapping[str, tuple[str, ..
 
 @dataclass(frozen=True)
 class FinishedBlock:
-    """One block that has a receipt; the stored values of its rows are read on demand.
+    """A block of rows that is finished; its stored values are read when you ask for them.
 
     Examples
     --------

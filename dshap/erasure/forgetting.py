@@ -261,6 +261,7 @@ class _Forgetting:
         is_known = np.zeros(len(work.keys), bool)
         is_known[sorted(found)] = True
         before = self.journal.digests if self.journal.has_records else frozenset()
+        # no secret is made in a store that has none of the keys
         digests = work.keys.digests(self.journal.secret()) if before or is_known.any() else []
         if before:
             is_known |= np.array([each in before for each in digests])

@@ -103,7 +103,7 @@ class SegmentTable:
 
 
 def segment_tables(cubes: Mapping[str, Place], segment: str) -> list[SegmentTable]:
-    """The table of each explanation (name -> cube) and output by the segments of a column.
+    """Compare the segments of a column: one table for each explanation and output.
 
     Parameters
     ----------

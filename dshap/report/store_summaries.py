@@ -80,9 +80,9 @@ def damage_summary(
     found: Mapping[str, Sequence[Damage]],
     mended: Mapping[str, Sequence[Damage]] | None,
 ) -> Summary:
-    """The damage found in each part of a store, after a repair.
+    """Summarize the damage of each part of a store, as a check found it.
 
-    `mended` is None where no repair was asked for.
+    `mended` is the damage that a repair removed before the check; None if there was no repair.
 
     Examples
     --------

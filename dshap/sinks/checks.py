@@ -212,6 +212,7 @@ def _differences(
             remedy = dialect.retyped(table, *stands, sql_type)
             yield ColumnDifference(f"{name!r} is {stands[1]}, not {sql_type}", remedy, name)
     for name, _ in there.values():
+        # Only columns with the names of dshap's own are refused: others may be somebody else's.
         if name.startswith(("phi_", "std_error_")) or name in (*OF_FEATURES, *TAIL, "rank"):
             remedy = f"ALTER TABLE {table} DROP COLUMN {dialect.quoted(name)}"
             yield ColumnDifference(f"its column {name!r} is none of this sink", remedy)

@@ -130,6 +130,7 @@ class CubeTable:
         if "explained_class" in cube:
             classes = classes_in(run)
         facts = CubeFacts(
+            # no row is read for the types
             keys={name: _kind_of(values) for name, values in _keys_of(cube, slice(0)).items()},
             features=tuple(map(str, cube["feature"].values)),
             outputs=tuple(map(str, cube["output"].values)),
@@ -172,6 +173,7 @@ class CubeTable:
         for rows in row_slices(self.cube):
             for batch in self._lines(rows).batches(self.form):
                 if self.facts.is_of_texts and self.shape == "long":
+                    # A text that is shorter than the longest has no tokens in the last positions.
                     batch = batch.filter(pc.is_valid(batch["attribution"]))
                 renamed = [OUTPUT if name == CLASS else name for name in batch.schema.names]
                 yield batch.rename_columns(renamed).select(self.schema.names)

@@ -162,6 +162,7 @@ class Ledger:
         lines = [
             line
             for line in (LoadLine(*each) for each in self.session.rows(query, sink.table))
+            # again, by the rules of the dialect, where names may differ by capitals alone
             if dialect.as_name(line.table_name) == dialect.as_name(sink.table)
         ]
         for line in lines:

@@ -172,6 +172,7 @@ class NightlyCubes(JobCubes):
             night.end_idle()
             return
         run.damaged = {each.name: night.history(each).n_damaged for each in self.job.explain}
+        # before rows are explained, which may take the disk space and memory of the comparisons
         night.forget_histories()
         if left:
             yield from self._cubes(night, left, found)

@@ -176,7 +176,7 @@ def times_of_data(value: Explained) -> Mapping[str, str]:
 def read_data(
     value: Explained, site: Site, *, missing: str, names: Sequence[str] | None = None
 ) -> RowReader:
-    """A reader of the data that the value function learns from, with the categories of its model.
+    """Open the data that a value function learns from; texts become positions in its categories.
 
     Examples
     --------

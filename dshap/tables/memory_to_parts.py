@@ -63,7 +63,7 @@ def spool_source(source: ArraySource, folder: Path) -> RowReader:
 
 
 def write_part(directory: str | Path, index: int, table_like: Any, *, names: Names = None) -> Path:
-    """Write rows as ``part-<index>.parquet``: under a private name first, then renamed.
+    """Write rows to a file ``part-<index>.parquet``, which appears whole or not at all.
 
     Parameters
     ----------
@@ -71,7 +71,8 @@ def write_part(directory: str | Path, index: int, table_like: Any, *, names: Nam
         Made if it does not exist.  `ParquetSource(directory, ...)` reads the parts in the order of
         their index.
     index : int
-        0 to 999,999; writing one again replaces it, and two writers of one part do no harm.
+        The number of the part, 0 to 999,999.  A part that is there is replaced; two processes may
+        write the same one.
     table_like : pandas DataFrame, array (n, columns) or mapping of name -> (n,)
         A frame's index is not written.
     names : names, optional

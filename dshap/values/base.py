@@ -334,6 +334,7 @@ def _probe_rows(data: Any, names: Sequence[str] | None, n_columns: int) -> Float
     elif names is not None and is_pandas(data):
         head = columns_by_name(data, names).iloc[:PROBE_ROWS]
     rows = floats_of(head, "data")
+    # on whole rows only: a model may refuse missing values
     rows = rows[np.isfinite(rows).all(axis=1)]
     if len(rows):
         return rows

@@ -345,6 +345,8 @@ class Gaussian(Shifted, PredictedValue):
             for start in range(0, n_draws, draw_step):
                 draws = slice(start, start + draw_step)
                 x = self._values(drawn.scores(some, draws), ~drawn.present)
+                # the numbers of the row itself: by way of scores a copula would give the nearest
+                # value of its sample
                 np.copyto(x, drawn.rows[some, None], where=drawn.present[:, None, None])
                 # (m, rows, draws, k)
                 values = self.model.call(x.reshape(-1, c)).reshape(*x.shape[:3], -1)

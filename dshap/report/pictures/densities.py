@@ -142,6 +142,7 @@ def _draw_density(axes: Any, swarm: Swarm, y: int, grid: FloatArray, plain: str)
             x.mean(), y - half.max(), y + half.max(), color=colours[middle], lw=LINE_WIDTH, zorder=2
         )
         return
+    # The outline is not seen itself: it clips the picture of the colours.
     shape = axes.fill_between(x, y - half, y + half, color="none", linewidth=0)
     picture = axes.imshow(
         colours[None],
