@@ -76,7 +76,7 @@ class Record:
     True
     """
 
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, array in self.arrays.items():

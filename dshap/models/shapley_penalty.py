@@ -78,7 +78,7 @@ class ShapleyPenalty:
     True
     """
 
-    player: Any
+    player: str | int | Sequence[str | int]
     strength: float
     value: str = "interventional"
     embedding: Embedding | None = None
