@@ -63,6 +63,7 @@ class BaseAttributor(Predicted):
         tolerance : largest |Σφ + base − prediction| beyond rounding
         replicates, of_coalitions, n_coalitions, interaction, stated, counted, reasons : as in
             `Attribution`
+
         Raises
         ------
         DshapError
