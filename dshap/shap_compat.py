@@ -129,9 +129,9 @@ class Explainer:
                 "masker is missing: give background rows, like dshap.Explainer(model.predict, "
                 "X[:100])"
             )
-        background = masker
+        background: Any = masker
         if type(masker).__module__.startswith("shap."):
-            background = masker.data
+            background = background.data
             if feature_names is None:
                 feature_names = getattr(masker, "feature_names", None)
         options: dict[str, Any] = {"players": players, "output_names": output_names}

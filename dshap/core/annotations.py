@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dshap.core.places import BucketPath
+
 if TYPE_CHECKING:
     import catboost
     import dask.array
@@ -121,7 +123,7 @@ type TargetLike = str | Iterable[str] | ArrayLike
 """The target of a fit: its column, or several columns, by their names; or its values, (n,) or
 (n, k)."""
 
-type CubeLike = xr.Dataset | str | Path
+type CubeLike = xr.Dataset | str | Path | BucketPath
 """A cube: the Dataset that `explain` and `open_cube` return, or the path of its store."""
 
 type ClientLike = distributed.Client | str

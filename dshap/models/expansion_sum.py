@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,6 +24,8 @@ NAMES = ("feature_names", "output_names")
 class BaseExpansion(ABC):
     """Base of the single expansions, which are frozen dataclasses with arrays and names."""
 
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    weights: FloatArray
     intercept: FloatArray
     feature_names: tuple[str, ...] | None
     output_names: tuple[str, ...] | None

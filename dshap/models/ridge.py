@@ -146,7 +146,8 @@ class KernelRidge(KernelModel):
 
     def score(self, X: MatrixLike, y: ArrayLike) -> float:
         """R² of the predictions on these rows, averaged over outputs."""
-        target = np.asarray(y, dtype=float).reshape(len(y), -1)  # (n, k)
+        target = np.asarray(y, dtype=float)
+        target = target.reshape(len(target), -1)  # (n, k)
         error = np.square(target - self.expansion_.predict(X)).sum(axis=0)
         return float(np.mean(1.0 - error / np.square(target - target.mean(axis=0)).sum(axis=0)))
 

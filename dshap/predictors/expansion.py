@@ -25,12 +25,19 @@ class Expansion(Protocol):
     above its values in the order of imports.
     """
 
-    feature_names: tuple[str, ...] | None
-    output_names: tuple[str, ...] | None
-    output_scale: str
-    """The scale of f(x), a name of `core.scales.MEANINGS`."""
-    intercept: FloatArray
-    """(k,)"""
+    @property
+    def feature_names(self) -> tuple[str, ...] | None: ...
+    @property
+    def output_names(self) -> tuple[str, ...] | None: ...
+    @property
+    def output_scale(self) -> str:
+        """The scale of f(x), a name of `core.scales.MEANINGS`."""
+        ...
+
+    @property
+    def intercept(self) -> FloatArray:
+        """(k,): c."""
+        ...
 
     @property
     def n_columns(self) -> int: ...

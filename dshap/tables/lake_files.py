@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.annotations import DeltaTableLike
 from dshap.core.duck_typing import is_scanned
 from dshap.core.errors import InputError
 from dshap.core.late import pa
@@ -111,7 +110,7 @@ class LakeFiles(ParquetFiles):
 
     lacking: ClassVar[str]
     """The reason why a data file of an old version may be gone, and the remedy."""
-    read_version: ClassVar[staticmethod[[DeltaTableLike, int | None], TableVersion]]
+    read_version: ClassVar[staticmethod[..., TableVersion]]
     """The function that reads the log of a table at a version, or at the newest one."""
 
     def __init__(self, path: Any, number: int | None = None) -> None:

@@ -212,10 +212,9 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         gram, grams = stacked_zeros([(p, p) for p in sizes])
         cross, crosses = stacked_zeros([(p, k) for p in sizes])
         one, ones = stacked_zeros([(p,) for p in sizes])
+        dtype: type[np.generic] = basis.dtype
         if self.precision == "float32":
             dtype = np.float32
-        else:
-            dtype = basis.dtype
         lattice = loops.Lattice(columns, basis.size, SUM_ROWS, dtype)
         for start in range(0, len(rows), SUM_ROWS):
             part = rows[start : start + SUM_ROWS]

@@ -162,11 +162,12 @@ def graph_of(given: Graph | Adjacency | Mapping[str, JSON]) -> Graph:
     >>> graph.n_nodes, graph.edges
     (3, ((0, 1), (1, 2)))
     """
-    match given:
+    plain: Any = given  # the values of a fingerprint are checked by the pattern
+    match plain:
         case Graph():
-            return given
+            return plain
         case np.ndarray() | scipy.sparse.sparray() | scipy.sparse.spmatrix():
-            return _of_adjacency(given)
+            return _of_adjacency(plain)
         case {"chain": d}:
             return chain(d)
         case {"grid": (height, width)}:

@@ -99,18 +99,19 @@ def bar(
     """
     selection = Selection(max_display, order, features)
     looks = Looks(ax, title, chart, words_of_columns(cube, rows))
+    cubes: Any = cube
     if has_member(cube, "data_vars") or not has_member(cube, "items"):
-        cube = {"": cube}
-    if not cube:
+        cubes = {"": cube}
+    if not cubes:
         raise InputError("cube is an empty mapping: give a cube, or several as name -> cube")
-    if by is not None and len(cube) > 1:
-        raise InputError(f"by={by!r} with {len(cube)} cubes: give one cube, or leave by out")
+    if by is not None and len(cubes) > 1:
+        raise InputError(f"by={by!r} with {len(cubes)} cubes: give one cube, or leave by out")
     if by is None:
         bars = _of_cubes(
-            {str(name): view_of(each, output) for name, each in cube.items()}, selection
+            {str(name): view_of(each, output) for name, each in cubes.items()}, selection
         )
     else:
-        (only,) = cube.values()
+        (only,) = cubes.values()
         bars = _of_segments(only, by, rows, output, selection)
     return looks.draw(bars, matplotlib=_drawn, altair=bars_chart)
 
