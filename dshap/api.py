@@ -253,22 +253,13 @@ def explain(
     (compute,) = checked(compute=compute)
     what_if = _checked_what_if(what_if, store)
     description = described_by_call(columns, card)
-    prepared = None
-    given: Any = value
-    if isinstance(value, Prepared):
-        prepared = value
-        given = value.value
-    # without a store the columns are in the Dataset; a cube of texts has their tokens
-    has_columns = store is None and not is_of_texts(given)
-    if keep_rows is None:
-        keep_rows = has_columns
-    keep_rows = RULES["keep_rows"]("keep_rows", keep_rows)
-    keeps_columns = keep_rows and has_columns
+    given, prepared = _with_states(value)
+    keeps_columns, stores_columns = _where_columns_go(keep_rows, store, given)
     asked = {
         **options,
         "max_coalitions": max_coalitions,
         "tol": tol,
-        "keep_rows": keep_rows and not has_columns,
+        "keep_rows": stores_columns,
     }
     with open_session(store, client, progress, asked) as (path, session):
         game = value_of_given(given, rows, classes, session)
@@ -315,6 +306,25 @@ def _finish(
         reason = keep_what_if(explanation, session)
         if reason:
             session.progress.say(f"no what-if: {reason}")
+
+
+def _with_states(value: Any) -> tuple[Any, Prepared | None]:
+    """What is explained, and its prepared states where it has some."""
+    if isinstance(value, Prepared):
+        return value.value, value
+    return value, None
+
+
+def _where_columns_go(given: bool | None, store: object, value: object) -> tuple[bool, bool]:
+    """Whether the explained columns go into the Dataset, and whether into the store.
+
+    Without a store they go into the Dataset, but for texts, whose tokens are in it.
+    """
+    has_columns = store is None and not is_of_texts(value)
+    if given is None:
+        return has_columns, False
+    keep_rows = RULES["keep_rows"]("keep_rows", given)
+    return keep_rows and has_columns, keep_rows and not has_columns
 
 
 def _checked_what_if(given: Any, store: Any) -> bool:

@@ -301,6 +301,8 @@ class ExpansionSum:
 
 
 AnyExpansion = BaseExpansion | ExpansionSum
+"""A kernel model as a sum of products: a `dshap.models.KernelExpansion`, a
+`dshap.models.FourierExpansion`, or a sum of several."""
 
 
 def sum_of(expansions: Sequence[AnyExpansion]) -> AnyExpansion:
