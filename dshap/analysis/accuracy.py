@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dshap.core.blocks import Status
 from dshap.core.places import Place
-from dshap.core.records import FloatArray
+from dshap.core.records import JSON, FloatArray
 from dshap.cube import finished_blocks, largest_residual, read_notes
 
 NOTED = ("mse_v", "learning_error", "fold_error", "pilot", "carried", "counted")
 """The notes of a run that are about its accuracy."""
 
 
-def accuracy(cubes: Mapping[str, Place]) -> dict[str, dict[str, Any]]:
+def accuracy(cubes: Mapping[str, Place]) -> dict[str, dict[str, JSON]]:
     """Explanation -> `residual` of each output over finished blocks, and the notes of the run.
 
     That is `mse_v`, `learning_error`, `fold_error`, `pilot`, `carried` and `counted`, as far as there

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dshap.attributors.closed_form import Checked, ClosedForm
 from dshap.core.blocks import EMPTY, FULL
@@ -164,8 +165,8 @@ def _product(offset: FloatArray, matrix: FloatArray) -> FloatArray:
 
 
 def linear_transform(
-    mean: Any,
-    covariance: Any,
+    mean: ArrayLike,
+    covariance: ArrayLike,
     *,
     players: Mapping[str, Sequence[str | int]] | None = None,
     feature_names: Sequence[str] | None = None,

@@ -13,7 +13,7 @@ prediction.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -87,7 +87,7 @@ class RowReader(Protocol):
     @property
     def has_target(self) -> bool: ...
     @property
-    def column_dtypes(self) -> Mapping[str, np.dtype[Any]]:
+    def column_dtypes(self) -> Mapping[str, np.dtype]:
         """Feature column -> its own dtype, one for the whole table."""
         ...
 
@@ -116,7 +116,7 @@ class RowReader(Protocol):
         ...
 
     @property
-    def stamp(self) -> Mapping[str, Any] | None:
+    def stamp(self) -> Mapping[str, JSON] | None:
         """Plain values that identify these rows, found without reading them; None: unknown.
 
         The same stamp means the same rows, so that the results of an earlier run on them are still
@@ -252,11 +252,11 @@ class Predictor(Protocol):
         ...
 
     @property
-    def categories(self) -> Mapping[str, tuple[Any, ...]]:
+    def categories(self) -> Mapping[str, tuple[Hashable, ...]]:
         """Column -> its categories; rows contain positions in that list (NaN where missing)."""
         ...
 
-    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Predictor:
+    def with_categories(self, categories: Mapping[str, tuple[Hashable, ...]]) -> Predictor:
         """Return this model with longer lists of categories; each begins with the current list."""
         ...
 

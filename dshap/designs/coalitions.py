@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dshap.core.blocks import EMPTY, FULL, CoalitionBlock, DesignInfo
 from dshap.core.errors import InputError
-from dshap.core.records import BoolArray, FloatArray
+from dshap.core.records import JSON, BoolArray, FloatArray
 
 MAX_WHOLE_BYTES = 2**30
 """The most bytes of `masks` and `operator`, which are for reading and testing."""
@@ -147,14 +147,14 @@ class BaseDesign:
         """Return this design for another number of players."""
         return replace(self, n_players=n_players)  # type: ignore[type-var]
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         """The kind of design, and its fields, with lists in place of tuples."""
         fields = asdict(self)  # type: ignore[call-overload]
         fields |= {name: list(value) for name, value in fields.items() if type(value) is tuple}
         return {"design": self.kind or type(self).__name__, **fields}
 
     @classmethod
-    def restored(cls, parameters: Mapping[str, Any]) -> Self:
+    def restored(cls, parameters: Mapping[str, JSON]) -> Self:
         """The design of a fingerprint without its kind, which may have lists for tuples."""
         return cls(
             **{

@@ -255,7 +255,7 @@ class DaskExecutor:
 
     def run(
         self,
-        context: Any,
+        context: object,
         reductions: Iterable[Reduction],
         on_done: OnDone,
         on_failed: OnFailed | None = None,
@@ -376,7 +376,7 @@ class DaskExecutor:
             self._has_workers()
         return self._n_threads
 
-    def each_partition(self, parts: Sequence[Any], write: WritePart) -> list[int]:
+    def each_partition(self, parts: Sequence[object], write: WritePart) -> list[int]:
         futures = self.client.compute(partition_tasks(parts, write))
         return [int(count) for count in self.results(futures)]
 

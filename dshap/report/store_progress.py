@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dshap.core.places import Place
+from dshap.core.records import JSON
 from dshap.cube import CubeStatus, awaits_shards, cube_status
 from dshap.report.going_on import holder_content, holder_line, view_of_run
 from dshap.storage.lease import Holder
@@ -24,7 +25,7 @@ class Summary(NamedTuple):
     """
 
     lines: list[str]
-    content: dict[str, Any]
+    content: dict[str, JSON]
 
 
 def progress_summary(

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from dshap.core.annotations import CubeLike, TableLike
 from dshap.core.blocks import Status
 from dshap.core.errors import DoesNotFitError, InputError
 from dshap.core.late import pa, pc, pd
@@ -43,7 +44,7 @@ POSITION = "row"
 
 
 def to_frame(
-    cube: Any, shape: PlainShape = "wide", *, k: int = 3, rows: Any = None
+    cube: CubeLike, shape: PlainShape = "wide", *, k: int = 3, rows: TableLike | None = None
 ) -> pd.DataFrame:
     """A cube as a data frame, in the columns that a sink has.
 

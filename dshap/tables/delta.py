@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.annotations import DeltaTableLike
 from dshap.core.errors import InputError
 from dshap.core.late import pa
 from dshap.core.rules import as_place, checked
@@ -28,7 +29,7 @@ FEATURES = ("deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCh
 COLUMN_MAPPING = "delta.columnMapping.mode"
 
 
-def read_delta_log(path: Any, version: int | None) -> TableVersion:
+def read_delta_log(path: DeltaTableLike, version: int | None) -> TableVersion:
     """Read which files make a version of a Delta table, and which of their rows are deleted.
 
     Raises
@@ -188,14 +189,14 @@ class DeltaSource(DeltaFiles, LakeSource):
 
     def __init__(
         self,
-        path: Any,
+        path: DeltaTableLike,
         version: int | None = None,
         *,
         features: Names = None,
         target: Names = None,
         key: Names = (),
         missing: str = "refuse",
-        categories: Mapping[str, tuple[Any, ...]] | None = None,
+        categories: Mapping[str, tuple[Hashable, ...]] | None = None,
         times: Times = None,
     ) -> None:
         LakeSource.__init__(

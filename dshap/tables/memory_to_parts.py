@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dshap.core.annotations import MatrixLike
 from dshap.core.errors import InputError
 from dshap.core.late import pa
 from dshap.core.types import RowReader
@@ -62,7 +64,13 @@ def spool_source(source: ArraySource, folder: Path) -> RowReader:
     )
 
 
-def write_part(directory: str | Path, index: int, table_like: Any, *, names: Names = None) -> Path:
+def write_part(
+    directory: str | Path,
+    index: int,
+    table_like: MatrixLike | Mapping[str, ArrayLike],
+    *,
+    names: Names = None,
+) -> Path:
     """Write rows to a file ``part-<index>.parquet``, which appears whole or not at all.
 
     Parameters

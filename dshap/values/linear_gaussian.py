@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dshap.core.annotations import HasCoefficients, TableLike
 from dshap.core.errors import InputError
 from dshap.core.players import Players
-from dshap.core.records import FloatArray, Moments, Record
+from dshap.core.records import JSON, FloatArray, Moments, Record
 from dshap.core.rules import Choice, as_path, checked, finite_array
 from dshap.predictors.linear import LinearModel, coefficients_of
 from dshap.predictors.named import fitted_names_of, names_of
@@ -142,12 +144,12 @@ class LinearGaussian(Shifted):
 
     def __init__(
         self,
-        coef: Any,
-        intercept: Any = 0.0,
-        mean: Any = None,
-        covariance: Any = None,
+        coef: ArrayLike | HasCoefficients,
+        intercept: ArrayLike = 0.0,
+        mean: ArrayLike | None = None,
+        covariance: ArrayLike | None = None,
         *,
-        data: Any = None,
+        data: TableLike | None = None,
         transform: LinearTransform | None = None,
         kind: str = "observational",
         n_permutations: int | None = None,
@@ -231,7 +233,7 @@ class LinearGaussian(Shifted):
         """The given mean and covariance, or those from the sums over the data."""
         return self.table or NormalTable.of_moments(moments, self._shift(), self.ridge)
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         transform = self.transform
         held = self.model.arrays
         if self.table is not None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dshap.core.capabilities import refuse_lacking
 from dshap.core.errors import InputError, PredictError, shown, unknown_name
-from dshap.core.records import FloatArray
+from dshap.core.records import JSON, FloatArray
 from dshap.core.rules import Number
 from dshap.core.scales import EXPECTED_LOG, LOG, LOG_ODDS, TARGET
 from dshap.core.types import Link
@@ -149,7 +149,7 @@ class ProbabilityLink(ABC):
         """The link in words, also the name of its output."""
         return self.name.replace("_", " ")
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         return {"link": self.name, "clip": self.clip}
 
 
@@ -234,7 +234,7 @@ class OfClass(ProbabilityLink):
     def describe(self) -> str:
         return f"{super().describe()} of {'the predicted class' if self.of is None else f'class {self.of}'}"
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         return {
             **super().fingerprint(),
             "of": None if self.of is None else str(self.of),

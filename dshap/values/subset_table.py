@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dshap import loops
 from dshap.core.blocks import Scored
@@ -37,7 +35,7 @@ class SubsetTable:
     terms: loops.Terms
     columns: BoolArray
     """(m, columns): the columns that are present in each coalition."""
-    table: NDArray[Any]
+    table: np.ndarray
     """(m, k, r), of the dtype of the factors."""
     base: FloatArray
     """(k,)"""

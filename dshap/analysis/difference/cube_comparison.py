@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from dshap.analysis.measures import stated_scale, units_of_cube
 from dshap.analysis.rankings import places_of
 from dshap.analysis.tallies import Tally, tallied
 from dshap.analysis.view import View, status_counts
+from dshap.core.annotations import CubeLike
 from dshap.core.blocks import Status
 from dshap.core.column_dictionary import ColumnDictionary
 from dshap.core.errors import InputError
@@ -49,8 +49,8 @@ N_ROWS = 10
 
 
 def diff(
-    old: Any,
-    new: Any = None,
+    old: CubeLike,
+    new: CubeLike | None = None,
     *,
     explain: str = "",
     old_run: str = "",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 from dshap.core.blocks import N_ENDS, CoalitionBlock, DesignInfo
 from dshap.core.errors import InputError
-from dshap.core.records import BoolArray, FloatArray, Record
+from dshap.core.records import JSON, BoolArray, FloatArray, Record
 from dshap.core.rules import check_fields
 from dshap.core.threads import one_blas_thread
 from dshap.designs.coalitions import BaseDesign, checked_span
@@ -148,7 +148,7 @@ class KrigingDesign(BaseDesign):
             findings=NOTHING_FOUND,
         )
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         """Name and parameters, and the findings of a pilot from values."""
         whole = super().fingerprint()
         found = whole["findings"]
@@ -162,7 +162,7 @@ class KrigingDesign(BaseDesign):
         return whole | {name: found[name] for name in ("later_shells", "by_game")}
 
     @classmethod
-    def restored(cls, parameters: Mapping[str, Any]) -> Self:
+    def restored(cls, parameters: Mapping[str, JSON]) -> Self:
         """The design of a fingerprint, with findings in a separate mapping or in its fields."""
         names = cls.__dataclass_fields__
         own = {name: value for name, value in parameters.items() if name in names}
