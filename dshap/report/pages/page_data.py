@@ -76,6 +76,8 @@ def _column(texts: PageTexts, feature: str) -> Mapping[str, Any]:
         found["unit"] = label(entry.unit)
     if entry.values:
         found["values"] = {name: label(text) for name, text in entry.values.items()}
+    elif texts.columns.has_flags(feature):
+        found["values"] = {str(code): texts.columns.value_text(feature, code) for code in (0, 1)}
     if texts.columns.is_year(feature):
         found["year"] = True
     shape = FORMAT.fullmatch(entry.format)

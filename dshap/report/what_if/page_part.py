@@ -248,7 +248,7 @@ def _page_column(
     if categories is not None:
         texts = tuple(words.value_text(name, each) for each in categories)
         return PageColumn(name, "category", _codes(values, categories), texts)
-    if values.dtype.kind == "b":
+    if values.dtype.kind == "b" or words.has_flags(name):
         return PageColumn(name, "boolean", values.astype(np.float64))
     numbers = np.asarray(values, np.float64)
     named = words.entry(name).values
