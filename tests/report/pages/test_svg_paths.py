@@ -133,6 +133,27 @@ def test_categories_are_steps_and_missing_values_have_their_own():
     assert [tick.name for tick in drawn.x_ticks][-1] == "833 missing"
 
 
+@pytest.mark.parametrize(
+    ("values", "name", "tick"),
+    [
+        ([np.nan, np.inf, -np.inf], "missing or infinite", "500 missing, 1,000 infinite"),
+        ([np.inf, np.inf, -np.inf], "infinite", "1,500 infinite"),
+        ([np.nan, np.nan, np.nan], "missing", "1,500 missing"),
+    ],
+)
+def test_the_strip_is_named_after_the_values_that_it_has(values, name, tick):
+    """Its attributions are the largest of all, so that the sentence names it too."""
+    cube, _ = memory_cube(2_500)
+    cube["attribution"][::5, 0, 0] = 9.0
+    cube["attribution"][1::5, 0, 0] = 9.0
+    cube["attribution"][2::5, 0, 0] = 9.0
+    numbers = np.tile([*values, 1.0, 2.0], 500)
+    drawn = card(cube, pd.DataFrame({"x0": numbers}), "x0")
+    assert drawn.table[-1][0] == name
+    assert drawn.sentence.endswith(f"+9.000 at {name}.")
+    assert drawn.x_ticks[-1].name == tick
+
+
 @pytest.mark.parametrize("n", [1, 600, 2_100])
 def test_rows_that_nothing_moves(n):
     cube, frame = memory_cube(n)
