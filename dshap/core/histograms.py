@@ -74,7 +74,8 @@ def number_bins(sample: FloatArray, n_bins: int = MAX_VALUE_BINS) -> Record:
         chosen = chosen[chosen > 0]
     lower = values[chosen - 1]
     upper = values[chosen]
-    middle = lower + (upper / 2 - lower / 2)
+    with np.errstate(invalid="ignore"):  # -inf has no middle to a number
+        middle = lower + (upper / 2 - lower / 2)
     return Record({"edges": np.where(middle > lower, middle, upper)})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -148,7 +149,9 @@ def test_the_strip_is_named_after_the_values_that_it_has(values, name, tick):
     cube["attribution"][1::5, 0, 0] = 9.0
     cube["attribution"][2::5, 0, 0] = 9.0
     numbers = np.tile([*values, 1.0, 2.0], 500)
-    drawn = card(cube, pd.DataFrame({"x0": numbers}), "x0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = card(cube, pd.DataFrame({"x0": numbers}), "x0")
     assert drawn.table[-1][0] == name
     assert drawn.sentence.endswith(f"+9.000 at {name}.")
     assert drawn.x_ticks[-1].name == tick

@@ -319,7 +319,7 @@ def test_the_script_in_a_browser(store, tmp_path, monkeypatch):
 
         tab.goto(few.as_uri())
         key = tab.get_by_label("id", exact=True).input_value()
-        assert tab.inner_text("#said") == f"Row id {key}. The address of this row"
+        assert tab.inner_text("#said") == f"Row id {key}. Link to this row"
         assert tab.locator(".waterfall").count() == 2
         assert "“x” is no whole number, as id is" in asked(few, "x")
         gone = asked(few, "333")
@@ -327,7 +327,7 @@ def test_the_script_in_a_browser(store, tmp_path, monkeypatch):
             r"This page has no row with the key 333: near it are 3\d\d and 3\d\d\..* --all-rows\)\.",
             gone,
         )
-        assert asked(every, "334") == "Row id 334. The address of this row"
+        assert asked(every, "334") == "Row id 334. Link to this row"
         row = dshap.open_cube(store / KINDS[0]).isel(instance=167)
         captions = tab.locator("figcaption", has_text="of id 334").all_inner_texts()
         assert f"to {float(row['prediction'][0]):.3f} (EUR)".replace("-", "−") in captions[0]
