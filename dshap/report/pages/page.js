@@ -338,7 +338,7 @@
       current = null;
       shown.replaceChildren();
       open(null);
-      said.textContent = "\u201c" + printable(key[bad]) + "\u201d is no whole number, as " + data.keys[bad].name + " is.";
+      said.textContent = "\u201c" + printable(key[bad]) + "\u201d is no whole number, as " + data.keys[bad].name + " is: give one such as " + data.rows[0][bad] + ".";
       return;
     }
     sorted = sorted || [...data.rows].sort(compared);

@@ -350,7 +350,7 @@
     const isThere = place !== undefined && models.every((model) => model.parts.every((part) => detail.parts[part].prediction !== null));
     panel.hidden = detail === null;
     form.hidden = figures.hidden = now.hidden = !isThere;
-    if (isSame && isThere) return show(); // another output of the row: its changed values stay
+    if (isSame && isThere) return drawing ? draw() : show(); // another output of the row: its changed values stay
     rowFound = [];
     if (detail === null) return;
     if (!isThere) {
