@@ -180,7 +180,10 @@ def told(page: Page, column: str) -> str:
 def test_changed_values_are_marked_odd_ones_remarked_on_and_all_go_back(towns_page, chromium_page):
     """The names of controls are those of `towns_page`; rows have visits from -4 to 4 or so."""
     chromium_page.open(towns_page)
-    changed = "[...document.querySelectorAll('.what-if-column.changed label:first-child')].map((each) => each.textContent)"
+    changed = (
+        "[...document.querySelectorAll('.what-if-column.changed label:first-child')]"
+        ".map((each) => each.textContent)"
+    )
     back = "document.querySelector('#what-if form > button')"
     assert chromium_page.value(f"{back}.disabled")
     assert chromium_page.value(changed) == []
