@@ -156,9 +156,19 @@ class Dependence:
     @property
     def strip_words(self) -> list[str]:
         """Words for the values in the strip: ["12 missing", "3 infinite"]."""
+        return [f"{count:,} {name}" for name, count in self._strip_counts.items()]
+
+    @property
+    def strip_name(self) -> str:
+        """The values in the strip in words: "missing", "infinite", or "missing or infinite"."""
+        return " or ".join(self._strip_counts) or "missing"
+
+    @property
+    def _strip_counts(self) -> dict[str, int]:
+        """Kind of values in the strip -> the number of rows that have them, of those that occur."""
         n_missing = max(int(self.counts[-1]) - self.n_infinite, 0)
         parts = {"missing": n_missing, "infinite": self.n_infinite}
-        return [f"{count:,} {name}" for name, count in parts.items() if count]
+        return {name: count for name, count in parts.items() if count}
 
     @property
     def names_of_bins(self) -> list[str]:

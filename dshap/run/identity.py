@@ -35,6 +35,7 @@ from dshap.run.learned_method import DataSummary, LearnedMethod
 from dshap.run.versions import numerics
 from dshap.tables import Inputs
 from dshap.tables.lake_files import version_of
+from dshap.tables.reader import number_flags
 
 ROWS_PART = frozenset(("features", "keys", "rows", "probe", "carried"))
 """The entries of a fingerprint that identify the explained rows; the others identify the method."""
@@ -318,6 +319,7 @@ def cube_layout(inputs: Inputs, settled: Settled, plan: Plan, run: Mapping[str, 
         is_adaptive=plan.tol is not None,
         keys=dict(rows.key_dtypes),
         columns=kept,
+        flags=number_flags(rows),
         vocabulary=settled.method.vocabulary,
         run={"digest": digest_of(run), "method": method_digest(run), "fingerprint": run} | about,
     )

@@ -86,7 +86,7 @@ def _trend(means: FloatArray, counts: NDArray[np.int64]) -> float:
 def value_text(found: Dependence, place: int, texts: PageTexts) -> str:
     """The values of a bin as people read them: a category, or the mean of its numbers."""
     if place >= number_of_bins(found.bins):
-        return "missing"
+        return found.strip_name
     if found.has_categories:
         name = str(found.bins["categories"][place])
         if name == OTHERS and place == number_of_bins(found.bins) - 1:
