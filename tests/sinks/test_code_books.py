@@ -23,6 +23,7 @@ def test_a_book_of_two_languages(tmp_path):
         "R01, debt_ratio ;größe 🏠,Debt,Verschuldung\n",
     )
     book = read_code_book(path)
+    assert book == read_code_book(str(path))
     assert book.codes == ("R01", "R02")
     assert book.players == {"R01": ["debt_ratio", "größe 🏠"], "R02": ["a;b", "income"]}
     assert book.texts == {
