@@ -79,15 +79,16 @@ class StoredJob:
 
     def job(
         self,
-        store: Place,
+        store: Place | None,
         more: Sequence[str] = (),
         without: Collection[str] = OF_ITS_MACHINE,
     ) -> Job:
-        """The job in this process, with the store at the place that it has now.
+        """The job in this process.
 
         Parameters
         ----------
-        store : Place
+        store : Place, optional
+            The place that its store has now; None leaves the recorded one.
         more : sequence of str
             Texts of --set, which count after those of the command.
         without : collection of str
@@ -99,22 +100,19 @@ class StoredJob:
             A secret in it is masked, or a variable of the environment is not set here.
         """
         tables = {name: each for name, each in self.tables.items() if name not in without}
-        tables["job"] = {**tables.get("job", {}), "store": str(store)}
-        settings = [each for each in self.settings if not _is_of(without, each)]
+        replaced = [f"{name}." for name in without]
+        if store is not None:
+            tables["job"] = {**tables.get("job", {}), "store": str(store)}
+            replaced.append("job.store")
+        settings = [each for each in self.settings if not each.strip().startswith(tuple(replaced))]
         if any(MASK in each for each in settings) or MASK in json.dumps(tables):
             raise InputError(
                 "a secret of the job is masked in the store: give the job with --job JOB.toml, and "
                 "write {{ env_var(NAME) }} in the place of the secret next time"
             )
         make_importable(Path(self.folder))
-        said = f"the job that {store} keeps"
+        said = "the job that a run has recorded"
         return job_of_tables(tables, [*settings, *more], Path(self.folder), said)
-
-
-def _is_of(tables: Collection[str], setting: str) -> bool:
-    """Whether a text of --set is about one of these tables, or about the place of the store."""
-    place = setting.strip()
-    return place.startswith((*(f"{name}." for name in tables), "job.store"))
 
 
 def _safe(value: Any) -> Any:
