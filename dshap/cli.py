@@ -1590,8 +1590,14 @@ def certificates(folder: str, days: int, as_json: bool, quiet: bool) -> None:
     type=click.FloatRange(0.0),
     help="How long the worker is waited for; [cluster] wait, or 120, where left out.",
 )
+@TARGET
 def check(
-    profile: str, job_file: str | None, wait_s: float | None, as_json: bool, quiet: bool
+    profile: str,
+    job_file: str | None,
+    wait_s: float | None,
+    target: str,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Start one worker of PROFILE, show its resources and the places that it sees, and stop it.
 
@@ -1600,7 +1606,7 @@ def check(
     """
     from dshap.jobs import check_cluster
 
-    found = check_cluster(profile, job_file, wait_s, _say(quiet))
+    found = check_cluster(profile, job_file, wait_s, _say(quiet), target)
     if as_json or not quiet:
         _print(str(found).splitlines(), found.to_dict(), as_json)
     found.refuse_faults()
@@ -1637,6 +1643,7 @@ def check(
     metavar="ZONE",
     help='The time zone of --schedule, such as "Europe/Berlin"; "Etc/UTC" where left out.',
 )
+@TARGET
 def manifest(
     profile: str,
     job_file: str,
@@ -1645,6 +1652,7 @@ def manifest(
     learning: int | None,
     schedule: str | None,
     time_zone: str | None,
+    target: str,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -1663,7 +1671,7 @@ def manifest(
     if certificates is not None:
         folder = as_path("--certificates", certificates, "folder")
     nights = Schedule.of(schedule, time_zone)
-    objects = manifests_of(profile, job_file, folder, shards, nights, learning)
+    objects = manifests_of(profile, job_file, folder, shards, nights, learning, target)
     if as_json:
         _print([], {"apiVersion": "v1", "kind": "List", "items": objects}, as_json)
     else:

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.analysis.agreement import ndcg, spearman
+from dshap.core.late import xr
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.cube import Importance, stored_importance
 from dshap.cube.datasets import names_along
+from dshap.cube.given_cubes import given_cubes
 
 MANY_FEATURES = 300
 """The number of features above which mean |φ| from sampled coalitions is marked as too small: by 21
@@ -127,10 +129,20 @@ def student_reach(degrees: int) -> float:
     return sum(term / degrees**power for power, term in enumerate(terms))
 
 
-def rankings(cubes: Mapping[str, Place]) -> list[Ranking]:
-    """Rank the features of each explanation (name -> cube) and output over its finished blocks.
+def rankings(cubes: Mapping[str, Any] | str | Place | xr.Dataset) -> list[Ranking]:
+    """Rank the features of each explanation and output over its finished blocks.
 
     It takes milliseconds.  An explanation without a finished row has no ranking.
+
+    Parameters
+    ----------
+    cubes : mapping name -> path of a cube or an opened cube; or the path of a store, with all of its
+        cubes; or one opened cube
+
+    Raises
+    ------
+    InputError
+        `cubes` is none of these, there is no such store, or a Dataset is not as its store has it.
 
     Examples
     --------
@@ -148,7 +160,10 @@ def rankings(cubes: Mapping[str, Place]) -> list[Ranking]:
     (50, 'x0')
     """
     return [
-        ranking for name, path in cubes.items() for ranking in _of_cube(name, path) if ranking.rows
+        ranking
+        for name, path in given_cubes(cubes).items()
+        for ranking in _of_cube(name, path)
+        if ranking.rows
     ]
 
 

@@ -141,6 +141,11 @@ class Quadrature(ClosedForm):
         return {**self.__dict__, "made": {}}
 
     @property
+    def coalitions(self) -> KernelInterventional:
+        """The value function itself, over all rows of the background."""
+        return self.value
+
+    @property
     def _expansion(self) -> Expansion:
         return self.value.expansion
 

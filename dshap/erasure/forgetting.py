@@ -337,5 +337,6 @@ class _Forgetting:
         sealed = sealed_among(self.store, runs)
         if not sealed:
             return ()
-        key = None if self.work.job is None else key_of_job(self.work.job)
-        return tuple(renew_seals(self.store, sealed, key, REASON))
+        job = self.work.job
+        key = None if job is None else key_of_job(job)
+        return tuple(renew_seals(self.store, sealed, job, key, REASON))

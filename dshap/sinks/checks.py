@@ -62,9 +62,30 @@ def check_sink(sink: Sink, facts: CubeFacts) -> None:
         _check_codes(sink, facts)
     except InputError as error:
         raise InputError(f"{sink}: {error}") from None
+    check_order(sink, facts.why_no_order)
     columns = table_schema(sink.lines, facts).names
     sink.check_names(columns)
     _refuse_repeated(sink, columns)
+
+
+def check_order(sink: Sink, why_no_order: str) -> None:
+    """Check that a sink of reasons can state places.
+
+    Parameters
+    ----------
+    sink : the sink
+    why_no_order : see `CubeFacts`
+
+    Raises
+    ------
+    InputError
+        The sink states reasons, and the attributions are estimates without standard errors.
+    """
+    if sink.codes is not None and why_no_order:
+        raise InputError(
+            f"{sink}: no place of a reason of explanation {sink.explain!r} would be certain, as its "
+            f"attributions are estimates without standard errors: {why_no_order}"
+        )
 
 
 def _check_codes(sink: Sink, facts: CubeFacts) -> None:

@@ -12,6 +12,7 @@ from dshap.core.code_groups import checked_codes
 from dshap.core.errors import InputError
 from dshap.core.printing import label
 from dshap.core.records import digest_of
+from dshap.core.rules import as_path
 
 CODE = "code"
 PLAYERS = "players"
@@ -42,7 +43,7 @@ class CodeBook:
         return tuple(self.players)
 
 
-def read_code_book(path: Path) -> CodeBook:
+def read_code_book(path: str | Path) -> CodeBook:
     """Read a code book from a CSV file with the columns code, players, and text or text_LANGUAGE.
 
     A line is a code.  Its players are in one cell with semicolons between them; a name that has a
@@ -54,6 +55,7 @@ def read_code_book(path: Path) -> CodeBook:
         The file is not there, has other columns or no line, a code is there twice or has no text,
         or a player has two codes.
     """
+    path = as_path("codes", path, "file")
     try:
         content = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:

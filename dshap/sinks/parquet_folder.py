@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dshap.core.addresses import is_of_bucket
 from dshap.core.errors import InputError, SinkError
 from dshap.core.late import pa
+from dshap.core.rules import as_path
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.creation import is_free
 from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
@@ -65,6 +66,7 @@ class FolderSink(Sink):
     path: Path
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "path", as_path("path", self.path, "folder"))
         if self.table or self.schema:
             raise InputError("path is the whole address of the folder: leave table out")
         if self.text and self.shape == "reasons":

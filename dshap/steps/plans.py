@@ -277,6 +277,7 @@ def _planned(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> t
         n_replicates=plan.n_replicates,
         codes=settled.options.codes or {},
         undone=(settled.options.undo_codes and settled.options.codes) or {},
+        why_no_order=settled.method.why_no_order,
     )
     for each in job.sink:
         sink = each.sink(job.explain[0].name)

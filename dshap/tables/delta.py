@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -39,7 +39,7 @@ def read_delta_log(path: Any, version: int | None) -> TableVersion:
     if version is not None:
         (version,) = checked(version=version)
     match path:
-        case str() | Path():
+        case str() | os.PathLike():
             table = _opened_table(str(as_place("path", path, "table")), version)
         case _ if version is None:
             table = path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -298,7 +299,7 @@ def open_texts(rows: Any, site: Site, value: OfTexts, *, key: Any = ()) -> RowRe
     match rows:
         case TextFiles():
             return rows.of(value)
-        case str() | Path():
+        case str() | os.PathLike():
             return TextFiles(
                 rows, value.column, key=key, vocabulary=value.vocabulary, longest=value.longest
             )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -271,7 +271,7 @@ class Marginal(PredictedValue):
 
 def _is_streamed(background: Any) -> bool:
     """Whether the background is a table to be read by spans, and not copied to workers."""
-    is_named = isinstance(background, str | Path | RowReader)
+    is_named = isinstance(background, str | os.PathLike | RowReader)
     return is_named or is_lazy(background) or is_scanned(background)
 
 

@@ -18,6 +18,7 @@ from dshap.erasure.forgetting import forget_keys
 from dshap.history.run_record import RECORD, document_in
 from dshap.jobs.attesting import AttestedSinks, attest_store, statements_of
 from dshap.seals.attestations import read_envelope, replace_seal, sealed_runs
+from dshap.seals.sealed_loads import loads_of
 from dshap.seals.signing_keys import signing_key
 from dshap.storage.seals import SEAL, seal_of
 from dshap.warehouse.databases import Database
@@ -316,6 +317,54 @@ def test_a_person_who_is_forgotten(tmp_path):
     found.refuse_faults()
     assert all(found.seals.signed_by.values())
     assert sum("was sealed again" in each for each in found.seals.notes) == 2
+
+
+def lines_sealed(store):
+    """Run and sink -> the number of lines that its statement names now."""
+    return {
+        (run_id, load.name): load.subject.annotations["lines"]
+        for run_id in sealed_runs(store)
+        for load in loads_of(store, run_id)
+    }
+
+
+def test_tables_are_compared_after_an_erasure(tmp_path):
+    """The renewed statements name the loads as they are now, each night with its own."""
+    job, public = with_sinks(tmp_path)
+    job.run()
+    job.put(job.table.iloc[3:])
+    job.run()
+    before = lines_sealed(job.store)
+    forget_keys(job.store, ["7"], job_file=str(job.file))
+    after = lines_sealed(job.store)
+    assert set(after) == set(before)
+    assert any(after[each] < before[each] for each in before)
+    attest_store(job.store, str(public), "", SINKS).refuse_faults()
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+        connection.execute("update reasons set attribution = attribution + 1e-9 where id = 8")
+    assert any("id 8" in each and "as it was loaded" in each for each in faults_of(job.store))
+
+
+def test_a_person_who_comes_back_into_a_table_is_seen(tmp_path):
+    """A line of the person that came back is none of the loads."""
+    job, _ = with_sinks(tmp_path)
+    job.run()
+    database = str(tmp_path / "shop.duckdb")
+    with duckdb.connect(database) as connection:
+        connection.execute("create table kept as select * from reasons where id = 7")
+    forget_keys(job.store, ["7"], job_file=str(job.file))
+    assert faults_of(job.store) == []
+    with duckdb.connect(database) as connection:
+        connection.execute("insert into reasons select * from kept")
+    assert any("id 7" in each and "was not loaded" in each for each in faults_of(job.store))
+
+
+def test_an_erasure_without_the_job_names_no_loads(tmp_path):
+    job, _ = with_sinks(tmp_path)
+    job.run()
+    job.file.rename(tmp_path / "elsewhere.toml")
+    assert forget_keys(job.store, ["7"]).erasure.left
+    assert lines_sealed(job.store) == {}
 
 
 def test_an_earlier_night_that_is_sealed_again(nights, tmp_path):

@@ -126,7 +126,7 @@ class Shift:
     value: float
 
 
-def largest_shift(old: Place, new: Place, metric: str) -> Shift:
+def largest_shift(old: str | Place, new: str | Place, metric: str) -> Shift:
     """The feature and output whose attributions differ most between two stored cubes.
 
     `metric` is "psi" or "wasserstein", as in `diff`.
