@@ -51,6 +51,10 @@ class ReachedJobs:
                 found.append(job)
         return found
 
+    def of_run(self, run_id: str) -> Job | None:
+        """The job of a run; where it recorded none that can be read, the given one."""
+        return self.of_runs.get(run_id, self.given)
+
     def sinks(self, loaded: set[str]) -> Iterator[tuple[Job, str, Sink]]:
         """(job, name, sink) of each place once.
 
