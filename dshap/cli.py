@@ -1250,24 +1250,33 @@ def _named(cubes: dict[str, Place], name: str) -> Place:
     "--job",
     "job_file",
     metavar="JOB.toml",
-    help="The job of the store, whose sinks and page are reached too; left out, the file that the "
-    "last run was started with, where it is there.",
+    help="A job of the store, whose sinks and page are reached beside those that its runs have "
+    "loaded; left out, the file that the last run was started with, where it is there.",
 )
+@TARGET
 @click.option(
     "--known-only",
     is_flag=True,
     help="Pass over keys that the store does not have; else none is forgotten then.",
+)
+@click.option(
+    "--unsigned",
+    is_flag=True,
+    help="Seal signed runs again without a signature where their key is not here; else nothing is "
+    "forgotten then.",
 )
 def forget(
     store: str,
     keys: tuple[str, ...],
     keys_file: str | None,
     job_file: str | None,
+    target: str,
     known_only: bool,
+    unsigned: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Erase the rows of some keys from a store, from the sinks of its job, and from its page.
+    """Erase the rows of some keys from a store, and from the tables and pages of its runs.
 
     All other values of finished cubes stay the same, bit for bit.  The same command again finishes
     an erasure that was stopped.
@@ -1275,7 +1284,14 @@ def forget(
     from dshap.erasure.forgetting import forget_keys
 
     done = forget_keys(
-        _store(store), keys, keys_file, job_file=job_file, known_only=known_only, say=_say(quiet)
+        _store(store),
+        keys,
+        keys_file,
+        job_file=job_file,
+        target=target,
+        known_only=known_only,
+        unsigned=unsigned,
+        say=_say(quiet),
     )
     if as_json or not quiet:
         _print(str(done).splitlines(), done.to_dict(), as_json)

@@ -108,6 +108,13 @@ class NightlyCubes(JobCubes):
     def n_kept(self) -> int:
         return self.job.job.keep_runs
 
+    @property
+    def rows_again(self) -> str:
+        limits = f"[job] keep_runs = {self.n_kept}"
+        if self.job.retention.days is not None:
+            limits += f" and [retention] days = {self.job.retention.days}"
+        return f"{limits} bound how long they stay; replay a newer run, or bound less next time"
+
     def list_contents(self) -> None:
         if read_job(self.store) is not None:
             mark_finished(self.store, [])
