@@ -11,13 +11,14 @@ import numpy as np
 from dshap.core.blocks import Status
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
+from dshap.core.rules import as_place
 from dshap.cube import finished_blocks, largest_residual, read_notes
 
 NOTED = ("mse_v", "learning_error", "fold_error", "pilot", "carried", "counted")
 """The notes of a run that are about its accuracy."""
 
 
-def accuracy(cubes: Mapping[str, Place]) -> dict[str, dict[str, Any]]:
+def accuracy(cubes: Mapping[str, Place | str]) -> dict[str, dict[str, Any]]:
     """Explanation -> `residual` of each output over finished blocks, and the notes of the run.
 
     That is `mse_v`, `learning_error`, `fold_error`, `pilot`, `carried` and `counted`, as far as there
@@ -40,8 +41,9 @@ def accuracy(cubes: Mapping[str, Place]) -> dict[str, dict[str, Any]]:
     """
     found = {}
     for name, path in cubes.items():
-        notes = read_notes(path)
-        residual = largest_residual(path)
+        place = as_place("cubes", path)
+        notes = read_notes(place)
+        residual = largest_residual(place)
         measured = {key: notes[key] for key in NOTED if key in notes}
         found[name] = {"residual": residual[~np.isnan(residual)].tolist()} | measured
     return found
@@ -81,7 +83,7 @@ class ErrorSizes:
         return not np.isnan(self.largest)
 
 
-def error_sizes(path: Place) -> ErrorSizes | None:
+def error_sizes(path: Place | str) -> ErrorSizes | None:
     """The sizes of the standard errors of a cube, in units of its output; read block by block.
 
     None where the cube has no standard errors, as its values are exact.
@@ -105,7 +107,7 @@ def error_sizes(path: Place) -> ErrorSizes | None:
     rows = 0
     unknown = 0
     counts = np.zeros((MOST_EXPONENT - LEAST_EXPONENT) * BINS_AN_OCTAVE + 1, np.int64)
-    for block in finished_blocks(path):
+    for block in finished_blocks(as_place("path", path)):
         errors = block.std_error
         if errors is None:
             return None

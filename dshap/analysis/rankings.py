@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dshap.analysis.agreement import ndcg, spearman
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
+from dshap.core.rules import as_place
 from dshap.cube import Importance, stored_importance
 from dshap.cube.datasets import names_along
 
@@ -127,8 +128,9 @@ def student_reach(degrees: int) -> float:
     return sum(term / degrees**power for power, term in enumerate(terms))
 
 
-def rankings(cubes: Mapping[str, Place]) -> list[Ranking]:
-    """Rank the features of each explanation (name -> cube) and output over its finished blocks.
+def rankings(cubes: Mapping[str, Place | str]) -> list[Ranking]:
+    """Rank the features of each explanation (name -> its path) and output over its finished
+    blocks.
 
     It takes milliseconds.  An explanation without a finished row has no ranking.
 
@@ -147,8 +149,12 @@ def rankings(cubes: Mapping[str, Place]) -> list[Ranking]:
     >>> ranking.rows, max(ranking.magnitude, key=ranking.magnitude.get)
     (50, 'x0')
     """
+    places = {name: as_place("cubes", path) for name, path in cubes.items()}
     return [
-        ranking for name, path in cubes.items() for ranking in _of_cube(name, path) if ranking.rows
+        ranking
+        for name, place in places.items()
+        for ranking in _of_cube(name, place)
+        if ranking.rows
     ]
 
 

@@ -19,6 +19,7 @@ from dshap.core.blocks import Status
 from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
+from dshap.core.rules import as_place
 from dshap.cube import find_row, kept_row, open_cube, row_key
 from dshap.cube.datasets import as_cube, names_along, row_position
 
@@ -51,8 +52,10 @@ class Breakdown:
         return asdict(self)
 
 
-def breakdown(cubes: Mapping[str, Place], instance: Sequence[str | int] | None = None) -> Breakdown:
-    """Break down one row, by its key, in every cube (name -> path); None: the first row.
+def breakdown(
+    cubes: Mapping[str, Place | str], instance: Sequence[str | int] | None = None
+) -> Breakdown:
+    """Break down one row, by its key, in every cube (name -> its path); None: the first row.
 
     It reads one chunk of each cube.
 
@@ -71,13 +74,14 @@ def breakdown(cubes: Mapping[str, Place], instance: Sequence[str | int] | None =
     >>> part.base_value, dict(part.attribution), part.prediction
     (85.0, {'rooms': -50.0, 'age': 5.0}, 40.0)
     """
-    first = next(iter(cubes.values()))
+    places = {name: as_place("cubes", path) for name, path in cubes.items()}
+    first = next(iter(places.values()))
     if instance is None:
         position = 0
     else:
         position = find_row(first, instance)
-    parts = tuple(part for name, path in cubes.items() for part in _parts(name, path, position))
-    written = [path for name, path in cubes.items() if _status_of(parts, name) in ("ok", "skipped")]
+    parts = tuple(part for name, path in places.items() for part in _parts(name, path, position))
+    written = [path for name, path in places.items() if _status_of(parts, name) in ("ok", "skipped")]
     values = next((kept for path in written if (kept := kept_row(path, position))), {})
     return Breakdown(position, row_key(written[0], position) if written else {}, values, parts)
 
