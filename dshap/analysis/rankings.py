@@ -129,8 +129,7 @@ def student_reach(degrees: int) -> float:
 
 
 def rankings(cubes: Mapping[str, Place | str]) -> list[Ranking]:
-    """Rank the features of each explanation (name -> its path) and output over its finished
-    blocks.
+    """Rank the features of each explanation (name -> path) and output over its finished blocks.
 
     It takes milliseconds.  An explanation without a finished row has no ranking.
 

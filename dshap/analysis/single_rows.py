@@ -81,7 +81,9 @@ def breakdown(
     else:
         position = find_row(first, instance)
     parts = tuple(part for name, path in places.items() for part in _parts(name, path, position))
-    written = [path for name, path in places.items() if _status_of(parts, name) in ("ok", "skipped")]
+    written = [
+        path for name, path in places.items() if _status_of(parts, name) in ("ok", "skipped")
+    ]
     values = next((kept for path in written if (kept := kept_row(path, position))), {})
     return Breakdown(position, row_key(written[0], position) if written else {}, values, parts)
 

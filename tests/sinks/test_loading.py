@@ -540,7 +540,7 @@ def test_plain_sql_of_an_unknown_database(tmp_path, nights, monkeypatch):
 def test_a_database_that_is_not_there_says_so(tmp_path, nights):
     night = nights[1][0]
     sink = Sink("reasons", Database(f"duckdb:///{tmp_path}/none/w.duckdb"), table="t")
-    with pytest.raises(DatabaseError, match="there is no folder"):
+    with pytest.raises(DatabaseError, match="there is not a folder"):
         load_sink(sink, night.path, night, JOB)
 
 
@@ -774,7 +774,7 @@ def test_a_load_that_another_process_overtakes_changes_nothing(
         return staged
 
     monkeypatch.setattr(steps, "stage", overtaken)
-    said = f"run {overtaking.run_id} was loaded by another process .* run the same again"
+    said = f"run {overtaking.run_id} was loaded by another process .* start the same run again"
     with pytest.raises(LockedError, match=said):
         load_sink(sink, second.path, second, JOB)
     told = [line[0] for line in run(sink.database, "SELECT run_id FROM _dshap_runs")]
