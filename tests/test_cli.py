@@ -963,7 +963,7 @@ def test_where_nothing_is_explained_the_error_stands_alone(folder):
         failed,
         5,
         "300 of 300 rows have no attribution",
-        "No space left on device: mend that, then run",
+        "No space left on device: correct that, then run",
     )
     assert failed.stdout == ""
     assert not (folder / "ranking.png").exists()

@@ -332,7 +332,7 @@ def test_the_sql_that_is_named_does_mend_it(database, nights):
     later = nights[1][1]
     with pytest.raises(InputError) as told:
         load_sink(sink, later.path, later, JOB)
-    run(database, *str(told.value).partition("mend it: ")[2].split("; "))
+    run(database, *str(told.value).partition("change it: ")[2].split("; "))
     load_sink(replace(sink, rows="all"), later.path, later, JOB)
     names = ["id", "shop", "class", *(f"phi_{each}" for each in FEATURES)]
     chosen = ", ".join(f'"{name}"' for name in names)
@@ -355,7 +355,7 @@ def test_the_sql_that_is_named_gives_columns_the_right_types(database, nights, w
         f"INSERT INTO {table} VALUES (-1, 'mine', {value}, NULL)",
     )
     message = _refusal(sink, night, JOB)
-    run(database, *message.partition("mend it: ")[2].split("; "))
+    run(database, *message.partition("change it: ")[2].split("; "))
     load_sink(sink, night.path, night, JOB)
     chosen = ", ".join(f'"phi_{name}"' for name in FEATURES)
     there = run(database, f"SELECT id, shop, {chosen} FROM {table} WHERE shop <> 'mine'")
