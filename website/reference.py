@@ -48,6 +48,7 @@ TYPES = {
         "ArrowStream",
         "ClientLike",
         "CubeLike",
+        "CubesLike",
         "DeltaTableLike",
         "HasCoefficients",
         "HasPredict",

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.analysis.agreement import ndcg, spearman
-from dshap.core.late import xr
+from dshap.core.annotations import CubesLike
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.cube import Importance, stored_importance
@@ -129,7 +129,7 @@ def student_reach(degrees: int) -> float:
     return sum(term / degrees**power for power, term in enumerate(terms))
 
 
-def rankings(cubes: Mapping[str, Any] | str | Place | xr.Dataset) -> list[Ranking]:
+def rankings(cubes: CubesLike) -> list[Ranking]:
     """Rank the features of each explanation and output over its finished blocks.
 
     It takes milliseconds.  An explanation without a finished row has no ranking.

@@ -190,8 +190,7 @@ def _refuse_others(names: tuple[str, str], views: Sequence[View]) -> None:
         if any(each.startswith("output: ") for each in differing):
             advice = "; value functions of the same outputs take the same output_names"
         raise InputError(
-            f"{first!r} and {second!r} are no explanations of the same rows: "
-            f"{'; '.join(differing)}{advice}"
+            f"{first!r} and {second!r} do not explain the same rows: {'; '.join(differing)}{advice}"
         )
     warn_without_scale(dict(zip(names, views, strict=True)))
 

@@ -261,9 +261,8 @@ def _of_texts(
         raise not_together("kriging", "texts")
     if isinstance(listed.design, GraphDesign) and not listed.design.graph.is_chain:
         raise InputError(
-            f"the design is of a graph of {listed.design.n_players} players that is no chain, and "
-            "a text has the chain "
-            "of its tokens: leave graph out"
+            f"the design is of a graph of {listed.design.n_players} players that is not a chain, "
+            "and a text has the chain of its tokens: leave graph out"
         )
     return ByLength(value, listed.design.with_players(n_players), why=listed.why)
 

@@ -41,8 +41,8 @@ class BaseValue:
     def finish(self, total: Moments) -> Moments:
         if not total["count"] > 0:
             raise DshapError(
-                "no row of the data is free of NaN and infinity: clean the data that the base "
-                "value is over"
+                "every row of the data contains NaN or infinity: clean the data, over which the base value "
+                "is the mean"
             )
         return total
 

@@ -439,7 +439,7 @@ class Listed(Method):
         is_known = not self.why_no_errors and draw_replicates(self.value, self.info) > 0
         if draws is None or not is_known:
             return super().why_errors
-        return f"holds the error of {draws.called}; to make it smaller, {draws.advice}"
+        return f"includes the error of {draws.called}; to make it smaller, {draws.advice}"
 
     @property
     def learns(self) -> bool:

@@ -102,7 +102,7 @@ def _owners(columns: list[str], groups: Mapping[str, Sequence[str | int]]) -> li
             )
         if not len(members):
             raise InputError(
-                f"player {group!r} holds no column: list at least one, or leave it out"
+                f"player {group!r} contains no column: list at least one, or leave it out"
             )
         for member in members:
             column = _position(columns, member)

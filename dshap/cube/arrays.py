@@ -498,9 +498,7 @@ def create_store(path: Place, job: Mapping[str, Any]) -> None:
         _created(path, create, lambda private, path: renew_copy(path, private))
         return
     if not is_free(path):
-        raise StoreMismatchError(
-            f"{path} exists and is no store of this program: choose another store"
-        )
+        raise StoreMismatchError(f"{path} exists and is not a store of dshap: choose another store")
     _created(path, create, _put_whole)
 
 

@@ -149,7 +149,7 @@ def _erase_in_block(path: Place, block: int, positions: NDArray[np.int64]) -> No
 
 def _damaged(path: Place, block: int) -> DamagedError:
     return DamagedError(
-        f"block {block} of {path} is not as it was written: dshap verify names what; mend it, and "
+        f"block {block} of {path} is not as it was written: dshap verify lists the damage; repair it, and "
         "forget the same keys again"
     )
 

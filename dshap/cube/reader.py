@@ -139,7 +139,7 @@ def _refuse_unreadable(path: Place) -> None:
     if read_run(path) is None:
         inside = [str(path / name) for name in cubes_in(path)]
         raise InputError(
-            f"{path} holds no attribution cube"
+            f"{path} contains no attribution cube"
             + (f"; open one of: {', '.join(inside)}" if inside else "")
         )
     refuse_foreign(path)

@@ -324,7 +324,7 @@ def known_shards(folder: Folder, content: bytes) -> Shards:
     found = shards_by(folder, content)
     if found is None:
         raise DamagedError(
-            f"{folder.path} is not an array as dshap creates it: dshap verify says more"
+            f"{folder.path} is not an array as dshap creates it: dshap verify shows more"
         )
     return found
 

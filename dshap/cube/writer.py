@@ -311,7 +311,7 @@ class CubeWriter:
         start, stop = self._span(tile)
         if (block.start, block.stop) != (start, stop):
             raise DshapError(
-                f"block {tile} holds rows {block.start} to {block.stop}, its shard {start} to "
+                f"block {tile} contains rows {block.start} to {block.stop}, its shard {start} to "
                 f"{stop}"
             )
         return start, stop

@@ -572,9 +572,8 @@ class DaskExecutor:
 
 def _gone(error: BaseException) -> InterruptedRunError:
     return InterruptedRunError(
-        f"the scheduler does not answer any more ({type(error).__name__}): what was finished is "
-        "kept, run the same "
-        "again on a cluster that is up"
+        f"the scheduler does not answer any more ({type(error).__name__}): finished blocks stay in "
+        "the store, run the same command again on a cluster that is up"
     )
 
 

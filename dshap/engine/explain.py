@@ -414,9 +414,9 @@ def _stop_if_alike(failures: Sequence[Failure], n_blocks: int) -> None:
     reasons = {re.sub(r"\d+", "#", failure.reason) for failure in failures}
     if len(reasons) == 1:
         raise FailedBlocksError(
-            f"the first {len(failures)} of {n_blocks} blocks failed alike, and the run stopped: "
+            f"the first {len(failures)} of {n_blocks} blocks failed for the same reason, and the run stopped: "
             f"{failures[0].reason}. "
-            "Mend the model or the rows and run the same again"
+            "Correct the model or the rows, and start the same run again"
         )
 
 

@@ -125,8 +125,8 @@ class Patience:
         if now - self.alone_since >= self.wait_s:
             raise InterruptedRunError(
                 f"the cluster has had no worker for {self.wait_s:g} s: what was finished is kept, "
-                "run the same again on a cluster with workers, or wait longer: wait=SECONDS in "
-                "Python, [cluster] wait in a job file, --wait of dshap run"
+                "start the same run again on a cluster with workers, or wait longer: wait=SECONDS "
+                "in Python, [cluster] wait in a job file, --wait of dshap run"
             )
 
     def _end_of_wait(self) -> None:

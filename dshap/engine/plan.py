@@ -293,14 +293,13 @@ def check_stages(
     worker = f"a worker of {counted(threads, 'thread')}"
     if memory_limit <= idle_bytes:
         raise DoesNotFitError(
-            f"stage {largest.name} does not fit, however small its tasks: {worker} holds "
+            f"stage {largest.name} does not fit, however small its tasks: {worker} needs "
             f"{format_bytes(idle_bytes)} "
             f"throughout, and {given}: {wanted}"
         )
     raise DoesNotFitError(
         f"stage {largest.name} needs {format_bytes(needed)} on {worker} "
-        f"({format_bytes(idle_bytes)} of it held "
-        f"throughout) but {given}: {remedy} or {wanted}"
+        f"({format_bytes(idle_bytes)} of it for the whole run) but {given}: {remedy} or {wanted}"
     )
 
 

@@ -567,7 +567,7 @@ def _record_in(runs: Folder, run_id: str) -> Iterator[RunRecord]:
     document = document_in(content)
     if document is None:
         warnings.warn(
-            f"{runs.place(name)} is damaged and left out: it is no record of a run, or was altered",
+            f"{runs.place(name)} is damaged and left out: it is not the record of a run, or was altered",
             stacklevel=4,
         )
         return

@@ -183,7 +183,7 @@ def _naming_learn(scope: Scope) -> Iterator[None]:
         if scope.does(Phase.BEGIN):
             raise
         raise DamagedError(
-            f"{error}; the parts of a run mend nothing: `{scope.learn_command}` does"
+            f"{error}; the parts of a run repair nothing: `{scope.learn_command}` does"
         ) from error
 
 

@@ -133,7 +133,9 @@ def _with_ridge(gram: FloatArray, ridge: float | FloatArray) -> FloatArray:
 def _singular(system: FloatArray, ridge: float, what: str) -> str:
     """Message for a system that Cholesky refused: rank, smallest eigenvalue and a remedy."""
     if not np.isfinite(system).all():
-        return "the Gram matrix holds NaN or infinity: drop such rows, or check the length-scales"
+        return (
+            "the Gram matrix contains NaN or infinity: drop such rows, or check the length-scales"
+        )
     values = scipy.linalg.eigvalsh(system)
     floor = len(values) * np.finfo(float).eps * values[-1]
     return (
@@ -206,7 +208,7 @@ def chosen_penalty(
     # |G_ij| ≤ (G_ii + G_jj) / 2
     if not (np.isfinite(np.diagonal(gram)).all() and np.isfinite(cross).all()):
         raise InputError(
-            "the sums of a coalition hold NaN or infinity: drop such rows, or check the "
+            "the sums of a coalition contain NaN or infinity: drop such rows, or check the "
             "length-scales"
         )
     if not total > 0.0:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dshap.analysis.column_texts import NO_TEXTS, ColumnTexts, texts_of
 from dshap.analysis.numbers_as_text import decimals_of, number
 from dshap.analysis.segment_names import column_of_segment
 from dshap.analysis.segments import Segments, segments_of
-from dshap.core.late import xr
-from dshap.core.places import Place
+from dshap.core.annotations import CubesLike
 from dshap.core.printing import label
 from dshap.core.records import JSON
 from dshap.cube import open_cube
@@ -104,9 +102,7 @@ class SegmentTable:
         }
 
 
-def segment_tables(
-    cubes: Mapping[str, Any] | str | Place | xr.Dataset, segment: str
-) -> list[SegmentTable]:
+def segment_tables(cubes: CubesLike, segment: str) -> list[SegmentTable]:
     """Compare the segments of a column: one table for each explanation and output.
 
     Parameters

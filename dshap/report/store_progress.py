@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import NamedTuple
 
-from dshap.core.late import xr
-from dshap.core.places import Place
+from dshap.core.annotations import CubesLike
 from dshap.core.records import JSON
 from dshap.cube import CubeStatus, awaits_shards, cube_status
 from dshap.cube.given_cubes import given_cubes
@@ -31,7 +30,7 @@ class Summary(NamedTuple):
 
 
 def progress_summary(
-    cubes: Mapping[str, Any] | str | Place | xr.Dataset,
+    cubes: CubesLike,
     is_running: bool,
     holders: Sequence[Holder] = (),
 ) -> Summary:

@@ -74,7 +74,9 @@ class Carried:
         refuse_altered(self.path)
         run = read_run(self.path)
         if run is None:
-            raise InputError(f"{self.path} is no attribution cube: no row can be carried from it")
+            raise InputError(
+                f"{self.path} is not an attribution cube: no row can be carried from it"
+            )
         if layout.vocabulary is not None:
             raise InputError("rows that are texts cannot be carried: explain all of them")
         self._refuse_other(run, layout)
@@ -104,7 +106,8 @@ class Carried:
         shape, dtype = form_of_array(self.positions)
         if dtype != np.int64 or shape != (n_rows,):
             raise InputError(
-                f"{self.positions} holds {dtype} {shape}: give int64 ({n_rows},), one for each row"
+                f"{self.positions} contains {dtype} {shape}: give int64 ({n_rows},), one for each "
+                "row"
             )
         spans_there = [(block.start, block.stop) for block in finished_blocks(self.path)]
         # an empty span first, so that searchsorted finds one for every position, in a cube without

@@ -317,7 +317,9 @@ class Explanation:
         A damaged state is refused here, not by each block.
         """
         if not self.is_learned:
-            raise NotLearnedError(f"{self.path} has not learned yet what its rows are explained by")
+            raise NotLearnedError(
+                f"{self.path} does not have all learned states yet that are needed to explain its rows"
+            )
         store = states_of(self.path)
         for name in store.names():
             if store.damage(name) and store.has(name):  # a finish removes sums of parts
@@ -447,7 +449,7 @@ def refuse_failed(
     if n_rows < plan.n_rows:
         remedy = f". {kept}"
     else:
-        remedy = f": mend that, then run {again}"
+        remedy = f": correct that, then run {again}"
     raise FailedBlocksError(
         f"{n_rows:,} of {plan.n_rows:,} rows {'has' if n_rows == 1 else 'have'} no "
         f"attribution (status failed), in {len(failures)} of {plan.n_instance_tiles} blocks; "

@@ -175,7 +175,7 @@ def settle_fixed(
     if other:
         raise StoreMismatchError(
             f"the method in {prepared.path} was fixed with another {', '.join(other)}: "
-            "give the options of then, or fix another method"
+            "give the options of that time, or fix another method"
         )
     reasons = [("design", method.why), ("rows", "the method is that of every night")]
     reasons += _about_model(value)

@@ -121,7 +121,9 @@ class NothingLearned:
     place: Place
 
     def run(self, *_: Any) -> None:
-        raise NotLearnedError(f"{self.place} lacks a state that its rows are explained by")
+        raise NotLearnedError(
+            f"{self.place} lacks a learned state that is needed to explain its rows"
+        )
 
     @property
     def n_threads(self) -> int:

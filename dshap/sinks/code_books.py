@@ -74,11 +74,11 @@ def read_code_book(path: str | Path) -> CodeBook:
     languages = _languages(path, names)
     rows = [_row(path, number, names, line) for number, line in enumerate(lines[1:], start=2)]
     if not rows:
-        raise InputError(f"codes: {path} has no code below its first line: give one a line")
+        raise InputError(f"codes: {path} has no code below its first line: give one on each line")
     rows.sort(key=lambda row: row[CODE])  # as `checked_codes` orders the players
     counts = Counter(row[CODE] for row in rows)
     if twice := [code for code, count in counts.items() if count > 1]:
-        raise InputError(f"codes: {path}: code {label(twice[0])!r} stands twice: give it one line")
+        raise InputError(f"codes: {path}: code {label(twice[0])!r} occurs twice: write it once")
     players = {row[CODE]: _split(row[PLAYERS]) for row in rows}
     if empty := [code for code, named in players.items() if not named]:
         raise InputError(f"codes: {path}: code {label(empty[0])!r} has no players: give some")

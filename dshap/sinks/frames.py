@@ -322,7 +322,7 @@ def export_file(
     if path.suffix not in WRITERS:
         raise InputError(f"{path}: give a file that ends in {' or '.join(WRITERS)}")
     if path.exists() and not replaces:
-        raise InputError(f"{path} is there: give another name, or --force to replace it")
+        raise InputError(f"{path} exists: give another name, or --force to replace it")
     table = CubeTable.of(as_cube(cube), shape, k)
     n_lines = 0
     with whole_file(path) as private, WRITERS[path.suffix](private, table.schema) as writer:

@@ -60,8 +60,8 @@ class NulTexts:
         # The batches were read to the end, as the message has the number of all lines.
         if self.n_lines and self._sink.nul == "refuse":
             raise InputError(
-                f'{self._sink}: {self}, and the sink has nul = "refuse": mend the source, or give '
-                f'nul = "escape", which writes {ESCAPED}'
+                f'{self._sink}: {self}, and the sink has nul = "refuse": correct the source, or '
+                f'give nul = "escape", which writes {ESCAPED}'
             )
 
     def _escaped(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
@@ -89,7 +89,7 @@ class NulTexts:
         keys = ", ".join(self._shown)
         if len(self._shown) == SHOWN_KEYS:
             keys += ", the first of them"
-        return f"{self.n_lines:,} lines hold texts with a NUL character (keys: {keys})"
+        return f"{self.n_lines:,} lines contain texts with a NUL character (keys: {keys})"
 
     @property
     def escaped(self) -> str:

@@ -417,7 +417,7 @@ def key_values(name: str, values: NDArray[Any]) -> pa.Array:
         return pc.cast(pa.array(values), TIME)
     except pa.ArrowInvalid:
         raise InputError(
-            f"key column {name!r} holds times finer than a microsecond, which databases would "
+            f"key column {name!r} contains times finer than a microsecond, which databases would "
             "round: give a key of text or whole numbers"
         ) from None
 

@@ -64,7 +64,7 @@ class NightlyCubes(JobCubes):
         stored = read_job(self.store)
         if stored is not None and stored.get("fingerprint") != NIGHTS:
             raise StoreMismatchError(
-                f"{self.store} holds one cube of each explanation, and [incremental] writes one "
+                f"{self.store} contains one cube of each explanation, and [incremental] writes one "
                 "each night: choose another [job] store"
             )
 

@@ -159,7 +159,7 @@ class WorkspaceOnDisk:
         above = (each for each in self.store.parents if os.path.lexists(each))
         nearest = next(above, self.store)
         if not nearest.is_dir():
-            raise InputError(f"cannot write {nearest}: it is no folder; choose another store")
+            raise InputError(f"cannot write {nearest}: it is not a folder; choose another store")
 
     @contextlib.contextmanager
     def opened(self, scratch: str) -> Iterator[Rooms]:
@@ -303,7 +303,7 @@ def _refuse_foreign(path: Path, found: os.stat_result) -> None:
     if stat.S_ISLNK(found.st_mode):
         what = "is a symbolic link"
     elif not stat.S_ISDIR(found.st_mode):
-        what = "is no folder"
+        what = "is not a folder"
     elif found.st_uid != os.geteuid() and found.st_uid != _owner_of_new(path.parent):
         what = f"belongs to another user (id {found.st_uid})"
     if what:

@@ -251,7 +251,7 @@ def open_data(
         raise InputError(f"background or data of the value function: {error}") from error
     if census.n_bad and data.missing == "skip" and not is_read:
         raise InputError(
-            f"{census.n_bad} rows of the background hold NaN or infinity: drop them, or set "
+            f"{census.n_bad} rows of the background contain NaN or infinity: drop them, or set "
             "missing = "
             '"pass" for a model that takes NaN'
         )

@@ -154,8 +154,8 @@ def _frame_columns(frame: Any) -> dict[str, Any]:
     names = [str(name) for name in frame.columns]
     if twice := repeats(names):
         raise InputError(
-            f"the frame holds columns {', '.join(map(repr, twice))} more than once: rename all but "
-            "one"
+            f"the frame contains columns {', '.join(map(repr, twice))} more than once: rename all "
+            "but one"
         )
     columns = (frame.iloc[:, position] for position in range(len(names)))
     return {

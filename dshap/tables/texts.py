@@ -408,7 +408,7 @@ def _only(schema: pa.Schema, keys: Sequence[str]) -> str:
     found = [field.name for field in schema if field.name not in keys and _can_hold(field.type)]
     if len(found) != 1:
         held = ", ".join(found) or "none"
-        raise InputError(f"columns that can hold texts: {held}; name one, Tokens(..., column=)")
+        raise InputError(f"columns that can contain texts: {held}; name one, Tokens(..., column=)")
     return found[0]
 
 

@@ -235,8 +235,8 @@ class LightGBMTrees:
         lists = self._lists
         if given and not lists:
             raise InputError(
-                "categories are lists of pandas categories, and the model had none at its fit: "
-                "leave out"
+                "categories are lists of pandas categories, and the model was fitted without any: leave "
+                "categories out"
             )
         # fitted on numbers: columns split by sets of codes hold codes in the rows too
         if not lists:

@@ -80,7 +80,7 @@ class TreeModel(NamedModel):
             unseen = categories[name][len(kept) :]
             if unseen and not self.library.takes_unseen:
                 raise InputError(
-                    f"column {name!r} holds {unseen[0]!r}, a category that the model was not "
+                    f"column {name!r} contains {unseen[0]!r}, a category that the model was not "
                     "fitted on, which XGBoost "
                     "refuses: drop these rows, or make it missing (NaN)"
                 )

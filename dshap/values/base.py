@@ -305,9 +305,8 @@ def _n_columns(data: Any, names: Sequence[str] | None) -> int:
         _refuse_missing_file(data)
     if names is None:
         raise InputError(
-            f"data of type {type(data).__name__} does not tell its columns: give feature_names, "
-            "those that predict "
-            "takes, in its order"
+            f"data of type {type(data).__name__} has no column names: give feature_names, the "
+            "columns that predict takes, in their order"
         )
     return len(names)
 

@@ -176,7 +176,7 @@ class Gaussian(Shifted, PredictedValue):
             first = next(iter(names))
             kind = type(self).__name__
             raise InputError(
-                f"column {first!r} holds {held}, which {kind} cannot draw: use Marginal or "
+                f"column {first!r} contains {held}, which {kind} cannot draw: use Marginal or "
                 "ConditionalRegression, or leave the column out"
             )
 
@@ -263,7 +263,7 @@ class Gaussian(Shifted, PredictedValue):
         if is_bad.any():
             raise PredictError(
                 f"the model gave NaN or infinity for {is_bad.sum():,} of {len(rows):,} {self.name} "
-                "draws, rows that the data need not hold: give a predict function that is finite "
+                "draws, which are rows that may not occur in the data: give a predict function that is finite "
                 "there, or use Marginal"
             )
         return values.reshape(2, -1, self.n_outputs).mean(axis=0)  # z and −z

@@ -185,8 +185,8 @@ class LinearGaussian(Shifted):
             spread = np.sqrt(np.diag(covariance))
         if mean is not None and np.shape(mean) != (c,):
             raise InputError(
-                f"the model has {c} coefficients and mean has shape {np.shape(mean)}: give one a "
-                "column"
+                f"the model has {c} coefficients and mean has shape {np.shape(mean)}: give one for "
+                "each column"
             )
         scale = decision_scale(coef, k)
         if output_names is None:

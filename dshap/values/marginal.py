@@ -184,7 +184,7 @@ class Marginal(PredictedValue):
         Mixed rows that are equal are predicted once.
         """
         if self.background is None:
-            raise InputError("the background is a table that is read by spans: ask dshap.explain")
+            raise InputError("the background is a table that is read by spans: call dshap.explain")
         weights = self._weights
         return (
             loops.mixed_values(*self._mixed(state, rows, self.background), weights) / weights.sum()

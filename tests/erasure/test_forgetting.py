@@ -366,7 +366,7 @@ def test_a_store_without_keys_and_a_place_without_a_store(tmp_path):
     dshap.explain(Marginal(lambda a: a.sum(axis=1), x[:5]), x, store=tmp_path / "cube.zarr")
     with pytest.raises(InputError, match="has no keys"):
         forget_keys(tmp_path / "cube.zarr", ["1"])
-    with pytest.raises(InputError, match="is no store of dshap"):
+    with pytest.raises(InputError, match="is not a store of dshap"):
         forget_keys(tmp_path / "nothing", ["1"])
 
 
@@ -447,7 +447,7 @@ def test_a_cube_that_is_not_finished_is_refused(tmp_path):
     store = tmp_path / "cube.zarr"
     dshap.explain(value, rows[["id", "a", "b"]], key="id", store=store, keep_rows=True)
     mark_of(place_of(store)).remove(FINISHED)
-    with pytest.raises(InputError, match="is not finished, and holds rows of these keys"):
+    with pytest.raises(InputError, match="is not finished, and contains rows of these keys"):
         forget_keys(store, ["KEYCANARY00000"])
 
 

@@ -258,7 +258,7 @@ def test_a_key_of_the_environment(tmp_path, monkeypatch):
         file for file in job.store.rglob("*") if file.is_file() and secret in file.read_bytes()
     ]
     job.tables["seal"] = {"key": private.read_text().replace("\n", "\\n")}
-    with pytest.raises(InputError, match="the private key stands in the job") as raised:
+    with pytest.raises(InputError, match="the private key is written in the job") as raised:
         job.run()
     assert secret.decode() not in str(raised.value)
 

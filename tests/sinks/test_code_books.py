@@ -52,7 +52,7 @@ def test_the_digest_is_that_of_codes_and_texts_in_any_order(tmp_path):
         ("code,players,text\n,x,one\n", "line 2 has no code"),
         ("code,players,text\nA,x,\n", "code 'A' has no text: write the text"),
         ("code,players,text_en,text_fr\nA,x,one,\n", "code 'A' has no text_fr"),
-        ("code,players,text\nA,x,one\nA,y,two\n", "code 'A' stands twice"),
+        ("code,players,text\nA,x,one\nA,y,two\n", "code 'A' occurs twice"),
         ('code,players,text\nA,x,"one" more\n', "cannot be read as CSV"),
         ("code,players,text\nA,;,one\n", "code 'A' has no players"),
         ("code,players,text\nA,x,one\nB,y;x,two\n", "player 'x' is in 'A', 'B'"),

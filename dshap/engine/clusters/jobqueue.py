@@ -68,7 +68,7 @@ def check_queue_options(kind: str, given: Collection[str]) -> None:
     known = queue_options(kind)
     for name in given:
         if name in ELSEWHERE:
-            raise InputError(f"jobqueue.{name}: {ELSEWHERE[name]} says it; leave it out")
+            raise InputError(f"jobqueue.{name}: {ELSEWHERE[name]} sets it; leave it out")
         if name not in known:
             raise InputError(
                 unknown_name("option of dask-jobqueue", name, known - ELSEWHERE.keys())
@@ -95,7 +95,9 @@ def queue_client(
     """
     cluster_class = getattr(package_of(kind), CLASSES[kind])
     if worker.memory is None:
-        raise InputError(f'[worker] memory is missing: [cluster] kind = "{kind}" asks for so much')
+        raise InputError(
+            f'[worker] memory is missing: [cluster] kind = "{kind}" asks the queue for that much'
+        )
     check_queue_options(kind, jobqueue or {})
     logging.getLogger("distributed").setLevel(logging.ERROR)
     _check_command(kind, cluster_class.job_cls.submit_command)
@@ -117,7 +119,7 @@ def queue_client(
     except Exception as error:
         with contextlib.suppress(AssertionError):  # of workers that have never started
             cluster.close()
-        raise InputError(f"the queue takes no worker: {_told_by_queue(error)}") from error
+        raise InputError(f"the queue did not accept a worker: {_told_by_queue(error)}") from error
     client = distributed.Client(cluster)
     if maximum is None:
         cluster.loop.add_callback(_keep, cluster, lambda: cluster.scale(jobs=workers))

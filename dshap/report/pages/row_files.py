@@ -57,7 +57,7 @@ def refuse_others(folder: Path) -> None:
         return
     if not folder.is_dir() or any(not FILE.fullmatch(each.name) for each in folder.iterdir()):
         raise InputError(
-            f"{folder} is there and holds other things than rows of a report: move it away, or "
+            f"{folder} exists and contains other things than rows of a report: move it away, or "
             "choose another name of the page"
         )
 

@@ -147,7 +147,7 @@ def _refuse_others(views: Mapping[str, View]) -> None:
         differing = list(differing_attributions((first, name), (view, other)))
         if differing:
             raise InputError(
-                f"{first!r} and {name!r} cannot stand side by side: {'; '.join(differing)}"
+                f"{first!r} and {name!r} cannot be drawn side by side: {'; '.join(differing)}"
             )
     if others:
         warn_without_scale(views)
