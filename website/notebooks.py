@@ -16,6 +16,7 @@ import jupytext
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, CellExecutionError, DeadKernelError
+from traitlets.config import Config
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "notebooks"
@@ -27,6 +28,8 @@ AT_ONCE = 2
 """The notebooks that run at the same time."""
 CELL_S = 600
 """The most seconds of a cell."""
+START_S = 300
+"""The most seconds until a kernel answers, on a busy machine."""
 OTHERS = {".pyc", ".nbi", ".nbc"}
 """Suffixes of compiled files, which a folder of sources may have."""
 
@@ -93,13 +96,15 @@ async def _run(path: Path) -> nbformat.NotebookNode:
         notebook,
         timeout=CELL_S,
         resources={"metadata": {"path": str(CACHE)}},
+        startup_timeout=START_S,
+        config=Config({"KernelManager": {"transport_encryption": "auto"}}),
         on_cell_start=lambda cell, cell_index: begun.append(cell_index),
     )
     threads = str(max(1, (os.cpu_count() or 1) // AT_ONCE))
     try:
         await client.async_execute(env={**os.environ, "OMP_NUM_THREADS": threads})
     except (CellControlSignal, DeadKernelError) as error:
-        raise FailedNotebooksError(_failure(path, notebook, begun[-1], error)) from error
+        raise FailedNotebooksError(_failure(path, notebook, max(begun, default=0), error)) from error
     notebook.metadata["content"] = content
     nbformat.write(notebook, _kept(path))
     return notebook

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.py"))
-HEAD = "# ---\n# jupyter:\n#   kernelspec:\n#     name: python3\n# ---\n"
+HEAD = "# ---\n# jupyter:\n#   kernelspec:\n#     display_name: P\n#     name: python3\n# ---\n"
 GOOD = f"{HEAD}\n# %% [markdown]\n# # Good\n\n# %%\nprint(6 * 7)\n"
 BAD = f"{HEAD}\n# %%\nx = 1\n\n# %% [markdown]\n# text\n\n# %%\ny = x\nraise ValueError('no such row')\n"
 
