@@ -45,7 +45,7 @@ def test_files_that_are_there_are_never_replaced(tmp_path):
     before = (tmp_path / "tls" / "key.pem").read_bytes()
     done = CliRunner().invoke(cli, ["cluster", "certificates", str(tmp_path / "tls")])
     assert done.exit_code == 2
-    assert "ca.pem is there already: give another folder" in done.stderr
+    assert "ca.pem exists already: give another folder" in done.stderr
     assert (tmp_path / "tls" / "key.pem").read_bytes() == before
 
 
@@ -68,5 +68,5 @@ def test_one_that_is_no_certificate_or_is_over(tmp_path):
     with pytest.raises(InputError, match=r"cert\.pem was valid until \d{4}-\d\d-\d\d: make new"):
         made.check()
     made.certificate.write_text("no PEM")
-    with pytest.raises(InputError, match=r"cert\.pem is no certificate in PEM"):
+    with pytest.raises(InputError, match=r"cert\.pem is not a certificate in PEM"):
         made.check()

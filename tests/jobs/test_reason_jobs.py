@@ -102,6 +102,14 @@ def test_a_sink_of_reasons_gets_what_it_needs_into_the_cube(folder):
     assert ledger == [("import my_credit_model:predict", f"dshap {dshap.__version__}", "2026.3")]
 
 
+def test_a_source_that_names_its_features(folder):
+    """The players are known before a row is read; the cube gets what undo needs all the same."""
+    features = ", ".join(f'"x{j}"' for j in range(D))
+    result = run(JOB.replace('key = ["id"]', f'key = ["id"]\nfeatures = [{features}]'))
+    assert result.exit_code == 0, result.output
+    assert select("SELECT count(undone) > 0 FROM notices") == [(True,)]
+
+
 def test_texts_may_change_and_the_cube_stays(folder):
     assert run(JOB).exit_code == 0
     Path("codes.csv").write_text(CODES.replace("Reason", "Ground"))

@@ -254,15 +254,15 @@ BAD = [
     ({"features": ["a"], "key": "idd"}, "unknown column 'idd'; did you mean 'id'"),
     (
         {"features": ["a", "city"]},
-        "column 'city' holds text .string. where numbers are needed: encode it",
+        "column 'city' contains text .string. where numbers are needed: encode it",
     ),
-    ({"target": "city"}, "column 'city' holds text .string. where numbers are needed.*target"),
-    ({"features": ["a", "a"]}, "features holds 'a' more than once"),
+    ({"target": "city"}, "column 'city' contains text .string. where numbers are needed.*target"),
+    ({"features": ["a", "a"]}, "features contains 'a' more than once"),
     ({"features": ["a", "y"], "target": "y"}, "target 'y' is also in features"),
     ({"features": ["a"], "key": "y", "target": "y"}, "target 'y' is also in key"),
     ({"features": []}, "no feature column"),
-    ({"key": "a"}, "key 'a' holds double, but a key is integer, text, date or timestamp"),
-    ({"key": "flag"}, "key 'flag' holds bool"),
+    ({"key": "a"}, "key 'a' contains double, but a key is integer, text, date or timestamp"),
+    ({"key": "flag"}, "key 'flag' contains bool"),
     ({"missing": "drop"}, "unknown missing 'drop'.*pass, refuse, skip"),
 ]
 
@@ -283,12 +283,12 @@ def test_bad_files(tmp_path):
     with pytest.raises(InputError, match=r"a\.parquet is not a Parquet file"):
         ParquetSource(tmp_path)
     pq.write_table(make_table(0), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match=r"empty table: .* holds 1 file"):
+    with pytest.raises(InputError, match=r"empty table: .* contains 1 file"):
         ParquetSource(tmp_path)
     pq.write_table(
         make_table(5).rename_columns(["id", "a", "a", "flag", "city", "y"]), tmp_path / "a.parquet"
     )
-    with pytest.raises(InputError, match="holds 2 columns named 'a'"):
+    with pytest.raises(InputError, match="contains 2 columns named 'a'"):
         ParquetSource(tmp_path, features="a")
 
 
@@ -356,7 +356,7 @@ def same_size_and_time(path) -> None:
         (
             os.remove,
             "was removed while the run goes: rows of two tables .* put this file back and run the "
-            "same again",
+            "same command again",
         ),
     ],
 )
