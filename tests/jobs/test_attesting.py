@@ -7,6 +7,7 @@ import random
 import shutil
 from pathlib import Path
 
+import duckdb
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
