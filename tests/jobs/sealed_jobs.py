@@ -150,7 +150,7 @@ def of_trees(folder: Path, **more: Any) -> SealedJob:
 
 def of_reasons(folder: Path, **more: Any) -> SealedJob:
     """A job of a sampled design, whose sink states reasons with errors and with undoing."""
-    job = of_people(folder, design={"kind": "kernelshap", "n_coalitions": 12}, **more)
+    job = of_people(folder, design={"kind": "permutation", "n_permutations": 100}, **more)
     return with_reasons(job, "R1,city,Köln", "R2,neu;age,Alter", 'R3,income,"Lohn, ""netto"""')
 
 
