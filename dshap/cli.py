@@ -1429,6 +1429,13 @@ RUN_SEALED = click.option(
     metavar="PUBLIC.pem",
     help="With --verify: the key that the statements must be signed with, a path or PEM text.",
 )
+@click.option(
+    "--since",
+    metavar="ID|DAY",
+    default="",
+    help="With --key: the run, or the day, from which on statements must be signed with it; older "
+    "ones are checked without.",
+)
 @RUN_SEALED
 @click.option(
     "--job",
@@ -1450,6 +1457,7 @@ def attest(
     store: str,
     verifies: bool,
     key: str | None,
+    since: str,
     run_id: str,
     job_file: str | None,
     settings: tuple[str, ...],
@@ -1478,14 +1486,15 @@ def attest(
         bundle = add_bundle(path, run_id or newest_sealed(path), ambient_signer())
         _print([f"bundle: {bundle}"], {"bundle": str(bundle)}, as_json)
     if not verifies:
-        if key or job_file or settings or target or no_sinks:
+        if key or since or job_file or settings or target or no_sinks:
             raise InputError(
-                "--key, --job, --set, --target and --no-sinks belong to a check: give --verify too"
+                "--key, --since, --job, --set, --target and --no-sinks belong to a check: give "
+                "--verify too"
             )
         _print(*statements_of(path, run_id), as_json)
         return
     sinks = AttestedSinks(job_file, settings, not no_sinks, target)
-    found = attest_store(path, key, run_id, sinks)
+    found = attest_store(path, key, run_id, sinks, since)
     if as_json or not quiet:
         _print([*found.seals.lines, *found.unchecked], found.seals.to_dict(), as_json)
     found.refuse_faults()

@@ -53,7 +53,9 @@ class StoreCheck:
             raise SinkError("; ".join(self.unchecked))
 
 
-def attest_store(store: Place, key: str | None, run_id: str, sinks: AttestedSinks) -> StoreCheck:
+def attest_store(
+    store: Place, key: str | None, run_id: str, sinks: AttestedSinks, since: str = ""
+) -> StoreCheck:
     """Check the statements of a store, all its contents, and the tables of its sinks.
 
     Parameters
@@ -64,6 +66,8 @@ def attest_store(store: Place, key: str | None, run_id: str, sinks: AttestedSink
     run_id : str
         The one run whose statement is checked; all where empty.
     sinks : AttestedSinks
+    since : str
+        The run, or the day, from which on statements must be signed with the key; all where empty.
 
     Raises
     ------
@@ -73,7 +77,9 @@ def attest_store(store: Place, key: str | None, run_id: str, sinks: AttestedSink
     if sinks.job_file is None:
         refuse_target_alone(sinks.target)
     given = None if key is None else verifying_key(key, "--key")
-    found = check_seals(store, given, run_id)
+    if since and key is None:
+        raise InputError(f"--since {since} bounds the runs that --key counts for: give --key too")
+    found = check_seals(store, given, run_id, since)
     damaged = verify_job_store(store)
     for part, damages in damaged.items():
         found.faults += [SealFault("", part, str(each)) for each in damages]

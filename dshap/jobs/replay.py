@@ -300,7 +300,12 @@ class _Runs:
                 f"the method {known} of run {run_id} is not in the store any more: it was learned "
                 "anew since"
             )
-        method = methods.settled(explain, opened.reader.n_rows)
+        try:
+            method = methods.settled(explain, opened.reader.n_rows)
+        except StoreMismatchError as error:
+            raise StoreMismatchError(
+                f"{error}: give the job of then with --job JOB.toml"
+            ) from error
         history = self.history(explain, run_id)
         value = method.learned.value
         return replayable(
