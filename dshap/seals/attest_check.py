@@ -11,6 +11,7 @@ from typing import Any
 
 from dshap.core.errors import DamagedError, InputError, UnreachableError
 from dshap.core.places import Place
+from dshap.core.printing import counted
 from dshap.cube import read_run
 from dshap.cube.arrays import RUNS
 from dshap.cube.chunk_digests import DIGEST_BYTES, UNREADABLE, sha256_of_bytes, sha256_of_file
@@ -137,7 +138,7 @@ def check_seals(
     older = [each for each in found.runs if each < first]
     if older and key is not None:
         found.notes.append(
-            f"{len(older):,} runs before {first} were compared, and need not be signed with the key"
+            f"{counted(len(older), 'run')} before {first}: compared, without the key"
         )
     if not any(found.signed_by.values()):
         found.notes.append(f"the statements are {UNSIGNED}")

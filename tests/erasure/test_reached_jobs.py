@@ -75,7 +75,7 @@ def test_the_target_of_the_last_run_is_reached_and_signatures_stay_as_they_were(
     command = ["forget", str(job.store), "--key", "7"]
     found = CliRunner().invoke(cli, command)
     assert found.exit_code == 2
-    assert "1 runs of" in found.stderr
+    assert "is not here, which signed 1 run of" in found.stderr
     assert "nothing is erased; give the job whose [seal] key it is" in found.stderr
     assert contents(job.folder) == before
     (tmp_path / "away.pem").rename(private)
@@ -95,8 +95,8 @@ def test_the_target_of_the_last_run_is_reached_and_signatures_stay_as_they_were(
     private.unlink()
     done = forget_keys(job.store, ["8"], job_file=str(job.file), target="prod")
     (line,) = done.warnings
-    assert line.startswith("warning: 1 runs were signed with the key ")
-    assert "they are signed again with the key " in line
+    assert line.startswith("warning: the key ")
+    assert "is not here, which signed 1 run: signed again with the key " in line
     assert line in str(done)
     assert signed_runs(job.store) == [last]
 
