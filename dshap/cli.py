@@ -441,7 +441,7 @@ class _Date(click.ParamType[date]):
         try:
             return date.fromisoformat(value)
         except ValueError:
-            self.fail(f"{value!r} is no date: give one like 2026-11-27", param, ctx)
+            self.fail(f"{value!r} is not a date: give one like 2026-11-27", param, ctx)
 
 
 AS_OF = click.option(
@@ -854,7 +854,7 @@ def _refuse_with_sample(**options: Any) -> None:
     if given:
         raise InputError(
             f"--sample with {' and '.join(given)}: a sample is a whole run of its own, in a store of its "
-            "own: leave one of both out"
+            "own: leave one of them out"
         )
 
 
@@ -898,8 +898,8 @@ def _check_skip_code(given: int) -> None:
     is_free = LAST_STATUS < given <= 255 and given != INTERRUPTED
     if given != 0 and not is_free:
         raise InputError(
-            f"--skip-code {given}: give a number from {LAST_STATUS + 1} to 255 but {INTERRUPTED}, "
-            "which no other ending has, such as 99"
+            f"--skip-code {given}: give a number from {LAST_STATUS + 1} to 255 other than "
+            "{INTERRUPTED}, so that it differs from every other exit status, such as 99"
         )
 
 
@@ -1223,7 +1223,8 @@ def _named(cubes: dict[str, Place], name: str) -> Place:
         return next(iter(cubes.values()))
     if not name:
         raise InputError(
-            f"the store holds {len(cubes)} explanations: give --explain, one of {', '.join(cubes)}"
+            f"the store contains {len(cubes)} explanations: give --explain, one of "
+            f"{', '.join(cubes)}"
         )
     if name not in cubes:
         raise InputError(unknown_name("explanation", name, cubes))
@@ -1396,7 +1397,7 @@ def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet:
     from dshap.report import damage_summary
 
     if job_file is not None and not repair:
-        raise InputError("--job carries out a job after --repair: give both, or neither")
+        raise InputError("--job runs a job after --repair: give both, or neither")
     root = _store(store)
     if not store_parts(root):
         named_cubes(root)

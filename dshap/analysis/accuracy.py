@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from dshap.core.annotations import CubeLike, CubesLike
 from dshap.core.blocks import Status
-from dshap.core.late import xr
-from dshap.core.places import Place
-from dshap.core.records import FloatArray
+from dshap.core.records import JSON, FloatArray
 from dshap.cube import finished_blocks, largest_residual, read_notes
 from dshap.cube.given_cubes import given_cube, given_cubes
 
@@ -19,7 +16,7 @@ NOTED = ("mse_v", "learning_error", "fold_error", "pilot", "carried", "counted")
 """The notes of a run that are about its accuracy."""
 
 
-def accuracy(cubes: Mapping[str, Any] | str | Place | xr.Dataset) -> dict[str, dict[str, Any]]:
+def accuracy(cubes: CubesLike) -> dict[str, dict[str, JSON]]:
     """Explanation -> `residual` of each output over finished blocks, and the notes of the run.
 
     That is `mse_v`, `learning_error`, `fold_error`, `pilot`, `carried` and `counted`, as far as there
@@ -68,7 +65,7 @@ MOST_EXPONENT = 1_024
 
 @dataclass(frozen=True)
 class ErrorSizes:
-    """The standard errors of a cube, one number for each row and output: that of its largest.
+    """How large the standard errors of a cube are: each row counts by its largest one.
 
     Examples
     --------
@@ -93,7 +90,7 @@ class ErrorSizes:
         return not np.isnan(self.largest)
 
 
-def error_sizes(path: str | Place | xr.Dataset) -> ErrorSizes | None:
+def error_sizes(path: CubeLike) -> ErrorSizes | None:
     """The sizes of the standard errors of a cube, in units of its output; read block by block.
 
     None where the cube has no standard errors, as its values are exact.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.analysis.agreement import ndcg, spearman
-from dshap.core.late import xr
+from dshap.core.annotations import CubesLike
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.cube import Importance, stored_importance
@@ -76,10 +76,10 @@ class Ranking:
     def half_width(self, feature: str) -> float:
         """Half the width of the 95 % interval of mean |attribution|; NaN where it is not known.
 
-        The rows count as a sample of more rows that are like them: with s/√n, the standard error over
-        n rows, and e, that of sampled coalitions and draws, it is √((t s/√n)² + (1.96 e)²), with t the
-        quantile of Student's distribution of n − 1 degrees of freedom.  Fewer than ten rows are too
-        few for it.
+        It is √((t s/√n)² + (1.96 e)²).  s/√n is the standard error over the n rows, which count as a
+        sample of more rows like them, and t the quantile of Student's distribution with n − 1 degrees
+        of freedom.  e is the standard error from sampled coalitions and draws.  With fewer than ten
+        rows the interval is not known.
         """
         return self._half_width(feature, self.magnitude_error, self.magnitude_spread)
 
@@ -88,7 +88,7 @@ class Ranking:
         return self._half_width(feature, self.mean_error, self.mean_spread)
 
     def interval(self, feature: str) -> tuple[float, float]:
-        """The ends of the 95 % interval of mean |attribution|, of which none is below 0."""
+        """The 95 % interval (low, high) of mean |attribution|; `low` is at least 0."""
         mean = self.magnitude[feature]
         half = self.half_width(feature)
         return max(mean - half, 0.0), mean + half
@@ -129,7 +129,7 @@ def student_reach(degrees: int) -> float:
     return sum(term / degrees**power for power, term in enumerate(terms))
 
 
-def rankings(cubes: Mapping[str, Any] | str | Place | xr.Dataset) -> list[Ranking]:
+def rankings(cubes: CubesLike) -> list[Ranking]:
     """Rank the features of each explanation and output over its finished blocks.
 
     It takes milliseconds.  An explanation without a finished row has no ranking.

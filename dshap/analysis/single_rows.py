@@ -15,9 +15,9 @@ from dshap.analysis.rankings import label_of
 from dshap.analysis.shown_features import Selection, ShownFeatures, sorted_by
 from dshap.analysis.value_texts import picture_value
 from dshap.analysis.view import attribution_words, output_of
+from dshap.core.annotations import CubesLike
 from dshap.core.blocks import Status
 from dshap.core.errors import InputError
-from dshap.core.late import xr
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.cube import find_row, kept_row, open_cube, row_key
@@ -54,7 +54,7 @@ class Breakdown:
 
 
 def breakdown(
-    cubes: Mapping[str, Any] | str | Place | xr.Dataset,
+    cubes: CubesLike,
     instance: Sequence[str | int] | None = None,
 ) -> Breakdown:
     """Break down one row, by its key, in every cube; None: the first row.

@@ -228,6 +228,7 @@ class ClosedFormAttributor(Instances):
         base = self.base()
         phi = np.zeros((len(rows), len(self.value.players), self.n_outputs))
         state = self.form.settled(self.state(), rows, prediction)
+        # ends: a state comes back with more nodes each time, and the exact number is not checked
         while True:
             for micro in self.micro_blocks(rows):
                 phi[micro] = self.form.phi(state, rows[micro])

@@ -68,7 +68,7 @@ _NO_ROUNDS = (
     "design='kriging' or 'kernelshap'"
 )
 _NO_PAIRS = (
-    "interactions are those of design='exact' and 'kriging', and the design is {called}: give one "
+    "interactions need design='exact' or 'kriging', and the design is {called}: give one "
     "of these, kriging with max_coalitions of {enough} or more"
 )
 _NO_VALUES = (
@@ -169,7 +169,7 @@ TABLE: Mapping[str, Mapping[str, str]] = {
     },
     "missing": {
         **dict.fromkeys(("learned", "quadrature", "closed form"), _LEARNS_NUMBERS),
-        "texts": _of_texts("missing", "is about values that lack, and a text has none"),
+        "texts": _of_texts("missing", "is about missing values, and a text has none"),
     },
     "keep_rows": {
         "texts": _of_texts("keep_rows", "keeps columns, and the cube of texts has their tokens"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dshap.attributors.closed_form import Checked, ClosedForm
 from dshap.core.blocks import EMPTY, FULL
@@ -215,8 +216,8 @@ def _product(offset: FloatArray, matrix: FloatArray) -> FloatArray:
 
 
 def linear_transform(
-    mean: Any,
-    covariance: Any,
+    mean: ArrayLike,
+    covariance: ArrayLike,
     *,
     players: Mapping[str, Sequence[str | int]] | None = None,
     feature_names: Sequence[str] | None = None,
@@ -338,6 +339,7 @@ def _slopes(table: NormalTable, columns: BoolArray) -> FloatArray:
     present = columns & table.varies
     absent = ~columns & table.varies
     sizes = present.sum(axis=1)
+    # not by the covariance: columns in units of different sizes make it ill-conditioned
     correlation = table.correlation
     deviation = table.deviation
     for size in np.unique(sizes[(sizes > 0) & absent.any(axis=1)]).tolist():

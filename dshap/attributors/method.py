@@ -439,7 +439,7 @@ class Listed(Method):
         is_known = not self.why_no_errors and draw_replicates(self.value, self.info) > 0
         if draws is None or not is_known:
             return super().why_errors
-        return f"holds the error of {draws.called}; to make it smaller, {draws.advice}"
+        return f"includes the error of {draws.called}; to make it smaller, {draws.advice}"
 
     @property
     def learns(self) -> bool:
@@ -511,6 +511,7 @@ class Listed(Method):
         if is_known or value.link.is_by_row:
             raise not_together("stochastic", "learned", value=type(value).__name__)
         info = self.info
+        # deviations of coalitions and of the noise are added group by group
         if not info.has_errors or info.n_replicates not in (0, N_REPLICATES):
             raise InputError(
                 f"stochastic needs standard errors in {N_REPLICATES} groups, and the design has "
@@ -605,6 +606,7 @@ class Listed(Method):
     def game(self, states: States, tiling: Tiling) -> Game:
         """The game that gives the values of coalitions for any row."""
         kind: Any = Game
+        # without the name of the tile beside the design, which only `_without` reads
         names = self.tile_names(states, tiling)[: len(tiling.coalition_spans)]
         if streams_data(self.value):
             kind = partial(StreamedGame, data=states.table, spans=tuple(tiling.data_spans))
@@ -662,6 +664,7 @@ def attributor_of(
     """
     value = game.value
     shares = tuple(map(tuple, parts))
+    # first, as the attributors of draws have kinds for rounds, checks and noise of their own
     if n_draw_replicates:
         return drawn_attributor(
             game,
@@ -684,6 +687,7 @@ def attributor_of(
         return WholeContraction(game, shares, has_pairs)
     if is_noisy:
         return NoisyContraction(game, shares, has_pairs)
+    # interactions have scores of their own, for the single values
     if sums_directly(value) and not has_pairs:
         return DirectContraction(game, shares, has_pairs, value.scored)
     return Contraction(game, shares, has_pairs)

@@ -204,6 +204,8 @@ class UndoingAttributor:
         good = found.good
         v_full = good.prediction
         values = np.repeat(v_full[:, None], len(self.undone.positions), axis=1)
+        # a code of all players leaves v(∅); one of constant players alone leaves v(N), and its
+        # difference is 0
         is_all = ~self.undone.masks.any(axis=1)
         values[:, is_all] = np.broadcast_to(good.base, v_full.shape)[:, None]
         failed: dict[int, str] = {}

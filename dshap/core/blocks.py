@@ -474,11 +474,11 @@ class RowBlock:
     """(n, columns) float64: the feature columns in the order of `RowReader.feature_names`."""
     is_ok: BoolArray
     """(n,): False where a feature is NaN or infinite and `missing` is not "pass"."""
-    keys: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    keys: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Key column -> (n,): int64, datetime64[ns] or StringDType."""
     target: FloatArray | None = None
     """(n,) or (n, k): the target; only where asked for."""
-    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    columns: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Feature column -> (n,) in its own dtype; only where asked for."""
     predictions: FloatArray | None = None
     """(good rows, k): the predictions f(x); only where asked for."""

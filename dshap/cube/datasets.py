@@ -56,8 +56,8 @@ def as_cube(given: Any) -> xr.Dataset:
     is_dataset = has_member(given, "data_vars")
     if has_member(given, "shape") or (is_dataset and "attribution" not in given):
         raise InputError(
-            f"cube is {shown(given)} without attributions: give that of dshap.explain or "
-            "dshap.open_cube, or the path of a store"
+            f"cube is {shown(given)} without attributions: give the result of dshap.explain "
+            "or dshap.open_cube, or the path of a store"
         )
     if not is_dataset:
         return open_cube(as_place("cube", given))
@@ -398,5 +398,5 @@ def _as_key(value: Any, array: np.ndarray, key: Any) -> Any:
         return given.astype(array.dtype)[()]
     except (OverflowError, TypeError, ValueError):
         raise InputError(
-            f"key {key}: {value!r} is no {array.dtype}, as the key column is"
+            f"key {key}: {value!r} is not of type {array.dtype}, the type of the key column"
         ) from None

@@ -68,7 +68,7 @@ class Certificates:
         except OSError as error:
             raise InputError(f"TLS: {error.filename} cannot be read: {error.strerror}") from None
         except ValueError:
-            raise InputError(f"TLS: {self.certificate} is no certificate in PEM") from None
+            raise InputError(f"TLS: {self.certificate} is not a certificate in PEM") from None
         if found.not_valid_after_utc < datetime.datetime.now(datetime.UTC):
             raise InputError(
                 f"TLS: {self.certificate} was valid until {found.not_valid_after_utc:%Y-%m-%d}: "
@@ -138,8 +138,8 @@ def make_certificates(folder: str | Path, days: int = VALID_DAYS) -> Certificate
             _put_private(path, content)
     except FileExistsError as error:
         raise InputError(
-            f"{error.filename} is there already: give another folder, as whoever has the old files "
-            "would no longer reach the cluster"
+            f"{error.filename} exists already: give another folder, as whoever has the old files "
+            "could no longer reach the cluster"
         ) from None
     except OSError as error:
         raise InputError(f"cannot write {error.filename}: {error.strerror}") from None

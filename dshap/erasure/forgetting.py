@@ -148,7 +148,7 @@ def forget_keys(
     place = place_of(store)
     if read_job(place) is None and read_run(place) is None and not is_job_store(place):
         raise InputError(
-            f"{place} is no store of dshap: give the store of a job, or that of a cube"
+            f"{place} is not a store of dshap: give the store of a job, or that of a cube"
         )
     kinds = _key_kinds(place)
     wanted = read_keys(keys, file, kinds)
@@ -236,6 +236,7 @@ class _Forgetting:
         is_known = np.zeros(len(work.keys), bool)
         is_known[sorted(found)] = True
         before = self.journal.digests if self.journal.has_records else frozenset()
+        # no secret is made in a store that has none of the keys
         digests = work.keys.digests(self.journal.secret()) if before or is_known.any() else []
         if before:
             is_known |= np.array([each in before for each in digests])
@@ -244,7 +245,7 @@ class _Forgetting:
             found_words = f"{len(is_known) - n_unknown:,} of {len(is_known):,} keys were found"
             raise InputError(
                 f"{self.store} does not have {n_unknown:,} of the keys ({found_words}): nothing is "
-                "erased; mend the keys, or give --known-only to forget those that were found"
+                "erased; correct the keys, or give --known-only to forget those that were found"
             )
         if n_unknown:
             self.say(f"warning: {n_unknown:,} keys are not in the store, and are passed over")
@@ -281,8 +282,8 @@ class _Forgetting:
             path = all_cubes_in(self.store)[name]
             if "/" not in name and not is_finished(path):
                 raise InputError(
-                    f"{path} is not finished, and holds rows of these keys: run the same job, or the same "
-                    "explain, to its end first, or remove the store; nothing is erased"
+                    f"{path} is not finished, and contains rows of these keys: run the same job, "
+                    "or the same explain, to its end first, or remove the store; nothing is erased"
                 )
 
     def _drop_unfinished_runs(self) -> tuple[str, ...]:

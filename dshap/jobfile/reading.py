@@ -108,12 +108,14 @@ def _naming_file(path: str | Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"{said}: {error.strerror}; give the path of a TOML file") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{said} is no TOML: it holds bytes that are no text in UTF-8") from error
+        raise InputError(
+            f"{said} is not valid TOML: it contains bytes that are not text in UTF-8"
+        ) from error
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{said} is no TOML: {error}") from error
+        raise InputError(f"{said} is not valid TOML: {error}") from error
     except RecursionError as error:
         raise InputError(
-            f"{said} has lists or tables that lie too deep in each other: no key takes such"
+            f"{said} has lists or tables that are nested too deeply: no key accepts them"
         ) from error
 
 

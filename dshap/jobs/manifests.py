@@ -76,7 +76,7 @@ def _refuse_together(
     """Raise where options are given that exclude each other."""
     if shards is not None and schedule is not None:
         raise InputError(
-            "--schedule is a run that one pod does alone, and --shards are many: give one of both"
+            "--schedule is a run that one pod does alone, and --shards are many: give one of them"
         )
     for option, given in (("--shards", shards), ("--schedule", schedule)):
         if given is not None and certificates is not None:

@@ -160,7 +160,7 @@ def _refuse_other_model(job: Job, materials: Sequence[Resource]) -> None:
             if now != then:
                 raise StoreMismatchError(
                     f"the model has changed: {path} has the SHA-256 {now[:12]}…, and the run used "
-                    f"{then[:12]}…: give the file of then with --set model.path=FILE"
+                    f"{then[:12]}…: give the file of that run with --set model.path=FILE"
                 )
 
 
@@ -284,8 +284,8 @@ class _Runs:
         if then != digest:
             raise StoreMismatchError(
                 f"the source has changed: the digest of the rows of {source.uri or 'it'} is "
-                f"{digest[:12]}…, and the run explained {then[:12]}…: give the table of then with "
-                "--set source.path=PLACE"
+                f"{digest[:12]}…, and the run explained {then[:12]}…: give the table of that run "
+                "with --set source.path=PLACE"
             )
 
     def _of_night(self, explain: ExplainTable, run_id: str) -> Replayed:

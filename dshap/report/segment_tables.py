@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from dshap.analysis.column_texts import NO_TEXTS, ColumnTexts, texts_of
 from dshap.analysis.numbers_as_text import decimals_of, number
 from dshap.analysis.segment_names import column_of_segment
 from dshap.analysis.segments import Segments, segments_of
-from dshap.core.late import xr
-from dshap.core.places import Place
+from dshap.core.annotations import CubesLike
 from dshap.core.printing import label
+from dshap.core.records import JSON
 from dshap.cube import open_cube
 from dshap.cube.datasets import names_along
 from dshap.cube.given_cubes import given_cubes
@@ -88,7 +86,7 @@ class SegmentTable:
             return []
         return [f"{said}: dshap.report.heatmap shows them, --json lists them"]
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, JSON]:
         """Segment -> its rows, and the mean |φ|, its half width and the mean φ of each feature."""
         found = self.segments
         return {
@@ -104,10 +102,8 @@ class SegmentTable:
         }
 
 
-def segment_tables(
-    cubes: Mapping[str, Any] | str | Place | xr.Dataset, segment: str
-) -> list[SegmentTable]:
-    """The table of each explanation (name -> cube) and output by the segments of a column.
+def segment_tables(cubes: CubesLike, segment: str) -> list[SegmentTable]:
+    """Compare the segments of a column: one table for each explanation and output.
 
     Parameters
     ----------

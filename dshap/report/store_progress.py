@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dshap.core.late import xr
-from dshap.core.places import Place
+from dshap.core.annotations import CubesLike
+from dshap.core.records import JSON
 from dshap.cube import CubeStatus, awaits_shards, cube_status
 from dshap.cube.given_cubes import given_cubes
 from dshap.report.going_on import holder_content, holder_line, view_of_run
@@ -26,11 +26,11 @@ class Summary(NamedTuple):
     """
 
     lines: list[str]
-    content: dict[str, Any]
+    content: dict[str, JSON]
 
 
 def progress_summary(
-    cubes: Mapping[str, Any] | str | Place | xr.Dataset,
+    cubes: CubesLike,
     is_running: bool,
     holders: Sequence[Holder] = (),
 ) -> Summary:

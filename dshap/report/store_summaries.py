@@ -8,7 +8,7 @@ from typing import Any
 from dshap.analysis.accuracy import accuracy
 from dshap.analysis.column_texts import texts_of_first
 from dshap.analysis.rankings import Ranking, rankings
-from dshap.core.late import xr
+from dshap.core.annotations import CubesLike
 from dshap.core.places import Place
 from dshap.core.rules import as_place
 from dshap.cube import (
@@ -27,7 +27,7 @@ from dshap.report.store_progress import Summary, status_lines
 
 def importance_summary(
     store: str | Place,
-    cubes: Mapping[str, Any] | str | Place | xr.Dataset,
+    cubes: CubesLike,
     fitted: FitReport | None,
 ) -> Summary:
     """The importance of each feature over the finished rows, with fit, accuracy and progress.
@@ -98,7 +98,7 @@ def damage_summary(
     found: Mapping[str, Sequence[Damage]],
     mended: Mapping[str, Sequence[Damage]] | None,
 ) -> Summary:
-    """The damage found in each part of a store, after a repair.
+    """Summarize the damage of each part of a store, as a check found it.
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ import numpy as np
 from dshap.analysis.drift.drift_record import ComparedTable, Drift
 from dshap.analysis.drift.table_comparison import drift_between
 from dshap.core.addresses import masked
+from dshap.core.annotations import ClientLike, TableLike
 from dshap.core.places import BucketPath
 from dshap.core.printing import one_line
 from dshap.core.rules import Choice, Whole, checked, of_kind
@@ -26,17 +27,17 @@ minute of one core, and time grows with its square."""
 
 
 def mmd_drift(
-    old: Any,
-    new: Any,
+    old: TableLike,
+    new: TableLike,
     *,
     features: Sequence[str] | None = None,
-    key: Any = (),
+    key: str | Sequence[str] = (),
     kernel: Kernel | None = None,
     absent: str = "pooled",
     max_rows: int | None = MAX_ROWS,
     n_permutations: int = 999,
     n_rows: int = 10,
-    client: Any = None,
+    client: ClientLike | None = None,
     seed: int = 0,
 ) -> Drift:
     """Find how the rows of two tables differ, in all columns together, and whose doing it is.

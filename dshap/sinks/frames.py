@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from dshap.core.annotations import CubeLike, TableLike
 from dshap.core.blocks import Status
 from dshap.core.errors import DoesNotFitError, InputError
 from dshap.core.late import pa, pc, pd
@@ -50,7 +51,7 @@ POSITION = "row"
 
 
 def to_frame(
-    cube: Any, shape: PlainShape = "wide", *, k: int = 3, rows: Any = None
+    cube: CubeLike, shape: PlainShape = "wide", *, k: int = 3, rows: TableLike | None = None
 ) -> pd.DataFrame:
     """A cube as a data frame, in the columns that a sink has.
 
@@ -141,6 +142,7 @@ class CubeTable:
         if "explained_class" in cube:
             classes = classes_in(run)
         facts = CubeFacts(
+            # no row is read for the types
             keys={name: _kind_of(values) for name, values in _keys_of(cube, slice(0)).items()},
             features=tuple(map(str, cube["feature"].values)),
             outputs=tuple(map(str, cube["output"].values)),
@@ -189,6 +191,7 @@ class CubeTable:
         for rows in row_slices(self.cube):
             for batch in self._lines(rows).batches(self.form):
                 if self.facts.is_of_texts and self.shape == "long":
+                    # A text that is shorter than the longest has no tokens in the last positions.
                     batch = batch.filter(pc.is_valid(batch["attribution"]))
                 renamed = [OUTPUT if name == CLASS else name for name in batch.schema.names]
                 yield batch.rename_columns(renamed).select(self.schema.names)
@@ -319,7 +322,7 @@ def export_file(
     if path.suffix not in WRITERS:
         raise InputError(f"{path}: give a file that ends in {' or '.join(WRITERS)}")
     if path.exists() and not replaces:
-        raise InputError(f"{path} is there: give another name, or --force to replace it")
+        raise InputError(f"{path} exists: give another name, or --force to replace it")
     table = CubeTable.of(as_cube(cube), shape, k)
     n_lines = 0
     with whole_file(path) as private, WRITERS[path.suffix](private, table.schema) as writer:

@@ -37,7 +37,7 @@ from dshap.storage.scratch import scratch_folder
 from dshap.tables.keys.row_census import census_in
 from dshap.warehouse.snapshot import Snapshot, has_snapshot, put_rows, refuse_damaged_rows
 
-NO_ROWS = "nothing is explained, and the tables of the sinks stay as they are: mend the source"
+NO_ROWS = "nothing is explained, and the tables of the sinks stay as they are: correct the source"
 """The remedy of an `EmptyTableError` about a source that is read once."""
 REMEDY = (
     "dshap verify {} --repair removes the rows of this run, and the same command then reads the "

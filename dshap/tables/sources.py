@@ -121,7 +121,7 @@ def reader_class(place: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def kind_of(rows: Any) -> str | None:
+def kind_of(rows: object) -> str | None:
     """The name of the first kind that knows these rows; None if none does.
 
     Examples

@@ -6,19 +6,20 @@ import glob
 import hashlib
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from dshap.core.annotations import Predict, TableLike
 from dshap.core.duck_typing import has_columns, has_member, is_lazy, is_pandas, shape_of
 from dshap.core.errors import InputError, shown
 from dshap.core.floats import as_array, floats_of
 from dshap.core.places import of_place
 from dshap.core.players import Players
-from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import Choice, as_place, checked
 from dshap.core.scales import STATED
 from dshap.core.types import Link, Predictor
@@ -50,7 +51,7 @@ class TableValue:
     model: Predictor
     link: Link = IDENTITY
     needs_predictions = False
-    notes: Mapping[str, Any] = MappingProxyType({})
+    notes: Mapping[str, JSON] = MappingProxyType({})
     shared_arrays: tuple[str, ...] = ()
     """Names of the arrays of a State that have no coalition axis."""
 
@@ -112,8 +113,8 @@ class Predicted(TableValue):
 
     def __init__(
         self,
-        predict: Callable[[FloatArray], Any],
-        data: Any,
+        predict: Predict,
+        data: TableLike,
         *,
         players: Mapping[str, Sequence[str | int]] | None = None,
         feature_names: Sequence[str] | None = None,
@@ -160,7 +161,7 @@ class Predicted(TableValue):
     def _check_frame(self, frame: Frame) -> None:
         """Raise InputError for columns this value function cannot use, before predict is tried."""
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         """The name, model, link and players, with a digest of the data where they are in memory."""
         if isinstance(self.data, np.ndarray):
             data = np.ascontiguousarray(self.data)
@@ -304,9 +305,8 @@ def _n_columns(data: Any, names: Sequence[str] | None) -> int:
         _refuse_missing_file(data)
     if names is None:
         raise InputError(
-            f"data of type {type(data).__name__} does not tell its columns: give feature_names, "
-            "those that predict "
-            "takes, in its order"
+            f"data of type {type(data).__name__} has no column names: give feature_names, the "
+            "columns that predict takes, in their order"
         )
     return len(names)
 
@@ -335,6 +335,7 @@ def _probe_rows(data: Any, names: Sequence[str] | None, n_columns: int) -> Float
     elif names is not None and is_pandas(data):
         head = columns_by_name(data, names).iloc[:PROBE_ROWS]
     rows = floats_of(head, "data")
+    # on whole rows only: a model may refuse missing values
     rows = rows[np.isfinite(rows).all(axis=1)]
     if len(rows):
         return rows

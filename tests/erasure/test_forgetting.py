@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 from click.testing import CliRunner
 
 import dshap
@@ -95,6 +96,40 @@ def _bits(values: Any) -> Any:
 
 def is_clean(shop: Shop) -> bool:
     return not any(verify_job_store(place_of(shop.store)).values())
+
+
+def test_the_search_decodes_files_of_each_kind(tmp_path):
+    """A key, a text and a number, each in a file of its own, as its kind stores it."""
+    wanted = Canaries(
+        frozenset(["KEYCANARY1"]), frozenset(["TEXTCANARY2"]), frozenset([5.12345678])
+    )
+    others = [0.5, 5.12345679, 1e300, -5.12345678]
+    numbers = np.array([*others, 5.12345678])
+    texts = np.array(["Köln", "KEYCANARY11", "TEXTCANARY2"], dtype=np.dtypes.StringDType())
+    frame = pd.DataFrame({"a": numbers[2:], "b": ["x", None, "KEYCANARY1"]})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    pd.DataFrame({"d": [b"\xff\xfeKEYCANARY1\xff", b""]}).to_parquet(tmp_path / "digests.parquet")
+    np.save(tmp_path / "numbers.npy", numbers.astype(np.float32))
+    np.savez(tmp_path / "record.npz", a=numbers)
+    (tmp_path / "document.json").write_text(json.dumps({"a": [1, {"KEYCANARY1": 5.12345678}]}))
+    (tmp_path / "page.html").write_text("<p>TEXTCANARY2, 5.12345678</p>")
+    (tmp_path / "odd").write_bytes(b"abc" + numbers.tobytes() + b"KEYCANARY11 15.12345678")
+    zarr.create_array(tmp_path / "texts", data=texts)
+    zarr.create_array(tmp_path / "values", data=numbers)
+    found = {name: seen for name, seen in found_in(tmp_path, wanted).items() if "/c/" not in name}
+    near = {5.12345678, 5.12345679}  # one number to float32
+    assert found == {
+        "digests.parquet": {"KEYCANARY1"},
+        "document.json": {"KEYCANARY1", 5.12345678, "5.12345678"},
+        "numbers.npy": {float(np.float32(5.12345678))},
+        "odd": {5.12345678},
+        "page.html": {"TEXTCANARY2", "5.12345678"},
+        "record.npz": near,
+        "rows.parquet": {"KEYCANARY1", 5.12345678},
+        "texts/ (values)": {"TEXTCANARY2"},
+        "values/ (values)": near,
+    }
+    assert found_in(tmp_path, Canaries(frozenset(["KEYCANARY3"]), frozenset(), frozenset())) == {}
 
 
 def test_a_search_of_every_file_finds_canaries_before_and_none_after(tmp_path):
@@ -331,7 +366,7 @@ def test_a_store_without_keys_and_a_place_without_a_store(tmp_path):
     dshap.explain(Marginal(lambda a: a.sum(axis=1), x[:5]), x, store=tmp_path / "cube.zarr")
     with pytest.raises(InputError, match="has no keys"):
         forget_keys(tmp_path / "cube.zarr", ["1"])
-    with pytest.raises(InputError, match="is no store of dshap"):
+    with pytest.raises(InputError, match="is not a store of dshap"):
         forget_keys(tmp_path / "nothing", ["1"])
 
 
@@ -412,7 +447,7 @@ def test_a_cube_that_is_not_finished_is_refused(tmp_path):
     store = tmp_path / "cube.zarr"
     dshap.explain(value, rows[["id", "a", "b"]], key="id", store=store, keep_rows=True)
     mark_of(place_of(store)).remove(FINISHED)
-    with pytest.raises(InputError, match="is not finished, and holds rows of these keys"):
+    with pytest.raises(InputError, match="is not finished, and contains rows of these keys"):
         forget_keys(store, ["KEYCANARY00000"])
 
 

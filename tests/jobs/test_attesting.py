@@ -190,9 +190,8 @@ def test_lines_of_reasons(tmp_path):
     job.run()
     assert faults_of(job.store) == []
     shop = Database(job.tables["sink"][0]["uri"])
-    run(shop, "UPDATE notices SET certainty = 'certain' WHERE id = (SELECT MIN(id) FROM notices "
-        "WHERE certainty <> 'certain')")  # fmt: skip
-    assert any("its line is not there" in each for each in faults_of(job.store))
+    run(shop, "UPDATE notices SET first_place = 9 WHERE id = 'kü-7' AND rank = 1")
+    assert any("id kü-7: its line is not there" in each for each in faults_of(job.store))
 
 
 def test_altered_folders_are_named(tmp_path):
@@ -260,7 +259,7 @@ def test_a_key_of_the_environment(tmp_path, monkeypatch):
         file for file in job.store.rglob("*") if file.is_file() and secret in file.read_bytes()
     ]
     job.tables["seal"] = {"key": private.read_text().replace("\n", "\\n")}
-    with pytest.raises(InputError, match="the private key stands in the job") as raised:
+    with pytest.raises(InputError, match="the private key is written in the job") as raised:
         job.run()
     assert secret.decode() not in str(raised.value)
 

@@ -289,9 +289,12 @@ def test_what_a_run_on_a_schedule_says(folder):
     ("words", "said"),
     [
         (("--schedule", "0 3 * *"), '--schedule "0 3 * *": give five fields'),
-        (("--schedule", "@daily", "--time-zone", "Berlin"), '--time-zone "Berlin" is no time zone'),
+        (
+            ("--schedule", "@daily", "--time-zone", "Berlin"),
+            '--time-zone "Berlin" is not a time zone',
+        ),
         (("--time-zone", "Europe/Berlin"), "--time-zone is that of --schedule"),
-        (("--schedule", "@daily", "--shards", "3"), "give one of both"),
+        (("--schedule", "@daily", "--shards", "3"), "give one of them"),
         (("--schedule", "@daily", "--certificates", "tls"), "leave --certificates out"),
     ],
 )
@@ -392,8 +395,8 @@ def test_resources_are_valid(folder, kind, version):
         ('run = "2Gi"', '[cluster.resources] run = "2Gi": give a table'),
         ('runs = { limits = { cpu = "1" } }', "unknown key 'runs'; did you mean 'run'?"),
         ('run = { limit = { cpu = "1" } }', "unknown key 'limit'; did you mean 'limits'?"),
-        ('run = { limits = { memory = "4GiB" } }', '"4GiB" is no quantity of Kubernetes'),
-        ('run = { limits = { memory = "-1" } }', '"-1" is no quantity of Kubernetes'),
+        ('run = { limits = { memory = "4GiB" } }', '"4GiB" is not a quantity of Kubernetes'),
+        ('run = { limits = { memory = "-1" } }', '"-1" is not a quantity of Kubernetes'),
         ("run = { limits = { cpu = true } }", "limits.cpu = true"),
         (
             'run = { requests = { cpu = "1500m" }, limits = { cpu = 1 } }',
@@ -566,7 +569,7 @@ def test_what_is_refused(folder, old, new, said):
         ),
         ("node_selector = { gpu = true }", "[cluster] node_selector.gpu = true: give text in quo"),
         ('node_selector = { a = "b c" }', '[cluster] node_selector.a = "b c": give text in quotes'),
-        ('node_selector = { "a b" = "c" }', '"a b" is no name of a label: write letters'),
+        ('node_selector = { "a b" = "c" }', '"a b" is not a valid name of a label: write letters'),
         (
             'node_selectors = { a = "b" }',
             "unknown key 'node_selectors'; did you mean 'node_selector'?",
@@ -596,7 +599,7 @@ def test_what_is_refused(folder, old, new, said):
         ('tolerations = [{ value = "b" }]', "number 1 key is missing: give it, or operator ="),
         (
             'tolerations = [{ key = "a", tolerationSeconds = 3 }]',
-            'tolerationSeconds goes with effect = "NoExecute"',
+            'tolerationSeconds needs effect = "NoExecute"',
         ),
     ],
 )

@@ -100,7 +100,7 @@ def test_rows_that_are_explained_again_and_targets(tmp_path):
 
 
 def test_what_is_no_store(tmp_path):
-    with pytest.raises(InputError, match="is no store of a job"):
+    with pytest.raises(InputError, match="is not the store of a job"):
         runs_summary(tmp_path)
     assert CliRunner().invoke(cli, ["runs", str(tmp_path)]).exit_code == 2
 

@@ -206,7 +206,7 @@ class CubeRows:
             position = int(rows.positions[repeated[0]])
             raise InputError(
                 f"{self.name} has the key {key_words(self.key_of(position))} twice: rows are "
-                "compared by keys that stand for one row each"
+                "compared by keys that identify one row each"
             )
 
     def slices(self) -> Iterator[slice]:

@@ -198,6 +198,8 @@ class Pods:
         command = [*job.command, "--cluster", "none", "--log", "json", *words]
         container = self._container(part, command, self._files([(JOBS, job.name)]))
         container["resources"] = self._size("worker", self._worker_size(beside=0))
+        # nothing is restarted in the pod ("Never"), as Kubernetes applies a podFailurePolicy to
+        # such pods only
         volumes = [self._files_volume(), *self._scratch_volumes(self._storage())]
         return self._pod(part, "Never", [container], volumes)
 
@@ -299,6 +301,8 @@ class Pods:
         spec = {
             "selector": {"app": self.name, "part": "run"},
             "ports": [{"name": "tls", "port": PORT, "targetPort": PORT}],
+            # the run reaches the scheduler beside it by this service, before its own pod counts as
+            # ready
             "publishNotReadyAddresses": True,
         }
         return self._object("v1", "Service", f"{self.name}-scheduler", spec=spec)
@@ -313,6 +317,8 @@ class Pods:
         run["resources"] = self._size("run", {})
         volumes = [self._tls_volume(), self._files_volume(), *self._scratch_volumes(None)]
         pod = self._pod("run", "Never", [run], volumes)
+        # an init container that restarts is a sidecar: it starts before the run and ends with it,
+        # where a second container would keep a finished pod alive
         pod["spec"]["initContainers"] = [{**scheduler, "restartPolicy": "Always"}]
         return self._job("run", _tries("run"), pod)
 
@@ -325,6 +331,8 @@ class Pods:
             "completionMode": "Indexed",
             "completions": self.workers,
             "parallelism": self.workers,
+            # Kubernetes counts the restarts of all pods together, so the limit grows with their
+            # number
             "backoffLimit": 10 * self.workers,
         }
         return self._job("workers", spec, self._pod("worker", "OnFailure", [container], volumes))
@@ -383,6 +391,7 @@ class Pods:
         return {"name": "files", "configMap": {"name": self.name}}
 
     def _tls_volume(self) -> dict[str, Any]:
+        # a secret's files belong to root: the containers read them through their group (`fsGroup`)
         return {"name": "tls", "secret": {"secretName": self.secret, "defaultMode": 0o440}}
 
     def _tls_mount(self) -> dict[str, Any]:
@@ -436,11 +445,14 @@ class Pods:
                 **self._place(),
                 "restartPolicy": restarts,
                 "terminationGracePeriodSeconds": GRACE_S,
+                # no container speaks to the API of Kubernetes
                 "automountServiceAccountToken": False,
                 "securityContext": {
                     "runAsNonRoot": True,
                     "runAsUser": USER_ID,
                     "fsGroup": USER_ID,
+                    # without it Kubernetes changes the group of every file of a volume each time
+                    # it is mounted
                     "fsGroupChangePolicy": "OnRootMismatch",
                     "seccompProfile": {"type": "RuntimeDefault"},
                 },
