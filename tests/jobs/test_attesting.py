@@ -7,7 +7,6 @@ import random
 import shutil
 from pathlib import Path
 
-import duckdb
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -364,8 +363,8 @@ def test_tables_are_compared_after_an_erasure(tmp_path):
     assert set(after) == set(before)
     assert any(after[each] < before[each] for each in before)
     attest_store(job.store, str(public), "", SINKS).refuse_faults()
-    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
-        connection.execute("update reasons set attribution = attribution + 1e-9 where id = 8")
+    shop = Database(f"duckdb:///{tmp_path}/shop.duckdb")
+    run(shop, "UPDATE reasons SET attribution = attribution + 1e-9 WHERE id = 8")
     assert any("id 8" in each and "as it was loaded" in each for each in faults_of(job.store))
 
 
@@ -373,13 +372,11 @@ def test_a_person_who_comes_back_into_a_table_is_seen(tmp_path):
     """A line of the person that came back is none of the loads."""
     job, _ = with_sinks(tmp_path)
     job.run()
-    database = str(tmp_path / "shop.duckdb")
-    with duckdb.connect(database) as connection:
-        connection.execute("create table kept as select * from reasons where id = 7")
+    shop = Database(f"duckdb:///{tmp_path}/shop.duckdb")
+    run(shop, "CREATE TABLE kept AS SELECT * FROM reasons WHERE id = 7")
     forget_keys(job.store, ["7"], job_file=str(job.file))
     assert faults_of(job.store) == []
-    with duckdb.connect(database) as connection:
-        connection.execute("insert into reasons select * from kept")
+    run(shop, "INSERT INTO reasons SELECT * FROM kept")
     assert any("id 7" in each and "was not loaded" in each for each in faults_of(job.store))
 
 
