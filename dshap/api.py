@@ -289,7 +289,8 @@ def explain(
             explanation.create()
         beside: dict[str, xr.Variable] = {}
         if keeps_columns:
-            beside = column_variables(read_columns(explanation.work.rows), category_orders(rows))
+            columns = read_columns(explanation.work.rows)
+            beside = column_variables(columns, category_orders(rows), explanation.layout.flags)
         cube = explanation.dataset(beside)
         if compute and session.shows_progress:
             session.progress.say(f"{summary_line(cube)}; cube.dshap shows more")
@@ -402,14 +403,16 @@ def mse_v(
     progress: bool | None = None,
     **options: Unpack[LearnOptions],
 ) -> Quality:
-    """Compute MSE_v, the mean over rows and proper coalitions of (f(x) − v_S(x))².
+    """Measure how well conditional values are estimated: MSE_v, the smaller the better.
 
-    It measures the quality of conditional values without knowing the truth.
+    MSE_v is the mean of (f(x) − v_S(x))² over rows and over proper coalitions, which are all but
+    the empty and the full one.  It needs no true values.
 
-    E (f(X) − v(X_S))² is least for v_S(x) = E[f(X) | X_S = x_S], so of two estimates the one with
-    the smaller MSE_v on rows that neither learned from is closer to it, for any true distribution.
-    Interventional values do not estimate this expectation, and usually have a larger MSE_v.  A link
-    is applied after the expectation: MSE_v compares f with E f, for any link.
+    The expectation v_S(x) = E[f(X) | X_S = x_S] has the least MSE_v of all functions of x_S, for
+    any distribution of the rows.  Of two value functions, the one with the smaller MSE_v is
+    therefore closer to it, if neither learned from the rows that you give.  Interventional values
+    do not estimate this expectation, and usually have a larger MSE_v.  A link makes no difference:
+    MSE_v compares f(x) with the expectation before the link.
 
     Parameters
     ----------

@@ -138,8 +138,8 @@ class Explainer:
         if isinstance(model, KernelModel):
             if _link_of(link) != "identity":
                 raise InputError(
-                    "links are of predict functions: give model.predict_proba or the like as the "
-                    "model"
+                    "link= is for predict functions: give one, such as model.predict_proba, in place "
+                    "of the model"
                 )
             if scale is not None:
                 raise InputError(f"{type(model).__name__} states its own scale: leave scale out")
@@ -254,7 +254,7 @@ def _predict_of(model: Any) -> Callable[[FloatArray], Any]:
     if hasattr(model, "predict"):
         if hasattr(model, "classes_"):
             raise InputError(
-                f"{type(model).__name__} is a classifier: say what to explain, like "
+                f"{type(model).__name__} is a classifier: name the method to explain, like "
                 "dshap.Explainer(model.predict_proba, X[:100])"
                 + (
                     ", or leave masker out for TreeSHAP: dshap.Explainer(model)"

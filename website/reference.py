@@ -6,6 +6,7 @@ import ast
 import importlib
 import inspect
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import GenericAlias, ModuleType
@@ -27,6 +28,7 @@ MODULES = (
 )
 """The public modules, in the order of the reference."""
 BEHIND = {
+    "dshap.analysis.segments": ("Segments", "segments_of"),  # as dshap.report.segments
     "dshap.run.prepared_states": ("Prepared", "PreparedAttributor"),
     "dshap.run.quality": ("Quality",),
     "dshap.core.options": ("RunOptions",),
@@ -48,6 +50,7 @@ TYPES = {
         "ArrowStream",
         "ClientLike",
         "CubeLike",
+        "CubesLike",
         "DeltaTableLike",
         "HasCoefficients",
         "HasPredict",
@@ -75,6 +78,76 @@ TYPES = {
 """Module -> its names of types, which signatures show and one page lists."""
 TYPES_PAGE = "types"
 """The page that lists them."""
+INTERNAL = {
+    "dshap.values": {"LINKS", "SubsetTable"},
+    "dshap.designs": {"KINDS", "MAX_KRIGED", "MAX_KRIGED_PLAYERS", "restored_design"},
+    "dshap.models": {"LogisticStep", "TunedRidge"},
+    "dshap.kernels": {
+        "Expressed",
+        "ExpressedLandmarks",
+        "KeptLandmarks",
+        "bound_kernel",
+        "checked_embedding",
+        "checked_kernel",
+        "pivoted_cholesky",
+        "ridge_solve",
+    },
+    "dshap.sources": {
+        "SPAN_ROWS",
+        "CensusPass",
+        "Inputs",
+        "MissingValues",
+        "NumberedKeys",
+        "WideHashes",
+        "check_targets",
+        "hash_columns",
+        "hash_keys",
+        "kind_of",
+        "missing_values",
+        "number_keys",
+        "open_data",
+        "open_for",
+        "open_rows",
+        "read_data",
+        "refuse_unknown_categories",
+        "said_left_out",
+        "take_census",
+        "wide_hashes",
+        "write_part",
+    },
+    "dshap.report": {
+        "METRICS",
+        "Summary",
+        "accuracy_lines",
+        "checked_level",
+        "column_of_segment",
+        "damage_summary",
+        "importance_summary",
+        "progress_summary",
+        "ranking_picture",
+        "refuse_unknown_metrics",
+        "require_jinja",
+        "require_matplotlib",
+        "seen_line",
+        "stage_table",
+    },
+    "dshap.engine": {
+        "ToldProgress",
+        "check_stages",
+        "checked_client",
+        "current_client",
+        "format_bytes",
+        "is_notebook",
+        "learn_from",
+        "make_plan",
+        "naming",
+        "stage_lines",
+    },
+    "dshap.blocks": {"NOT_SERVED", "ROUNDING", "Scored"},
+    "dshap.records": {"CHAIN", "FAN_IN", "n_left_leaves", "n_partial_sums"},
+}
+"""Module -> names that rooms of dshap share among themselves.  No page of the reference has them:
+users neither call them nor receive them."""
 SPAN = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
 
 
@@ -82,7 +155,7 @@ SPAN = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
 def public_names(module: str) -> dict[str, Any]:
     """Name -> object of a module of the reference, without its modules."""
     room = importlib.import_module(module)
-    names = BEHIND.get(module) or sorted(set(room.__all__))
+    names = BEHIND.get(module) or sorted(set(room.__all__) - INTERNAL.get(module, set()))
     found = {name: getattr(room, name) for name in names}
     return {name: each for name, each in found.items() if not isinstance(each, ModuleType)}
 
@@ -110,8 +183,11 @@ def place_of(module: str, name: str) -> str:
     return f"{first if is_same else module}.{name}"
 
 
-def reference_pages() -> dict[str, str]:
-    """Name of each page of the reference -> its text."""
+def reference_pages(below: Mapping[str, str]) -> dict[str, str]:
+    """Name of each page of the reference -> its text.
+
+    `below` has, for the places of some names, what their pages show below the docstring.
+    """
     pages = {"index": index_page(), TYPES_PAGE: types_page()}
     for module in (*MODULES, *BEHIND):
         names = {
@@ -121,7 +197,10 @@ def reference_pages() -> dict[str, str]:
         }
         files = page_files(module, list(names))
         pages[module] = module_page(module, files)
-        pages |= {files[name]: name_page(module, name, each) for name, each in names.items()}
+        pages |= {
+            files[name]: name_page(module, name, each) + below.get(f"{module}.{name}", "")
+            for name, each in names.items()
+        }
     return pages
 
 

@@ -126,6 +126,9 @@ type TargetLike = str | Iterable[str] | ArrayLike
 type CubeLike = xr.Dataset | str | Path | BucketPath
 """A cube: the Dataset that `explain` and `open_cube` return, or the path of its store."""
 
+type CubesLike = Mapping[str, CubeLike] | CubeLike
+"""Several cubes by their names, or the store of one or more; a single cube has its store's name."""
+
 type ClientLike = distributed.Client | str
 """A cluster of Dask: a client, or the address of a scheduler, such as "tls://10.0.0.5:8786"."""
 

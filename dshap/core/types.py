@@ -34,7 +34,7 @@ class Design(Protocol):
     @property
     def info(self) -> DesignInfo: ...
     def block(self, start: int, stop: int) -> CoalitionBlock:
-        """Coalitions start..stop: the same on any worker, in any order of asking."""
+        """Coalitions start..stop; every call returns the same ones, on any worker."""
         ...
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
@@ -57,7 +57,7 @@ class Design(Protocol):
         ...
 
     def fingerprint(self) -> dict[str, JSON]:
-        """Name and parameters; two designs with one fingerprint are the same design."""
+        """Name and parameters; two designs with equal fingerprints give the same numbers."""
         ...
 
 
@@ -257,7 +257,7 @@ class Predictor(Protocol):
         ...
 
     def with_categories(self, categories: Mapping[str, tuple[Hashable, ...]]) -> Predictor:
-        """Return this model with longer lists, each of which begins with the present one."""
+        """Return this model with longer lists of categories; each begins with the current list."""
         ...
 
     @property
@@ -273,7 +273,7 @@ class Predictor(Protocol):
         ...
 
     def predict_bytes(self, n: int) -> int:
-        """Peak bytes of a call with n rows beyond the rows, the predictions included."""
+        """The most bytes that a call with n rows needs: the predictions too, but not the rows."""
         ...
 
     def fingerprint(self) -> dict[str, JSON]:

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.late import zarr
-from dshap.core.places import Place, place_of
+from dshap.core.places import Place
 from dshap.core.records import FloatArray
+from dshap.core.rules import as_place
 from dshap.cube.arrays import read_run
 from dshap.cube.block_arrays import SUMMARIES
 from dshap.cube.current import cube_at
@@ -179,7 +180,7 @@ def joined_columns(fingerprint: Mapping[str, Any]) -> Mapping[str, tuple[str, ..
 
 @dataclass(frozen=True)
 class FinishedBlock:
-    """One block that has a receipt; the stored values of its rows are read on demand.
+    """A block of rows that is finished; its stored values are read when you ask for them.
 
     Examples
     --------
@@ -293,7 +294,7 @@ def finished_blocks(store: str | Place) -> Iterator[FinishedBlock]:
     >>> n_rows
     6
     """
-    path = cube_at(place_of(store))
+    path = cube_at(as_place("store", store))
     cube = CubeArrays(path)
     receipts = sorted(receipts_of(path).whole())
     sizes = Folder(path).sizes(len(receipts))

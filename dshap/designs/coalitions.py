@@ -100,8 +100,8 @@ def checked_span(n_coalitions: int, start: int, stop: int) -> None:
 class BaseDesign:
     """Base of all designs, public as `dshap.Design`: a frozen dataclass with a field `n_players`.
 
-    A design adds `info` and `block`, `finish` if sums of scored values are not yet attributions,
-    and `replicates` if it has standard errors.
+    To write a design, define `info` and `block` in a subclass.  Define `finish` too if the sums of
+    values × scores are not the attributions yet, and `replicates` if the design has standard errors.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class BaseDesign:
         return self.info.why_no_errors
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """Return the sums (n, d, k) unchanged: the scores make them attributions, ends included."""
+        """Return the sums (n, d, k) unchanged: here they are the attributions already."""
         return sums
 
     def replicates(

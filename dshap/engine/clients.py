@@ -230,9 +230,9 @@ def connect(
         )
     if not (is_open or is_encrypted(address) or is_on_loopback(address)):
         raise InputError(
-            f"{masked(address)!r} leaves this machine without encryption, and whoever can speak to it runs "
-            "code as its user: start the scheduler with certificates (tls://HOST:PORT), or, in a "
-            'network that you trust, say so: [cluster] security = "none" in a job file, '
+            f"{masked(address)!r} leaves this machine without encryption, and everybody who can connect to it "
+            "can run code as its user: start the scheduler with certificates (tls://HOST:PORT), or, in a "
+            'network that you trust, allow it: [cluster] security = "none" in a job file, '
             "client=distributed.Client(ADDRESS) in Python"
         )
     try:
@@ -241,7 +241,7 @@ def connect(
         )
     except TypeError as error:
         raise InputError(
-            f"{masked(address)!r} asks for certificates: name their folder, [cluster] certificates = "
+            f"{masked(address)!r} requires certificates: name their folder, [cluster] certificates = "
             '"FOLDER", or the files in dask\'s configuration (distributed.comm.tls)'
         ) from error
     # an AssertionError comes from a tls:// scheduler that is called tcp://, a MemoryError from

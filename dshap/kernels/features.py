@@ -318,7 +318,7 @@ class FourierFeatures:
 
 @dataclass(frozen=True, eq=False)
 class FourierBasis:
-    """Factors e^{iω_rj x_j} of every column; products over S are e^{iω_S·x_S}.
+    """Random Fourier features: a factor e^{iω_rj x_j} for each column, a product for each subset.
 
     Examples
     --------

@@ -22,6 +22,7 @@ LANDMARK_SAMPLE = 20_000
 """Number of rows that landmarks are chosen from."""
 PILOT_TOLERANCE = 1e-8
 """Rank tolerance of the pilot landmarks that ridge leverage scores are estimated with."""
+# rows whose kernel with all landmarks is in memory at once
 SCORE_BLOCK = 1_024
 
 

@@ -92,7 +92,8 @@ class ProductKernel:
             or not all(isinstance(family, str) for family in self.families)
         ):
             raise InputError(
-                f"families is {shown(self.families)}: give one a column, of {', '.join(FAMILIES)}"
+                f"families is {shown(self.families)}: give one for each column, of "
+                f"{', '.join(FAMILIES)}"
             )
         object.__setattr__(self, "families", tuple(self.families))
         object.__setattr__(
@@ -108,7 +109,7 @@ class ProductKernel:
                 raise InputError(unknown_name("kernel family", family, FAMILIES))
             if family == "categorical":
                 if not 0.0 <= value < 1.0:
-                    raise InputError(f"rho of column {column} is {value:g}: it must lie in [0, 1)")
+                    raise InputError(f"rho of column {column} is {value:g}: it must be in [0, 1)")
             elif not LEAST_SCALE <= value <= 1.0 / LEAST_SCALE:
                 raise InputError(
                     f"length-scale of column {column} is {value:g}: it must be positive and "

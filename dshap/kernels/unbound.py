@@ -93,7 +93,7 @@ class Kernel:
     ) -> ProductKernel:
         """The product kernel with a factor for each column; `names` are the columns', if any."""
         raise InputError(
-            f"{type(self).__name__} does not say how it binds to columns: give RBF(), "
+            f"{type(self).__name__} does not define how it is applied to columns: give RBF(), "
             "Product([...])"
         )
 
@@ -276,8 +276,8 @@ class Product(Kernel):
         given = self.kernels
         if isinstance(given, str) or not np.iterable(given):
             raise InputError(
-                f"kernels is {shown(given)}: give a list, one of dshap.kernels a column, or a "
-                "mapping"
+                f"kernels is {shown(given)}: give a list, one of dshap.kernels for each column, "
+                "or a mapping"
             )
         plain = (
             {str(n): kernel for n, kernel in given.items()}
@@ -287,7 +287,8 @@ class Product(Kernel):
         object.__setattr__(self, "kernels", plain)
         if wrong := [kernel for kernel in self._all if not isinstance(kernel, Kernel)]:
             raise InputError(
-                f"kernels hold {shown(wrong[0])}: give one of dshap.kernels a column, such as RBF()"
+                f"kernels hold {shown(wrong[0])}: give one of dshap.kernels for each column, such "
+                "as RBF()"
             )
 
     @property

@@ -159,7 +159,7 @@ def conditional_amplification(
         )
     if d > MAX_COLUMNS or 1 << d > penalty.most_coalitions:
         raise InputError(
-            f"every coalition of the {d} columns is looked at, and the penalty lists "
+            f"every coalition of the {d} columns is evaluated, and the penalty lists "
             f"{penalty.most_coalitions}: "
             + (
                 f"give n_coalitions=2**{d}"

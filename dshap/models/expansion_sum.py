@@ -53,7 +53,7 @@ class BaseExpansion(ABC):
         )
         for names, count, what in wanted:
             if names is not None and len(names) != count:
-                raise InputError(f"{len(names)} {what} names for {count}: give one each")
+                raise InputError(f"{len(names)} {what} names for {count}: give one for each")
 
     @property
     def parts(self) -> tuple[BaseExpansion, ...]:

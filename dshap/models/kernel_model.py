@@ -263,7 +263,7 @@ class KernelModel(ABC):
         is_ok = is_finite(x, y) & (self.roles(positions) != HELD_OUT)
         if not is_ok.any():
             raise InputError(
-                "no row of the sample is left: all are held out, or hold NaN or infinity"
+                "no row of the sample is left: all are held out, or contain NaN or infinity"
             )
         with one_blas_thread():
             step = self._first_step(

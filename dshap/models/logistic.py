@@ -191,7 +191,7 @@ class KernelLogistic(KernelModel):
         if len(values) == 1:
             raise InputError(
                 f"the target has one class only ({class_name(classes[0])}): there is nothing to "
-                "tell apart"
+                "distinguish"
             )
         if len(found) < len(values):
             missing = classes[~np.isin(values, found)]
@@ -464,7 +464,7 @@ class LogisticStep:
     def next(self, moments: Moments) -> LogisticStep:
         """The next step, or this step marked as ended."""
         if not moments["counts"].any():
-            raise InputError("no training rows: all are held out, or hold NaN or infinity")
+            raise InputError("no training rows: all are held out, or contain NaN or infinity")
         with one_blas_thread():
             newton = self.newton.next(
                 moments.arrays, None if self.form is None else self.form.ridge

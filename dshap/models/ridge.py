@@ -307,7 +307,7 @@ class TunedRidge:
         """The given λ, or the validated one."""
         train = _of_role(moments, "train")
         if not train["n"]:
-            raise InputError("no training rows: all are held out, or hold NaN or infinity")
+            raise InputError("no training rows: all are held out, or contain NaN or infinity")
         if self.model.penalty != "validate":
             return float(self.model.penalty)
         with one_blas_thread():

@@ -232,10 +232,10 @@ def numbers_of(expansion: Any, given: Any, noun: str) -> FloatArray:
     """Rows (n, columns) for an expansion; InputError where they are empty or contain NaN."""
     x = as_rows(as_array(noun, given), expansion.n_columns, expansion.feature_names)
     if not len(x):
-        raise InputError(f"{noun} of shape {x.shape} hold no row: give one at least")
+        raise InputError(f"{noun} of shape {x.shape} contain no row: give one at least")
     if not (is_ok := np.isfinite(x).all(axis=1)).all():
         raise InputError(
-            f"{(~is_ok).sum()} of {len(x)} {noun} hold NaN or infinity, the first is row "
+            f"{(~is_ok).sum()} of {len(x)} {noun} contain NaN or infinity, the first is row "
             f"{is_ok.argmin()}: drop them"
         )
     for part in expansion.parts:

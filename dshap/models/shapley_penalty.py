@@ -148,8 +148,8 @@ def _position(column: str | int, names: Sequence[str]) -> int:
         return names.index(column)
     if not 0 <= column < len(names):
         raise InputError(
-            f"player {column} is no column: a whole number is a position, 0 to {len(names) - 1}; "
-            "give a name as text"
+            f"player {column} is not a column: a whole number is a position, 0 to "
+            f"{len(names) - 1}; give a name as text"
         )
     return column
 

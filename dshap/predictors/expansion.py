@@ -171,7 +171,7 @@ def expansion_of(model: Any) -> Expansion:
                 "observational "
                 "ones"
             )
-        raise InputError(f"{type(model).__name__} holds no product-kernel expansion: {hint}")
+        raise InputError(f"{type(model).__name__} contains no product-kernel expansion: {hint}")
     return expansion
 
 

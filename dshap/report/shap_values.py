@@ -137,6 +137,7 @@ def require_shap() -> Any:
 
 def _refuse_large(cube: Any, interactions: bool) -> None:
     """Raise a `DoesNotFitError` where the arrays would be larger than `IN_EXPLANATION_BYTES`."""
+    # the last one is that of the columns' values
     n_arrays = cube.sizes["output"] * (1 + ("std_error" in cube)) + 1
     if interactions:
         n_arrays = cube.sizes["output"] * cube.sizes["feature"] + 1

@@ -176,7 +176,7 @@ class LearnedMethod:
 def refuse_other_content(path: Place) -> None:
     """Raise a StoreMismatchError where a folder contains something else than a learned method."""
     if not may_prepare(path):
-        raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
+        raise StoreMismatchError(f"{path} exists and contains something else: choose another store")
 
 
 def states_follow_from(fingerprint: Mapping[str, Any], tiling: Tiling) -> dict[str, Any]:

@@ -243,6 +243,7 @@ class PreparedAttributor:
     def _tiling(self, n_rows: int) -> Tiling:
         """The tiling that `explain` uses for so many rows, with all states in memory."""
         tiling = tiling_of(self.work, n_rows, self.data_rows, self.session.options)
+        # not 0, which means that states are read anew for each tile
         return replace(tiling, cache_bytes=max(1, tiling.cache_bytes))
 
     def _made_for(self, n_rows: int) -> tuple[Tiling, Attributor]:
@@ -278,7 +279,7 @@ def _of_block(attributor: Attributor, block: RowBlock) -> Attribution:
         found = sparing(error, attributor.attribute, block.good)
     found = not_all_failed(with_bad_rows(found))
     at = np.flatnonzero(block.is_ok)
-    bad = dict.fromkeys(np.flatnonzero(~block.is_ok).tolist(), "the row holds NaN or infinity")
+    bad = dict.fromkeys(np.flatnonzero(~block.is_ok).tolist(), "the row contains NaN or infinity")
     return found.placed(len(block.x), at, bad)
 
 
@@ -317,7 +318,7 @@ def open_prepared(store: str | Place, value: Explained) -> Prepared:
     content = read_prepared(path)
     if content is None:
         raise InputError(
-            f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)"
+            f"{path} contains no prepared value function: make it with dshap.prepare(value, ...)"
         )
     writer = Writer.of(content, content["learnt"])
     writer.refuse_other(f"{path} was prepared", f": {ANOTHER_STORE}")

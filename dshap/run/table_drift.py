@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,6 @@ def _key_of(read: PairedSamples, row: int) -> dict[str, str]:
 def _name_of(rows: Any) -> str:
     """The path of a table, on one line without secrets, or its type."""
     match rows:
-        case str() | Path() | BucketPath():
+        case str() | os.PathLike() | BucketPath():
             return masked(one_line(str(rows)))
     return type(rows).__name__

@@ -435,6 +435,9 @@ class CubeFacts:
     """The scale of the attributions, a name of `core.scales.MEANINGS`."""
     undone: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The codes that the cube has values without, with their players."""
+    why_no_order: str = ""
+    """Why no order of attributions is certain; empty where they are exact or have errors, and where it
+    is not known."""
 
     @classmethod
     def of_cube(cls, cube: CubeArrays) -> CubeFacts:

@@ -209,9 +209,9 @@ def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
         array = array.astype(np.float64)
     if array.dtype.kind in "OUST":
         raise InputError(
-            f"{name} holds text or objects (dtype {array.dtype}) where numbers are needed: encode "
-            "them as numbers, or "
-            "pass a pandas DataFrame and name the number columns in features"
+            f"{name} contains text or objects (dtype {array.dtype}) where numbers are needed: "
+            "encode them as numbers, or pass a pandas DataFrame and name the number columns in "
+            "features"
         )
     if array.dtype.kind not in "biuf":
         raise InputError(

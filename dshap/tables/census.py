@@ -102,7 +102,7 @@ class Census:
             raise InputError(f'{found}; set missing = "skip" to leave these rows out{passed}')
 
 
-def _rows(count: int, one: str = "holds", several: str = "hold") -> str:
+def _rows(count: int, one: str = "contains", several: str = "contain") -> str:
     if count == 1:
         return f"1 row {one}"
     return f"{count} rows {several}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -40,7 +40,7 @@ def read_delta_log(path: DeltaTableLike, version: int | None) -> TableVersion:
     if version is not None:
         (version,) = checked(version=version)
     match path:
-        case str() | Path():
+        case str() | os.PathLike():
             table = _opened_table(str(as_place("path", path, "table")), version)
         case _ if version is None:
             table = path
@@ -64,8 +64,8 @@ def read_delta_log(path: DeltaTableLike, version: int | None) -> TableVersion:
     )
     if vectors:
         raise InputError(
-            f"Delta table {place}: deleted rows of {next(iter(vectors))} are listed, which is no "
-            "file of this version: write the table anew, or give another version"
+            f"Delta table {place}: deleted rows of {next(iter(vectors))} are listed, which is not "
+            "a file of this version: write the table anew, or give another version"
         )
     return TableVersion(place, "version", table.version(), table.metadata().id, schema, files)
 
@@ -96,7 +96,7 @@ def _opened_table(path: str, version: int | None) -> Any:
             "a table without this feature"
         )
     raise InputError(
-        f"there is no Delta table at {path} ({said}): give the folder that holds _delta_log"
+        f"there is no Delta table at {path} ({said}): give the folder that contains _delta_log"
     )
 
 

@@ -86,7 +86,7 @@ def _table_of_metadata(path: str | Path) -> Any:
     place = as_place("path", path, "table")
     text = str(place)
     if not text.endswith(METADATA_END):
-        raise InputError(f"{text} is no metadata file of an Iceberg table: {_advice(text)}")
+        raise InputError(f"{text} is not a metadata file of an Iceberg table: {_advice(text)}")
     try:
         from pyiceberg.exceptions import ValidationError
         from pyiceberg.table import StaticTable

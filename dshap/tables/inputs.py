@@ -182,7 +182,7 @@ def times_of_data(value: Explained) -> Mapping[str, str]:
 def read_data(
     value: Explained, site: Site, *, missing: str, names: Sequence[str] | None = None
 ) -> RowReader:
-    """A reader of the data that the value function learns from, with the categories of its model.
+    """Open the data that a value function learns from; texts become positions in its categories.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def open_data(
         raise InputError(f"background or data of the value function: {error}") from error
     if census.n_bad and data.missing == "skip" and not is_read:
         raise InputError(
-            f"{census.n_bad} rows of the background hold NaN or infinity: drop them, or set "
+            f"{census.n_bad} rows of the background contain NaN or infinity: drop them, or set "
             "missing = "
             '"pass" for a model that takes NaN'
         )

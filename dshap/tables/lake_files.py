@@ -96,7 +96,7 @@ def address_of(location: str) -> str:
         return "/" + location.removeprefix("file:").lstrip("/")
     if "://" in location and not is_in_bucket(location):
         raise InputError(
-            f"{location} lies in a file system that dshap does not read: give a table on a disk or "
+            f"{location} is on a file system that dshap does not read: give a table on a disk or "
             "in a bucket (s3://, gs://, az://)"
         )
     return location

@@ -71,7 +71,7 @@ def write_part(
     *,
     names: Names = None,
 ) -> Path:
-    """Write rows as ``part-<index>.parquet``: under a private name first, then renamed.
+    """Write rows to a file ``part-<index>.parquet``, which appears whole or not at all.
 
     Parameters
     ----------
@@ -79,7 +79,8 @@ def write_part(
         Made if it does not exist.  `ParquetSource(directory, ...)` reads the parts in the order of
         their index.
     index : int
-        0 to 999,999; writing one again replaces it, and two writers of one part do no harm.
+        The number of the part, 0 to 999,999.  A part that is there is replaced; two processes may
+        write the same one.
     table_like : pandas DataFrame, array (n, columns) or mapping of name -> (n,)
         A frame's index is not written.
     names : names, optional
@@ -153,8 +154,8 @@ def _frame_columns(frame: Any) -> dict[str, Any]:
     names = [str(name) for name in frame.columns]
     if twice := repeats(names):
         raise InputError(
-            f"the frame holds columns {', '.join(map(repr, twice))} more than once: rename all but "
-            "one"
+            f"the frame contains columns {', '.join(map(repr, twice))} more than once: rename all "
+            "but one"
         )
     columns = (frame.iloc[:, position] for position in range(len(names)))
     return {

@@ -307,7 +307,7 @@ class ParquetSource(ParquetFiles, BatchReader):
         self._starts = np.concatenate([[0], np.cumsum([each.n_rows for each in footers])])
         self.n_rows = int(self._starts[-1])
         if self.n_rows == 0:
-            raise EmptyTableError(f"{self.place} holds {len(footers)} file(s) and no rows")
+            raise EmptyTableError(f"{self.place} contains {len(footers)} file(s) and no rows")
         # one dtype for the whole table: integers with nulls anywhere are float64
         self.column_dtypes = {
             feature: np.result_type(*(each.dtypes[feature] for each in footers))

@@ -96,6 +96,15 @@ def categories_of(reader: RowReader) -> Mapping[str, tuple[Any, ...]]:
     return {}
 
 
+def number_flags(reader: RowReader) -> tuple[str, ...]:
+    """The features that contain False and True and are kept as 0 and 1: some of them are missing."""
+    match reader:
+        case LaidOut():
+            dtypes = reader.column_dtypes
+            return tuple(name for name in reader.flags if dtypes[name].kind == "f")
+    return ()
+
+
 class BlockBuilder:
     """A builder of a block: fills its arrays batch by batch, one group of columns after another."""
 
@@ -219,6 +228,11 @@ class LaidOut:
     def categories(self) -> Mapping[str, tuple[Hashable, ...]]:
         """feature -> its categories, if it is read as their positions."""
         return self._layout.categories
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The features that contain False and True, read as 0 and 1."""
+        return self._layout.flags
 
     @property
     def times(self) -> Mapping[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -298,7 +299,7 @@ def open_texts(rows: Any, site: Site, value: OfTexts, *, key: Any = ()) -> RowRe
     match rows:
         case TextFiles():
             return rows.of(value)
-        case str() | Path():
+        case str() | os.PathLike():
             return TextFiles(
                 rows, value.column, key=key, vocabulary=value.vocabulary, longest=value.longest
             )
@@ -407,7 +408,7 @@ def _only(schema: pa.Schema, keys: Sequence[str]) -> str:
     found = [field.name for field in schema if field.name not in keys and _can_hold(field.type)]
     if len(found) != 1:
         held = ", ".join(found) or "none"
-        raise InputError(f"columns that can hold texts: {held}; name one, Tokens(..., column=)")
+        raise InputError(f"columns that can contain texts: {held}; name one, Tokens(..., column=)")
     return found[0]
 
 

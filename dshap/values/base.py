@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -300,25 +301,24 @@ def _n_columns(data: Any, names: Sequence[str] | None) -> int:
     """Number of columns that predict accepts: the array's, or the number of names."""
     if not has_columns(data) and len(shape := shape_of(data)) == 2:
         return int(shape[1])
-    if names is None and isinstance(data, str | Path):
+    if names is None and isinstance(data, str | os.PathLike):
         _refuse_missing_file(data)
     if names is None:
         raise InputError(
-            f"data of type {type(data).__name__} does not tell its columns: give feature_names, "
-            "those that predict "
-            "takes, in its order"
+            f"data of type {type(data).__name__} has no column names: give feature_names, the "
+            "columns that predict takes, in their order"
         )
     return len(names)
 
 
-def _refuse_missing_file(given: str | Path) -> None:
+def _refuse_missing_file(given: str | os.PathLike[str]) -> None:
     """Raise InputError for a path without files, before its columns are asked for."""
     of_place(
         as_place("data", given, "table"), lambda path: _refuse_no_file(path, given), lambda _: None
     )
 
 
-def _refuse_no_file(path: Path, given: str | Path) -> None:
+def _refuse_no_file(path: Path, given: str | os.PathLike[str]) -> None:
     if not path.exists() and not glob.glob(str(path)):
         raise InputError(
             f"there is no file {given}: give the path of Parquet files, or the rows themselves as "
@@ -335,6 +335,7 @@ def _probe_rows(data: Any, names: Sequence[str] | None, n_columns: int) -> Float
     elif names is not None and is_pandas(data):
         head = columns_by_name(data, names).iloc[:PROBE_ROWS]
     rows = floats_of(head, "data")
+    # on whole rows only: a model may refuse missing values
     rows = rows[np.isfinite(rows).all(axis=1)]
     if len(rows):
         return rows

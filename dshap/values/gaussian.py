@@ -176,7 +176,7 @@ class Gaussian(Shifted, PredictedValue):
             first = next(iter(names))
             kind = type(self).__name__
             raise InputError(
-                f"column {first!r} holds {held}, which {kind} cannot draw: use Marginal or "
+                f"column {first!r} contains {held}, which {kind} cannot draw: use Marginal or "
                 "ConditionalRegression, or leave the column out"
             )
 
@@ -263,7 +263,7 @@ class Gaussian(Shifted, PredictedValue):
         if is_bad.any():
             raise PredictError(
                 f"the model gave NaN or infinity for {is_bad.sum():,} of {len(rows):,} {self.name} "
-                "draws, rows that the data need not hold: give a predict function that is finite "
+                "draws, which are rows that may not occur in the data: give a predict function that is finite "
                 "there, or use Marginal"
             )
         return values.reshape(2, -1, self.n_outputs).mean(axis=0)  # z and −z
@@ -346,6 +346,8 @@ class Gaussian(Shifted, PredictedValue):
             for start in range(0, n_draws, draw_step):
                 draws = slice(start, start + draw_step)
                 x = self._values(drawn.scores(some, draws), ~drawn.present)
+                # the numbers of the row itself: by way of scores a copula would give the nearest
+                # value of its sample
                 np.copyto(x, drawn.rows[some, None], where=drawn.present[:, None, None])
                 # (m, rows, draws, k)
                 values = self.model.call(x.reshape(-1, c)).reshape(*x.shape[:3], -1)

@@ -25,10 +25,11 @@ KINDS = ("observational", "interventional")
 
 @dataclass(frozen=True, eq=False)
 class LinearTransform:
-    """The Shapley values of E[x | x_S] for Gaussian columns, as matrices T (d, columns, columns).
+    """The Shapley values of all linear models on Gaussian columns, computed once for the columns.
 
-    In the game v_S = E[x | x_S] − μ the Shapley value of player i is T[i] (x − μ). A model f(x) =
-    βx + b has φ_i = β T[i] (x − μ): one contraction, for any β.
+    They are stored as matrices T (d, columns, columns): a model f(x) = βx + b has the attributions
+    φ_i = β T[i] (x − μ), whatever its coefficients β.  T[i] (x − μ) is the Shapley value of player
+    i in the game v_S = E[x | x_S] − μ.
 
     Examples
     --------
@@ -57,7 +58,7 @@ class LinearTransform:
     """Names of the columns, where they are known."""
 
     def of_model(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The matrices M (d, columns, k) of a linear model, and M of the groups (R, …).
+        """The matrices M (d, columns, k) of a linear model, and those of R jackknife groups.
 
         φ = (x − μ) M for coefficients (k, columns).
         """
@@ -184,8 +185,8 @@ class LinearGaussian(Shifted):
             spread = np.sqrt(np.diag(covariance))
         if mean is not None and np.shape(mean) != (c,):
             raise InputError(
-                f"the model has {c} coefficients and mean has shape {np.shape(mean)}: give one a "
-                "column"
+                f"the model has {c} coefficients and mean has shape {np.shape(mean)}: give one for "
+                "each column"
             )
         scale = decision_scale(coef, k)
         if output_names is None:

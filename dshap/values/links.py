@@ -23,6 +23,7 @@ from dshap.core.types import Link
 
 ROUNDING = 1e-9
 """How far rounding may move a mean of probabilities outside [0, 1]."""
+# more would move probabilities that are far from 0 and 1
 MAX_CLIP = 0.1
 CLIP = Number(0.0, MAX_CLIP, hint=" (1e-6 is a good start)")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -184,7 +184,7 @@ class Marginal(PredictedValue):
         Mixed rows that are equal are predicted once.
         """
         if self.background is None:
-            raise InputError("the background is a table that is read by spans: ask dshap.explain")
+            raise InputError("the background is a table that is read by spans: call dshap.explain")
         weights = self._weights
         return (
             loops.mixed_values(*self._mixed(state, rows, self.background), weights) / weights.sum()
@@ -273,7 +273,7 @@ class Marginal(PredictedValue):
 
 def _is_streamed(background: Any) -> bool:
     """Whether the background is a table to be read by spans, and not copied to workers."""
-    is_named = isinstance(background, str | Path | RowReader)
+    is_named = isinstance(background, str | os.PathLike | RowReader)
     return is_named or is_lazy(background) or is_scanned(background)
 
 

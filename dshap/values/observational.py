@@ -363,7 +363,10 @@ class KernelObservational(EmbeddedValue, KernelValue):
             for state in states
         ]
         weights = {
-            f"weights {position:06d}": state["weights"] for position, state in enumerate(states)
+            # six digits: `weight_parts` and `coalition_weights` go through these names in sorted
+            # order
+            f"weights {position:06d}": state["weights"]
+            for position, state in enumerate(states)
         }
         return State({**super().join(small).arrays, **weights})
 

@@ -224,6 +224,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
                 phi = features[j].whitened(lattice.product(j, features[j].kept))  # (n, p)
                 add_gram(grams[j], phi)
                 crosses[j] += phi.T @ target
+                # in double precision, as every sum over rows, also where Φ is single
                 ones[j] += phi.sum(axis=0, dtype=float)
         squares = np.square(f).sum(axis=0)
         sums = {"gram": gram, "cross": cross, "ones": one, "f": f.sum(axis=0), "f2": squares}

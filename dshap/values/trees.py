@@ -232,5 +232,6 @@ def _whole_weights(weights: Any, background: Any) -> NDArray[np.int64]:
     if not has_member(background, "__len__") or isinstance(background, str):
         raise InputError("weights are for a background in memory: give an array or a data frame")
     given = checked_weights(weights, len(background))
+    # the sum of all weights has to fit into an int64
     bits = min(WEIGHT_BITS, 62 - len(given).bit_length())
     return np.rint(given * (2.0**bits / given.max())).astype(np.int64)

@@ -192,8 +192,8 @@ class SideRows:
 class Difference:
     """The difference of two cubes: rankings, distributions of attributions, and rows by key.
 
-    It prints as a screen of text, shows as tables in a notebook, and `to_dict` has it as plain
-    values.  `above` describes the numbers beyond given limits.
+    Printed, it is a screen of text; a notebook shows it as tables; `to_dict` returns plain values.
+    `above` lists the numbers that exceed your limits.
 
     Examples
     --------

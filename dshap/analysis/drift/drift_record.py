@@ -123,8 +123,8 @@ class ComparedTable:
 class Drift:
     """The drift of rows between two tables, attributed to columns.
 
-    It prints as a screen of text, shows as tables in a notebook; `to_frame` has the columns,
-    `row_frame` the rows, `to_dict` plain values.
+    Printed, it is a screen of text; a notebook shows it as tables.  `to_frame` returns the columns
+    and `row_frame` the rows as data frames, `to_dict` plain values.
 
     Examples
     --------

@@ -92,12 +92,12 @@ def from_gpytorch(
     kinds = _class_names(model)
     kind = next((name for name in MODELS if name in kinds), None)
     if kind is None:
-        raise refusal(kinds[0], f"is no {' or '.join(MODELS)} of gpytorch")
+        raise refusal(kinds[0], f"is not a {' or '.join(MODELS)} of gpytorch")
     for name in ("input_transform", "outcome_transform"):  # attributes of BoTorch's models
         if getattr(model, name, None) is not None:
             raise refusal(
                 f"{name} of {kinds[0]}",
-                "stands outside of the kernel",
+                "is outside of the kernel",
                 "fit it on transformed rows",
             )
     rows, solve = MODELS[kind](model)
@@ -163,7 +163,7 @@ def _exact(model: Any) -> tuple[Any, Solve]:
     noise = _array(model.likelihood.noise)
     if not np.isfinite(targets).all():
         raise InputError(
-            "train_targets hold NaN or infinity: leave these rows out, set_train_data sets the "
+            "train_targets contain NaN or infinity: leave these rows out, set_train_data sets the "
             "others"
         )
 
@@ -285,7 +285,7 @@ def _terms(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term]
 def _terms_of_active(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term]:
     name = _class_names(kernel)[0]
     if name not in KERNELS:
-        raise refusal(name, "is no product over columns that dshap knows")
+        raise refusal(name, "is not a product over columns that dshap knows")
     return KERNELS[name](kernel, columns, n_columns)
 
 
@@ -307,7 +307,7 @@ def _matern(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term
     if len(columns) > 1:
         raise refusal(
             f"MaternKernel(nu={kernel.nu:g}) of {len(columns)} columns",
-            "takes the distance over all columns at once and is no product over columns",
+            "takes the distance over all columns at once and is not a product over columns",
             "fit a product of MaternKernel(active_dims=(j,)), or for this model use "
             "dshap.values.Marginal(predict, "
             "background) or dshap.values.ConditionalRegression(predict, data, ...)",

@@ -62,9 +62,10 @@ def bar(
     Features are sorted by the mean over all rows; those of several cubes by that of the first.  At
     most 20 are shown, or 10 where each has several bars.  The lowest bar is the sum of the bars of
     all features that are not shown.
-    Lines are the 95 % intervals of the means, which treat rows as a sample of more rows and add the
-    error of sampled coalitions; there are none of fewer than ten rows, and none reaches below 0.  The
-    errors of a Dataset in memory are upper bounds, as it has no summaries of jackknife groups.
+    A line across the end of a bar is the 95 % interval of its mean.  It covers two errors: the rows
+    are a sample of more rows, and coalitions may be sampled.  Fewer than ten rows have no intervals,
+    and no interval reaches below 0.  For a Dataset in memory the error of sampled coalitions is an
+    upper bound, as only a store has the sums of its jackknife groups.
     With `by` they are the intervals of segments (`dshap.analysis.segments.segments_of`).
 
     Parameters
@@ -146,7 +147,7 @@ def _refuse_others(views: Mapping[str, View]) -> None:
         differing = list(differing_attributions((first, name), (view, other)))
         if differing:
             raise InputError(
-                f"{first!r} and {name!r} cannot stand side by side: {'; '.join(differing)}"
+                f"{first!r} and {name!r} cannot be drawn side by side: {'; '.join(differing)}"
             )
     if others:
         warn_without_scale(views)

@@ -167,6 +167,7 @@ def _write_table(axes: Any, found: SideBySide) -> None:
     room = max(inches_of(axes)[0] - inches[-1], LEAST_ROOM)
     low, high = found.limits
     ends = high + (high - low) * inches / room
+    # Ticks are chosen for the attributions alone; then the axes get the room of the table.
     axes.set_xlim(low, high)
     write_numbers(axes.xaxis, float(room))
     axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick <= high])

@@ -62,9 +62,9 @@ def beeswarm(
     Features are sorted by mean |attribution|, at most 20 are shown; the last line is the sum, row by
     row, of the attributions of all others.  From 2,000 rows on a swarm is a density: its height is
     the square root of the number of rows at an attribution, its colour the mean place of their values
-    among all values of the column.  It ends at the bins of its smallest and its largest attribution,
-    which are at most 12.5 % wide; one that is narrower than a pixel is a line.  Missing values and
-    categories, which have no order, are grey; of True and False the latter is low.
+    among all values of the column.  It ends at its smallest and its largest attribution; one that is
+    narrower than a pixel is a line.  Missing values and categories, which have no order, are grey; of
+    True and False the latter is low.
 
     Parameters
     ----------
@@ -147,6 +147,7 @@ def _draw_density(axes: Any, swarm: Swarm, y: int, grid: FloatArray, plain: str)
             x.mean(), y - half.max(), y + half.max(), color=colours[middle], lw=LINE_WIDTH, zorder=2
         )
         return
+    # The outline is not seen itself: it clips the picture of the colours.
     shape = axes.fill_between(x, y - half, y + half, color="none", linewidth=0)
     picture = axes.imshow(
         colours[None],
@@ -162,8 +163,8 @@ def _draw_density(axes: Any, swarm: Swarm, y: int, grid: FloatArray, plain: str)
 def outline(shades: Shades, grid: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Places (p,) along the outline of a density, and its heights (p,) there.
 
-    `heights` are those of the steps of the grid.  The outline ends at the bins of the smallest and of
-    the largest attribution.
+    `heights` are those of the steps of the grid.  The outline ends at the smallest and the largest
+    attribution.
     """
     low = float(shades.low)
     high = float(shades.high)

@@ -122,6 +122,7 @@ def _draw_steps(axes: Any, steps: Steps) -> None:
     sides = [*ends, *(ends - sizes)]
     letters = 2 + max(map(len, texts))
     share = min(LETTER_INCHES * letters / inches_of(axes)[0], MOST_MARGIN)
+    # `share` is a part of the axis with both margins
     margin = (max(sides) - min(sides)) * share / (1.0 - 2.0 * share) or 1.0
     axes.set_xlim(min(sides) - margin, max(sides) + margin)
 

@@ -92,7 +92,7 @@ def sentence(
     output: int = 0,
     label: str = "",
 ) -> Sentence:
-    """Read the words of an instance from a cube, with their attributions.
+    """Read the words of one text, and the attribution of each, from a cube, for `sentence_picture`.
 
     Parameters
     ----------
