@@ -240,6 +240,7 @@ def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], Bo
 
 
 Names = str | Iterable[str] | None
+"""The name of a column, or the names of several; None: the default."""
 Times = Mapping[str, str] | Names
 """Names of columns of times, or column -> the kind of times that the model accepts, "" for any.
 
