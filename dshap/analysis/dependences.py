@@ -350,6 +350,7 @@ def _bins_of_numbers(view: View, sample: NDArray[Any], extent: Extent, most: int
     if view.rows < FEW_ROWS:
         return bins_of(numbers, most)
     scale = axis_scale_of(numbers, extent.low, extent.high, sample.dtype.kind == "M")
+    # Even edges come on top of these bins: where they were too many, there are fewer bins.
     for n_bins in (most, max(most - EVEN_BINS, LEAST_BINS)):
         bins = bins_of(numbers, n_bins)
         edges = scale.even_edges(bins["edges"], extent.low, extent.high, EVEN_BINS)
@@ -442,6 +443,7 @@ def _points(view: View, columns: Columns, found: Dependence) -> Record:
     whole = slice(0, view.cube.sizes["instance"])
     values = columns[found.feature](whole)
     codes = binned(found.bins, values)
+    # seeded: the same rows give the same picture
     jitter = np.random.default_rng(0).uniform(-0.3, 0.3, len(codes))
     x = codes + jitter
     if not found.has_categories:

@@ -82,6 +82,7 @@ def shades_of(histogram: Moments, places: FloatArray, grid: FloatArray) -> Shade
     mass = _on_grid(histogram, counts @ weights, grid)
     rows, total, missing = np.moveaxis(_smoothed(histogram, mass, grid) * is_own[..., None], -1, 0)
     n_rows = mass[..., 0].sum(axis=0)
+    # Rows that the smoothing moved beyond the outermost bins are given back to the others.
     lost = n_rows / np.maximum(rows.sum(axis=0), 1e-300)
     rows, total, missing = (lost * each for each in (rows, total, missing))
     known = np.maximum(rows - missing, 0.0)

@@ -420,6 +420,7 @@ def _small(
         dims,
         values.shape or (),
         fill,
+        # packing takes arrays with "." for those with a file for each block
         separator="/",
         values=values if values.shape else None,
         **attributes,
@@ -497,9 +498,7 @@ def create_store(path: Place, job: Mapping[str, Any]) -> None:
         _created(path, create, lambda private, path: renew_copy(path, private))
         return
     if not is_free(path):
-        raise StoreMismatchError(
-            f"{path} exists and is no store of this program: choose another store"
-        )
+        raise StoreMismatchError(f"{path} exists and is not a store of dshap: choose another store")
     _created(path, create, _put_whole)
 
 

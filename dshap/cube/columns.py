@@ -194,8 +194,8 @@ def _given(cube: Any, rows: Any) -> Columns:
     n_rows = cube.sizes["instance"]
     if arrays and len(arrays[0]) != n_rows:
         raise InputError(
-            f"rows has {len(arrays[0]):,} rows and the cube {n_rows:,}: give those of the cube, in "
-            "its order"
+            f"rows has {len(arrays[0]):,} rows and the cube {n_rows:,}: give the rows of the cube, "
+            "in its order"
         )
     return Columns(
         {name: array.__getitem__ for name, array in zip(names, arrays, strict=True)},

@@ -186,16 +186,16 @@ def reading(path: Place) -> Iterator[None]:
     except Exception as error:
         if said := raised_by_import(error):
             raise InputError(
-                f"{said}: it stands in the way of an installed package, rename it"
+                f"{said}: it hides the installed package of the same name, rename it"
             ) from error
         reason = f"{type(error).__name__}: {error}"
         if has_copy(path):
             raise DamagedError(
-                f"{path} is damaged ({reason}): dshap verify {path} names what, and its --repair "
-                "mends it"
+                f"{path} is damaged ({reason}): dshap verify {path} lists the damage, and --repair "
+                "repairs it"
             ) from error
         raise InputError(
-            f"{path} is no attribution cube of dshap: it cannot be read ({reason})"
+            f"{path} is not an attribution cube of dshap: it cannot be read ({reason})"
         ) from error
 
 
@@ -240,4 +240,4 @@ def decoded_times(values: NDArray[Any], units: str) -> NDArray[Any]:
 
 
 def _foreign(path: Place, what: str) -> InputError:
-    return InputError(f"{path} is no attribution cube of dshap: {what}")
+    return InputError(f"{path} is not an attribution cube of dshap: {what}")

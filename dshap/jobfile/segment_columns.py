@@ -31,14 +31,14 @@ def column_requests(
     yield ColumnRequest(
         bool(segments),
         '[report] segments are columns, which [source] kind = "texts" has none of: leave it out',
-        f"[report] segments = {list(segments)} reads the values of columns, and the cubes keep none: "
-        "give [run] keep_rows = true",
+        f"[report] segments = {list(segments)} reads the values of columns, and the cubes do not "
+        "store them: give [run] keep_rows = true",
     )
     yield ColumnRequest(
         what_if,
         '[report] what_if changes columns, which [source] kind = "texts" has none of: leave it out',
-        "[report] what_if = true starts from the values of a row, and the cubes keep none: give "
-        "[run] keep_rows = true",
+        "[report] what_if = true starts from the values of a row, and the cubes do not store them: "
+        "give [run] keep_rows = true",
     )
     yield ColumnRequest(
         is_incremental,

@@ -56,6 +56,7 @@ def _in_groups(
     there: NDArray[np.intp], means: FloatArray, counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], FloatArray]:
     """Neighbouring bins in groups of about equally many rows: first and last bin (g, 2), and means."""
+    # ranks in the middle of each bin
     upto = np.cumsum(counts) - counts / 2
     group = np.minimum((N_GROUPS * upto / counts.sum()).astype(int), N_GROUPS - 1)
     groups = np.unique(group)

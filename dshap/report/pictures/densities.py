@@ -6,13 +6,14 @@ Fewer than 2,000 rows are points; more rows are densities.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dshap.analysis.shades import Shades
 from dshap.analysis.shown_features import Selection
 from dshap.analysis.swarms import Swarm, Swarms, swarms_of
+from dshap.core.annotations import CubeLike, TableLike
 from dshap.core.records import FloatArray
 from dshap.report.charts.swarm_charts import swarms_chart
 from dshap.report.looks import Looks, words_of_columns
@@ -34,6 +35,10 @@ from dshap.report.panels import (
 )
 from dshap.report.picture_files import AS_WRITTEN
 
+if TYPE_CHECKING:
+    from altair import LayerChart
+    from matplotlib.axes import Axes
+
 LINE_WIDTH = 2.4
 """The width of a density that is a line, in points."""
 GRID = 480
@@ -41,17 +46,17 @@ GRID = 480
 
 
 def beeswarm(
-    cube: Any,
+    cube: CubeLike,
     *,
-    rows: Any = None,
+    rows: TableLike | None = None,
     output: str | int | None = None,
     max_display: float | None = None,
     order: str | Sequence[str] | None = None,
     features: str | Sequence[str] | None = None,
     title: str = "",
-    ax: Any = None,
+    ax: Axes | None = None,
     chart: str = "matplotlib",
-) -> Any:
+) -> Axes | LayerChart:
     """Draw the attributions of every feature, coloured from low to high values of its column.
 
     Features are sorted by mean |attribution|, at most 20 are shown; the last line is the sum, row by
@@ -142,6 +147,7 @@ def _draw_density(axes: Any, swarm: Swarm, y: int, grid: FloatArray, plain: str)
             x.mean(), y - half.max(), y + half.max(), color=colours[middle], lw=LINE_WIDTH, zorder=2
         )
         return
+    # The outline is not seen itself: it clips the picture of the colours.
     shape = axes.fill_between(x, y - half, y + half, color="none", linewidth=0)
     picture = axes.imshow(
         colours[None],

@@ -261,9 +261,9 @@ def test_the_command(store, tmp_path, monkeypatch):
         ((store, "-o", tmp_path), "it is a folder"),
         ((store, "-o", tmp_path / "file" / "report.html"), "cannot be written: "),
         ((tmp_path / "none",), "does not exist"),
-        ((store, "--run", "R1"), "holds no cube of the run 'R1'"),
+        ((store, "--run", "R1"), "contains no cube of the run 'R1'"),
         ((store, "--segment", "ages:5"), "unknown column 'ages'"),
-        ((store, "-o", tmp_path / "file"), "another file is there, which dshap has not made"),
+        ((store, "-o", tmp_path / "file"), "a file that dshap did not make exists there"),
     ):
         refused = run(*given)
         assert refused.exit_code == 2, refused.output
@@ -277,7 +277,7 @@ def test_the_command(store, tmp_path, monkeypatch):
     refused = run(tmp_path / "bare", "--segment", "age:5", "-o", tmp_path / "c.html")
     assert refused.exit_code == 2
     assert "rows=" not in refused.stderr.replace("keep_rows=", "")
-    assert "no values of the column 'age': keep them with explain" in refused.stderr
+    assert "no values of the column 'age': store them with explain" in refused.stderr
     monkeypatch.setattr("dshap.report.pages.rendering.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"reports need jinja2: pip install \"dshap\[report\]\""):
         page(store, tmp_path / "b.html")

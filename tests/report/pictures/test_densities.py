@@ -212,7 +212,7 @@ def test_what_is_no_cube_is_refused():
     cube, _ = memory_cube(5)
     with pytest.raises(InputError, match="cube is 3: give"):
         beeswarm(3)
-    with pytest.raises(InputError, match="without attributions: give that of"):
+    with pytest.raises(InputError, match="without attributions: give the result of"):
         beeswarm(cube.drop_vars("attribution"))
 
 
