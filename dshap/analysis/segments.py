@@ -24,6 +24,17 @@ class Segments:
     """The attributions of every feature, for rows of each value of a column.
 
     Arrays are (s, d): segments that have rows × features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
+    >>> cube = dshap.explain(dshap.values.Marginal(lambda x: 3 * x[:, 0] - x[:, 1], rows), rows)
+    >>> found = dshap.report.segments.segments_of(cube, "age:2")  # older and newer houses
+    >>> found.features, found.magnitude.shape
+    (('rooms', 'age'), (2, 2))
     """
 
     column: str
@@ -102,6 +113,18 @@ def segments_of(
     ------
     InputError
         As `beeswarm`; a column that was not stored, or with too many values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dshap
+    >>> draw = np.random.default_rng(0)
+    >>> rows = pd.DataFrame({"rooms": draw.normal(size=50), "old": np.arange(50) % 2 == 0})
+    >>> cube = dshap.explain(dshap.values.Marginal(lambda x: 3 * x[:, 0] - x[:, 1], rows), rows)
+    >>> found = dshap.report.segments.segments_of(cube, "old")
+    >>> found.names, found.counts.tolist()
+    (('False', 'True'), [25, 25])
     """
     view = view_of(cube, output)
     columns = columns_of(view.cube, rows)

@@ -333,6 +333,7 @@ def _histograms(
         both = np.stack(  # (2, lines, n)
             [both[..., list(places)].sum(axis=2) for places in groups.values()], axis=1
         )
+        # less their means, so that squares and products lose no digits to cancellation
         agreement.add(_agreement_of(both - centres[..., None], largest))
         none = np.zeros(both.shape[2], np.int64)
         for each, phi in zip(sums, both, strict=True):

@@ -138,7 +138,7 @@ TABLE: Mapping[str, Mapping[str, str]] = {
         "texts": _of_texts("codes", "group players, and each text has its own players"),
     },
     "undo_codes": {
-        **dict.fromkeys(("quadrature", "closed form", "attributor"), _NO_VALUES),
+        "attributor": _NO_VALUES,
         "texts": _of_texts("undo_codes", "takes players away, and each text has its own players"),
         "prepared": "the states in {path} are those of the listed coalitions, and undo_codes asks "
         "for one more a code: leave undo_codes out, or explain the value function itself",

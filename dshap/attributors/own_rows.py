@@ -343,6 +343,7 @@ class OwnRows(Method):
 
     @property
     def info(self) -> DesignInfo:
+        # no list of coalitions is cut into tiles: the plan counts predictions instead
         return replace(self.pairs.design.info, n_coalitions=N_ENDS)
 
     @property

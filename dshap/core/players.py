@@ -16,10 +16,11 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Players:
-    """The names of the d players and the columns of each.
+    """The d players, each of which gets an attribution, and the columns of each.
 
-    `of(n_columns, names, groups)` builds them from ``players={"location": ["lat", "lon"]}``: a
-    group has the position of its first column, and all other columns are players by themselves.
+    A player is a single column, or several columns under one name.  With the groups
+    ``{"location": ["lat", "lon"]}``, `of(n_columns, names, groups)` makes "location" one player, at
+    the position of its first column, and every other column a player.
 
     Examples
     --------

@@ -347,7 +347,7 @@ def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = No
     noun : the kind of thing at the path, "store", "table" or "file"
     folder : the folder that a path is relative to; the working directory where None
     """
-    text = str(of_kind(name, given, str | os.PathLike, "a path"))
+    text = os.fsdecode(of_kind(name, given, str | os.PathLike, "a path"))
     if not text.strip():
         raise refused(name, given, "a path")
     if reason := reason_to_refuse(text, noun):

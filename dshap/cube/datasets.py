@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.blocks import Status
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError, shown
 from dshap.core.late import xr
 from dshap.core.places import Place, place_of
-from dshap.core.records import FloatArray, Moments, tree_sum
+from dshap.core.records import BoolArray, FloatArray, Moments, tree_sum
 from dshap.core.rules import as_place
 from dshap.cube.arrays import read_run
 from dshap.cube.blocks import CubeArrays
+from dshap.cube.erased_note import ERASED, erased_rows, is_filled
 from dshap.cube.importance import Importance, feature_ranking, stored_deviations, stored_share
 from dshap.cube.reader import (
     ROW_PREFIX,
@@ -105,6 +107,25 @@ def variable_of(cube: xr.Dataset, name: str, rows: slice, output: int) -> FloatA
 def status_of(cube: xr.Dataset, rows: slice) -> NDArray[np.int8]:
     """How the explanation of these rows ended (n,), a number of `Status` each."""
     return rows_of(cube, "status", rows)
+
+
+def are_erased(cube: xr.Dataset, rows: slice) -> BoolArray:
+    """(n,): whether each of these rows was erased: skipped, and its key is the fill value.
+
+    Of a Dataset that is as its store has it, the note of the store lists the rows.
+    """
+    if ERASED not in cube.attrs:
+        return np.zeros(len(range(*rows.indices(cube.sizes["instance"]))), bool)
+    path = store_of(cube)
+    if path is not None:
+        erased = np.zeros(cube.sizes["instance"], bool)
+        erased[erased_rows(path)] = True
+        return erased[rows]
+    found = status_of(cube, rows) == Status.SKIPPED
+    names = key_coordinates(cube)
+    for name in names:
+        found &= is_filled(np.asarray(cube[name].isel(instance=rows).values))
+    return found & bool(names)
 
 
 def rows_of(cube: xr.Dataset, name: str, rows: slice) -> NDArray[Any]:

@@ -279,6 +279,7 @@ def key_arrays(path: Place) -> dict[str, zarr.Array[Any]]:
     """key column -> its array, in the order of the key."""
     group = stored_group(path)
     arrays = [array for array in map(group.get, key_names(path)) if isinstance(array, zarr.Array)]
+    # the long_name that `arrays` writes has the column in brackets
     return {str(array.attrs["long_name"])[len("key of the row (") : -1]: array for array in arrays}
 
 

@@ -314,6 +314,8 @@ def mark_finished(path: Place, others: Iterable[str] = ()) -> None:
     mark = mark_of(path)
     if mark.holds(FINISHED, content):
         return
+    # between the two steps the run counts as unfinished, and the same command writes the list
+    # again
     mark.remove(FINISHED)
     mark.put(FINISHED, content)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dshap.core.errors import InputError
 from dshap.core.late import distributed
+from dshap.core.rules import as_path
 
 AUTHORITY = "ca.pem"
 CERTIFICATE = "cert.pem"
@@ -41,6 +42,10 @@ class Certificates:
     authority: Path
     certificate: Path
     key: Path
+
+    def __post_init__(self) -> None:
+        for name, given in tuple(vars(self).items()):
+            object.__setattr__(self, name, as_path(name, given, "file"))
 
     @classmethod
     def of_folder(cls, folder: str | Path) -> Certificates:

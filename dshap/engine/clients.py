@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dshap.core.addresses import masked
+from dshap.core.annotations import ClientLike
 from dshap.core.cores import n_cores
 from dshap.core.errors import InputError, shown
 from dshap.core.late import dask, distributed
@@ -46,7 +47,7 @@ NOTICE_S = 2.0
 """Seconds to wait for the first worker before a line informs the user about the wait."""
 
 
-def checked_client(given: Any) -> distributed.Client:
+def checked_client(given: ClientLike) -> distributed.Client:
     """A client as it is, or a connection to the scheduler at a given address.
 
     An address looks like "tls://10.0.0.5:8786".

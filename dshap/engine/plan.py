@@ -304,7 +304,7 @@ def check_stages(
 
 
 def stage_lines(stages: Sequence[Stage]) -> list[str]:
-    """The lines of a table of stages, with a heading.
+    """Format stages as the lines of a table, with a heading.
 
     Examples
     --------

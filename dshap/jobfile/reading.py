@@ -21,7 +21,7 @@ from dshap.jobfile.kinds import Table
 from dshap.jobfile.profiles import read_cluster_profile, with_profile
 from dshap.jobfile.rooting import refuse_left_behind, with_paths_from
 from dshap.jobfile.schema import SEVERAL, TABLES, Job
-from dshap.jobfile.settings import places_of_target, with_settings, with_target
+from dshap.jobfile.settings import TARGETS, places_of_target, with_settings, with_target
 
 SHOWN_PROBLEMS = 3
 """The most problems that one message names; the others are counted."""
@@ -69,6 +69,16 @@ def target_settings(path: str | Path, target: str) -> list[str]:
     with _naming_file(path):
         written = tomllib.loads(as_path("job file", path, "file").read_text(encoding="utf-8"))
         return places_of_target(written, target)
+
+
+def targets_in(path: str | Path) -> list[str]:
+    """The names of the targets of a job file; none where it has no [targets]."""
+    with _naming_file(path):
+        written = tomllib.loads(as_path("job file", path, "file").read_text(encoding="utf-8"))
+    match written.get(TARGETS):
+        case dict(targets):
+            return list(targets)
+    return []
 
 
 def _said(path: str | Path, settings: Sequence[str], target: str) -> str:

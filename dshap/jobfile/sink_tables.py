@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -275,7 +276,8 @@ def check_sink_names(sinks: Sequence[SinkTable], facts: CubeFacts) -> None:
     for each in sinks:
         sink = each.sink()
         if sink.has_known_rules:
-            check_sink(sink, facts)
+            codes = {} if sink.codes is None else sink.codes.players
+            check_sink(sink, replace(facts, codes=codes, undone=codes))  # a job explains by them
 
 
 def _address(each: SinkTable) -> tuple[str, ...]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dshap import loops
 from dshap.core.errors import InputError, shown, unknown_name
-from dshap.core.records import BoolArray, FloatArray
+from dshap.core.records import JSON, BoolArray, FloatArray
 from dshap.core.rules import finite_array
 from dshap.loops.codes import DIFFERENT, DISTANCE, MATERN32, MATERN52, SQUARE
 
@@ -144,7 +143,7 @@ class ProductKernel:
         """Whether a fit chooses the length-scale of each column (columns,): never."""
         return np.zeros(n_columns, dtype=bool)
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         """Families and parameters as plain values."""
         return {"families": list(self.families), "parameters": [float(p) for p in self.parameters]}
 

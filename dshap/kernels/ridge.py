@@ -44,6 +44,7 @@ def add_gram(gram: FloatArray, phi: FloatArray) -> None:
     float32 rows are multiplied in float32.
     """
     if phi.dtype == np.float32:
+        # products of a block of rows in single precision, the sum over blocks in double
         gram += scipy.linalg.blas.ssyrk(1.0, phi, trans=1, lower=1)
         return
     scipy.linalg.blas.dsyrk(1.0, phi, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
@@ -116,6 +117,7 @@ def ridge_solve(
         _with_ridge(gram, ridge), lower=1, clean=0, overwrite_a=1
     )
     diagonal = np.square(np.diagonal(factor))
+    # the factorisation can succeed for a system that is singular up to rounding
     if info or diagonal.min() <= len(gram) * np.finfo(float).eps * diagonal.max():
         raise InputError(_singular(_with_ridge(gram, ridge), float(np.max(ridge)), what))
     return np.asarray(scipy.linalg.lapack.dpotrs(factor, cross, lower=1)[0])
@@ -213,6 +215,7 @@ def chosen_penalty(
         return Penalty(float(PENALTIES[0]), 0.0)
     system = _tridiagonal(gram, cross)
     rounding = 10.0 * len(gram) * np.finfo(float).eps * max(n, _largest(*system[:2]))
+    # smaller ones would be decided by rounding
     ridges = n * PENALTIES[: max(1, np.count_nonzero(n * PENALTIES >= rounding))]
     path = loops.ridge_path(*system, ridges)
     if not path.pivots[0] > 0.0:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.attributors.player_basis import OnePlayer, PlayerLearning, PlayerTerms
+from dshap.core.annotations import MatrixLike
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
 from dshap.core.floats import as_array
@@ -24,7 +25,7 @@ from dshap.models.expansion import FourierExpansion, KernelExpansion
 from dshap.models.report import PlayerReport
 from dshap.models.rows import HELD_OUT, MICRO_BLOCK, as_rows
 from dshap.models.shapley_penalty import ShapleyPenalty, checked_penalty
-from dshap.predictors.expansion import expansion_of
+from dshap.predictors.expansion import KernelModelLike, expansion_of
 from dshap.values.terms import InterventionalTerms, ObservationalTerms, TermValue
 
 N_LANDMARKS = 256
@@ -153,7 +154,7 @@ def regularised(
 
 
 def mean_squared_attribution(
-    model: Any, rows: Any, data: Any, penalty: ShapleyPenalty
+    model: KernelModelLike, rows: MatrixLike, data: MatrixLike, penalty: ShapleyPenalty
 ) -> FloatArray:
     """Mean over rows of φ_A(x)² (k,) of a fitted kernel model: the size of the penalty's term.
 

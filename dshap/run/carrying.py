@@ -86,9 +86,12 @@ class Carried:
     def _refuse_other(self, run: dict[str, Any], layout: CubeLayout) -> None:
         """Raise unless the earlier run differs from the new one in its rows alone."""
         was = run["fingerprint"]
+        # as it would be read back: tuples of the new one are lists in the stored one
         now = json.loads(json.dumps(layout.run["fingerprint"]))
         other = {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
         other -= OF_TONIGHT
+        # OF_TONIGHT leaves out all of "rows", and with it this option, which does change which
+        # rows fail
         if was["rows"]["missing"] != now["rows"]["missing"]:
             other.add("missing")
         if other or run["method"] != layout.run["method"]:
@@ -107,6 +110,8 @@ class Carried:
                 "row"
             )
         spans_there = [(block.start, block.stop) for block in finished_blocks(self.path)]
+        # an empty span first, so that searchsorted finds one for every position, in a cube without
+        # blocks too
         starts = np.array([0, *(start for start, _ in spans_there)], np.int64)
         stops = np.array([0, *(stop for _, stop in spans_there)], np.int64)
         for part in parts_of_array(self.positions):

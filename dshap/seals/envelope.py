@@ -96,6 +96,7 @@ def envelope_in(content: bytes) -> Envelope:
         raise ValueError("it is not JSON") from error
     if kind != PAYLOAD_TYPE:
         raise ValueError(f"its payload is of the type {kind!r}, and statements are {PAYLOAD_TYPE}")
+    # every other byte of the file would be outside of what is signed
     if found.to_bytes() != content:
         raise ValueError("it is not as dshap writes envelopes: it was altered")
     return found

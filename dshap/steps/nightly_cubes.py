@@ -108,6 +108,13 @@ class NightlyCubes(JobCubes):
     def n_kept(self) -> int:
         return self.job.job.keep_runs
 
+    @property
+    def rows_again(self) -> str:
+        limits = f"[job] keep_runs = {self.n_kept}"
+        if self.job.retention.days is not None:
+            limits += f" and [retention] days = {self.job.retention.days}"
+        return f"{limits} bound how long they stay; replay a newer run, or bound less next time"
+
     def list_contents(self) -> None:
         if read_job(self.store) is not None:
             mark_finished(self.store, [])
@@ -172,6 +179,7 @@ class NightlyCubes(JobCubes):
             night.end_idle()
             return
         run.damaged = {each.name: night.history(each).n_damaged for each in self.job.explain}
+        # before rows are explained, which may take the disk space and memory of the comparisons
         night.forget_histories()
         if left:
             yield from self._cubes(night, left, found)

@@ -72,6 +72,13 @@ class SharedCubes(JobCubes):
     def n_kept(self) -> int:
         return 1
 
+    @property
+    def rows_again(self) -> str:
+        return (
+            "dshap run JOB.toml reads the source again, and the store then has the rows, as long as "
+            "they are the same"
+        )
+
     def list_contents(self) -> None:
         """The store lists its cubes when they are finished."""
 

@@ -99,6 +99,7 @@ def connection(place: BucketPath) -> Any:
                 f"{place}: {name} of the environment contains a space, the end of a line or "
                 "another character that cannot be part of it: set it anew without"
             )
+    # by process, as the threads of a connection do not survive a fork
     return _connection(place.scheme, place.bucket, settings, os.getpid())
 
 

@@ -183,6 +183,7 @@ class WorkspaceOnDisk:
 
     def clear(self, rooms: Rooms) -> None:
         """Links are removed and not followed; all else stays."""
+        # by its descriptor: nobody can exchange the folder for a link between look and removal
         with _opened_folder(self.path) as folder:
             for name in os.listdir(folder):
                 # its writer may be removing it
@@ -287,6 +288,7 @@ def _opened_folder(path: Path) -> Iterator[int]:
     _refuse_foreign(path, os.lstat(path))
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
+        # again, of what was opened: the entry of this name may have been exchanged meanwhile
         _refuse_foreign(path, os.fstat(folder))
         with contextlib.suppress(OSError):  # some file systems have no modes
             os.fchmod(folder, 0o700)

@@ -89,6 +89,11 @@ def is_text(kind: pa.DataType) -> bool:
     )
 
 
+def is_flag(kind: pa.DataType) -> bool:
+    """Whether the values of a column are False and True."""
+    return bool(pa.types.is_boolean(_plain(kind)))
+
+
 def is_listed(kind: pa.DataType) -> bool:
     """Whether the values of a column are categories: strings, or values stored as a dictionary."""
     return is_text(kind) or pa.types.is_dictionary(kind)
@@ -109,7 +114,7 @@ def key_dtype(kind: pa.DataType) -> str | None:
 def kept_dtype(kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
     """The numpy dtype that stores a column without conversion.
 
-    It is float64 for decimals, and for integers with nulls.
+    It is float64 for decimals, and for integers and flags with nulls.
     """
     if is_text(kind):
         return TEXT
@@ -254,6 +259,8 @@ class Layout:
     missing: str
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """feature -> its categories: it is read as their positions, -1 for others, NaN for null."""
+    flags: tuple[str, ...] = ()
+    """The features that contain False and True, read as 0 and 1."""
     times: Mapping[str, str] = field(default_factory=dict)
     """feature -> the kind of times that the model accepts.
 
@@ -377,6 +384,7 @@ def layout_of(
         is_single_target=isinstance(target, str),
         missing=missing,
         categories=dict(categories or {}),
+        flags=tuple(name for name in chosen if is_flag(schema.field(name).type)),
         times=kinds,
         left_out={} if features is not None else _no_numbers(schema, (*keys, *targets, *chosen)),
     )

@@ -5,6 +5,7 @@ A function may give the rows as those of another kind instead, such as a list as
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -89,7 +90,7 @@ def names_in(given: Any) -> list[str]:
 
 def open_list(asked: Asked) -> RowReader | Asked:
     """Open a list of paths as Parquet files; any other list becomes an array."""
-    if asked.rows and all(isinstance(part, str | Path) for part in asked.rows):
+    if asked.rows and all(isinstance(part, str | os.PathLike) for part in asked.rows):
         return ParquetSource(asked.rows, **asked.roles)
     if any(isinstance(part, Mapping) for part in asked.rows):
         raise InputError(

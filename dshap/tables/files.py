@@ -25,7 +25,7 @@ from dshap.tables.bucket_files import common_folder, find_objects, head_of_objec
 from dshap.tables.columns import repeats
 from dshap.tables.lakehouse_folders import refuse_tables_on_disk
 
-Paths = str | Path | Sequence[str | Path]
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 TICK_NS = 20_000_000
 COARSE_NS = 1_000_000_000
 COARSE_TICK_NS = 2_000_000_000
@@ -53,7 +53,7 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
 
     Names are sorted, except that the order of a list does not change.
     """
-    if not isinstance(path, str | Path):
+    if isinstance(path, Sequence) and not isinstance(path, str):
         return below_common_folder(
             [os.path.join(root, name) for root, names in map(find_files, path) for name in names]
         )
@@ -61,7 +61,7 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
     return of_place(place, lambda found: _find_on_disk(found, path), find_objects)
 
 
-def _find_on_disk(place: Path, path: str | Path) -> tuple[str, tuple[str, ...]]:
+def _find_on_disk(place: Path, path: str | os.PathLike[str]) -> tuple[str, tuple[str, ...]]:
     text = os.path.normpath(place)
     if os.path.isfile(text):
         found = [text]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -297,7 +297,7 @@ class IcebergSource(IcebergFiles, LakeSource):
         target: Names = None,
         key: Names = (),
         missing: str = "refuse",
-        categories: Mapping[str, tuple[Any, ...]] | None = None,
+        categories: Mapping[str, tuple[Hashable, ...]] | None = None,
         times: Times = None,
     ) -> None:
         LakeSource.__init__(

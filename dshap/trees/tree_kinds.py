@@ -50,6 +50,7 @@ def _kind_of(model: Any) -> Any:
     has_trees = package == "sklearn" and any(
         of_estimator(model, name) is not None for name in OF_SKLEARN
     )
+    # first, as an isolation forest has trees and `predict` too, and its leaves are path lengths
     if has_trees and of_estimator(model, "score_samples") is not None:
         return IsolationTrees
     if has_trees and of_estimator(model, "_predictors") is not None:

@@ -110,6 +110,8 @@ class XGBoostTrees:
             self.names = tuple(booster.feature_names)
         self.n_columns = int(booster.num_features())
         held = bytes(booster.save_raw("json"))
+        # `missing` is an option of the estimator and not in its booster: another one gives other
+        # predictions
         if math.isnan(self.missing):
             self.digest = digest_of_bytes(held)
         else:
@@ -172,6 +174,7 @@ class XGBoostTrees:
             enable_categorical=True,
             nthread=self.n_threads,
         )
+        # stated, as a booster by itself predicts with the rounds after an early stop, too
         used = (0, self.rounds.used)
         return np.asarray(
             self.booster.predict(matrix, iteration_range=used, **what), dtype=np.float64

@@ -102,7 +102,9 @@ def test_a_key_is_found_as_it_is():
 
 @pytest.mark.parametrize("table", [np.zeros((2, 3)), xr.DataArray(np.zeros(2)), xr.Dataset()])
 def test_a_table_is_no_cube(table):
-    with pytest.raises(InputError, match=r"without attributions: give the result of dshap\.explain"):
+    with pytest.raises(
+        InputError, match=r"without attributions: give the result of dshap\.explain"
+    ):
         as_cube(table)
 
 

@@ -32,6 +32,14 @@ def test_what_is_made(tmp_path):
     assert Certificates.of_folder(folder).security().require_encryption
 
 
+def test_paths_as_text(tmp_path):
+    made = make_certificates(str(tmp_path / "tls"))
+    files = [str(each) for each in (made.authority, made.certificate, made.key)]
+    Certificates(*files).check()
+    with pytest.raises(InputError, match=r"^key is 5: give a path$"):
+        Certificates(files[0], files[1], 5)
+
+
 def test_files_that_are_there_are_never_replaced(tmp_path):
     make_certificates(tmp_path / "tls")
     before = (tmp_path / "tls" / "key.pem").read_bytes()

@@ -692,3 +692,47 @@ def test_a_secret_of_certificates_that_are_not_there(folder):
     done = manifest("--certificates", "none")
     assert done.exit_code == 2
     assert "TLS: there is no file " in done.stderr
+
+
+TARGETS = """
+[targets.dev.job]
+store = "/data/dev"
+[targets.local.job]
+store = "build/out"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "n_runs"),
+    [((), 1), (("--shards", "2", "--learn-shards", "2"), 5), (("--schedule", "0 3 * * *"), 1)],
+)
+def test_pods_run_the_target(folder, words, n_runs):
+    """The config map has the file with all of its targets, and each command names the one."""
+    (folder / "job.toml").write_text((folder / "job.toml").read_text() + TARGETS)
+    done = manifest(*words, "--target", "dev")
+    assert done.exit_code == 0, done.stderr
+    objects = list(yaml.safe_load_all(done.stdout))
+    assert "[targets.dev.job]" in objects[0]["data"]["job.toml"]
+    commands = [
+        container["command"]
+        for pod in pods_of(objects)
+        for container in pod["containers"]
+        if container["command"][:2] == ["dshap", "run"]
+    ]
+    assert len(commands) == n_runs
+    for command in commands:
+        at = command.index("--target")
+        assert command[at - 1].endswith("/job.toml")
+        assert command[at + 1] == "dev"
+    assert "--target" not in manifest(*words).stdout
+
+
+def test_the_paths_of_a_target_are_those_that_pods_must_see(folder):
+    (folder / "job.toml").write_text((folder / "job.toml").read_text() + TARGETS)
+    done = manifest("--target", "local")
+    assert done.exit_code == 2
+    assert '[job] store = "build/out" is on no volume of the pods' in done.stderr
+    done = manifest("--target", "prod")
+    assert done.exit_code == 2
+    assert "'prod'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

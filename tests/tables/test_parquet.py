@@ -119,6 +119,18 @@ def test_folder_file_and_glob(folder):
     )
 
 
+def test_paths_of_other_types(folder):
+    """What `os.scandir` gives, and a list of them; its text is no path."""
+    (entry,) = (each for each in os.scandir(folder.parent) if each.name == folder.name)
+    wanted = ParquetSource(folder, key="id")
+    assert ParquetSource(entry, key="id").paths == wanted.paths
+    files = sorted(os.scandir(folder), key=lambda each: each.name)
+    assert open_source(files, key="id").n_rows == wanted.n_rows
+    assert open_source(entry, key="id").n_rows == wanted.n_rows
+    with pytest.raises(InputError, match=r"^path is 5: give a path$"):
+        ParquetSource(5)
+
+
 def test_features_default_to_every_number_column_left(folder):
     assert ParquetSource(folder, key="id", target="y").feature_names == ("a", "b", "flag")
     assert ParquetSource(folder, features=["b", "id"], key="id").read(0, 3, keys=True).x[

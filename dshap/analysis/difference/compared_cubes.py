@@ -95,7 +95,7 @@ def _side(which: str, given: Any, explain: str, run_id: str) -> OpenedCube:
     return OpenedCube(name, cube)
 
 
-def cube_at_path(path: Place) -> OpenedCube:
+def cube_at_path(path: str | Place) -> OpenedCube:
     """The cube at a path."""
     return OpenedCube(str(path), open_cube(path))
 

@@ -17,6 +17,7 @@ COMPARED = ("dshap", "numpy", "distributed")
 SHOWN = (*COMPARED, "scipy", "numba", "dask")
 SHOWN_WORKERS = 3
 """The most workers that one message names."""
+# of so many answers the median is shown: a slow one or two change nothing
 N_TRIPS = 20
 
 

@@ -111,6 +111,8 @@ def queue_client(
     else:
         first = minimum or 0
     for _ in range(first):
+        # not by `scale`, which submits in the background: awaiting the cluster below raises the
+        # error of a queue that refuses
         cluster.worker_spec.update(cluster.new_worker_spec())
     try:
         cluster.sync(_submitted, cluster)
@@ -201,12 +203,15 @@ def _keep(cluster: Any, replace_ended: Callable[[], object]) -> None:
             return
         there = [str(each["name"]) for each in cluster.scheduler_info["workers"].values()]
         for name in list(cluster.workers):
+            # a job of which no process has come yet still waits in the queue: only one that came
+            # can be missed
             if _processes_of(name, there) or not _processes_of(name, arrivals.names):
                 missed.pop(name, None)
                 continue
             missed[name] += 1
             if missed[name] == LOOKS:
                 missed.pop(name)
+                # the job that replaces it has the same name, and must not count as one that came
                 arrivals.names.difference_update(_processes_of(name, arrivals.names))
                 cluster.loop.add_callback(cluster.workers.pop(name).close)
         replace_ended()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
@@ -19,6 +19,9 @@ from dshap.kernels.unbound import MATERN
 from dshap.models.adapters.kernel_terms import Term, add, expansion_of_terms, multiply, refusal
 from dshap.models.expansion_sum import AnyExpansion
 
+if TYPE_CHECKING:
+    import gpytorch
+
 PROBES = 32
 """Number of rows at which the model's prior is compared with the one read from its modules."""
 PROBE_TOLERANCE = {4: 1e-3, 8: 1e-6}
@@ -29,7 +32,7 @@ A few digits more than rounding.
 
 
 def from_gpytorch(
-    model: Any,
+    model: gpytorch.models.ExactGP | gpytorch.models.ApproximateGP,
     *,
     feature_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,

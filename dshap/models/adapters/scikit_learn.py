@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,8 +27,13 @@ from dshap.models.expansion import FourierExpansion
 from dshap.models.expansion_sum import AnyExpansion, sum_of
 from dshap.predictors.predict_scale import decision_scale
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
-def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) -> AnyExpansion:
+
+def from_sklearn(
+    estimator: BaseEstimator, *, feature_names: Sequence[str] | None = None
+) -> AnyExpansion:
     """A fitted scikit-learn model as a kernel expansion in the units of its original columns.
 
     The expansion predicts what the estimator does: `predict` of a regressor, `decision_function` of
