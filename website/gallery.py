@@ -114,6 +114,7 @@ def card_of(picture: Picture) -> str:
             f"[![{sentence}]({FOLDER}/{picture.file})]({code})",
             "",
             f"**{picture.title}**",
+            "",
             f"[`{picture.function}`](api/{MODULE}.{picture.function}.rst) · [code]({code})",
             ":::",
             "",
