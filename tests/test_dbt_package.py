@@ -88,7 +88,14 @@ def project(tmp_path_factory) -> Path:
         (
             "sink",
             [
-                {"uri": uri, "table": "lift_reasons", "shape": "top_k", "k": 3},
+                # A primary key would refuse the line that no_line_twice has to find
+                {
+                    "uri": uri,
+                    "table": "lift_reasons",
+                    "shape": "top_k",
+                    "k": 3,
+                    "primary_key": False,
+                },
                 {"uri": uri, "table": "lift_values", "shape": "wide"},
             ],
         ),

@@ -24,6 +24,7 @@ ELSEWHERE = {
     "seals/attest_check.py": "jobs/test_attesting.py",
     "seals/attestations.py": "jobs/test_attesting.py",
     "seals/materials.py": "jobs/test_attesting.py",
+    "seals/sealed_loads.py": "jobs/test_attesting.py",
     "seals/statement.py": "jobs/test_attesting.py",
     "seals/stored_job.py": "jobs/test_replay.py",
     "seals/subjects.py": "jobs/test_attesting.py",

@@ -104,7 +104,9 @@ async def _run(path: Path) -> nbformat.NotebookNode:
     try:
         await client.async_execute(env={**os.environ, "OMP_NUM_THREADS": threads})
     except (CellControlSignal, DeadKernelError) as error:
-        raise FailedNotebooksError(_failure(path, notebook, max(begun, default=0), error)) from error
+        raise FailedNotebooksError(
+            _failure(path, notebook, max(begun, default=0), error)
+        ) from error
     notebook.metadata["content"] = content
     nbformat.write(notebook, _kept(path))
     return notebook

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import GenericAlias, ModuleType
 from typing import Any
 
 MODULES = (
@@ -44,6 +44,39 @@ BEHIND = {
     ),
 }
 """Module -> what public functions take or give of it; a module that is not public itself."""
+TYPES = {
+    "dshap.core.annotations": (
+        "Adjacency",
+        "ArrowStream",
+        "ClientLike",
+        "CubeLike",
+        "CubesLike",
+        "DeltaTableLike",
+        "HasCoefficients",
+        "HasPredict",
+        "KeyLike",
+        "KeyValue",
+        "LengthScale",
+        "MatrixLike",
+        "Predict",
+        "RowBlocks",
+        "RowKey",
+        "TableLike",
+        "TargetLike",
+        "TextLike",
+        "TreeEnsemble",
+    ),
+    "dshap.core.records": ("JSON",),
+    "dshap.core.vocabulary": ("Ids", "Tokenizer"),
+    "dshap.models.expansion_sum": ("AnyExpansion",),
+    "dshap.predictors.expansion": ("Expansion", "HasExpansion", "KernelModelLike"),
+    "dshap.sinks.line_forms": ("PlainShape",),
+    "dshap.tables.columns": ("Names", "Times"),
+    "dshap.tables.files": ("Paths",),
+}
+"""Module -> its names of types, which signatures show and one page lists."""
+TYPES_PAGE = "types"
+"""The page that lists them."""
 INTERNAL = {
     "dshap.values": {"LINKS", "SubsetTable"},
     "dshap.designs": {"KINDS", "MAX_KRIGED", "MAX_KRIGED_PLAYERS", "restored_design"},
@@ -133,7 +166,13 @@ def public_places() -> dict[str, str]:
     for module in (*MODULES, *BEHIND):
         for name in public_names(module):
             places.setdefault(name, f"{module}.{name}")
-    return places
+    return {**{name: place for place, name in types_by_place().items()}, **places}
+
+
+def types_by_place() -> dict[str, str]:
+    """Place of each name of a type -> the name, in the order of the names."""
+    found = {f"{module}.{name}": name for module, names in TYPES.items() for name in names}
+    return dict(sorted(found.items(), key=lambda each: each[1].lower()))
 
 
 def place_of(module: str, name: str) -> str:
@@ -148,7 +187,7 @@ def reference_pages(below: Mapping[str, str]) -> dict[str, str]:
 
     `below` has, for the places of some names, what their pages show below the docstring.
     """
-    pages = {"index": index_page()}
+    pages = {"index": index_page(), TYPES_PAGE: types_page()}
     for module in (*MODULES, *BEHIND):
         names = {
             name: each
@@ -178,7 +217,8 @@ def page_files(module: str, names: list[str]) -> dict[str, str]:
 def index_page() -> str:
     """The first page of the reference: every public name, by its module."""
     lead = "Every public name of dshap, by its module; the text of each is its docstring."
-    parts = [titled("API reference"), lead, toctree([*MODULES, *BEHIND])]
+    types = f"Signatures name types such as ``TableLike``: :doc:`Types <{TYPES_PAGE}>` lists them."
+    parts = [titled("API reference"), lead, types, toctree([*MODULES, *BEHIND, TYPES_PAGE])]
     for module in (*MODULES, *BEHIND):
         parts.append(titled(module, "-") + first_sentence(importlib.import_module(module)))
         parts.append(name_table(module))
@@ -189,6 +229,36 @@ def module_page(module: str, files: dict[str, str]) -> str:
     """The page of a module: its docstring and its names."""
     parts = [titled(module), f".. automodule:: {module}", name_table(module)]
     return "\n\n".join([*parts, toctree(list(files.values()))])
+
+
+def types_page() -> str:
+    """The page of the names of types, each with its text and its definition."""
+    lead = (
+        "What you may give where a signature names one of these types, and what a function returns."
+    )
+    return "\n\n".join([titled("Types"), lead, *map(type_entry, types_by_place())])
+
+
+def type_entry(place: str) -> str:
+    """The entry of a type: a class by its docstring, a name by its text and its definition."""
+    module, _, name = place.rpartition(".")
+    head = f".. currentmodule:: {module}\n\n"
+    if inspect.isclass(getattr(importlib.import_module(module), name)):
+        return f"{head}.. autoclass:: {name}\n   :members:\n"
+    lines = "\n".join(f"      {line}" for line in definition_of(module, name).split("\n"))
+    text = constant_text(module, name)
+    return f"{head}.. py:type:: {name}\n\n   {text}\n\n   .. code-block:: python\n\n{lines}\n"
+
+
+def definition_of(module: str, name: str) -> str:
+    """The statement that defines a name of a type, as it is written in its module."""
+    source = Path(str(importlib.import_module(module).__file__)).read_text()
+    for statement in ast.parse(source).body:
+        if name in assigned(statement):
+            return str(ast.get_source_segment(source, statement))
+        if "*" in imported(statement):
+            return definition_of(str(getattr(statement, "module", "")), name)
+    return ""
 
 
 def name_table(module: str) -> str:
@@ -209,6 +279,8 @@ def name_page(module: str, name: str, each: Any) -> str:
         return f"{head}.. {kind}:: {name}\n   :members:\n   :inherited-members: {NOT_SHOWN}\n"
     if has_docstring(each):
         return f"{head}.. autofunction:: {name}\n"
+    if isinstance(each, GenericAlias):
+        return f"{head}{type_entry(f'{module}.{name}')}"
     value = f"   :value: {each!r}\n" if len(repr(each)) < 100 else ""
     return f"{head}.. py:data:: {name}\n{value}\n   {constant_text(module, name)}\n"
 
@@ -268,9 +340,11 @@ def imported(statement: ast.stmt) -> set[str]:
 
 
 def assigned(statement: ast.stmt) -> set[str]:
-    """Names that a statement of a module assigns."""
+    """Names that a statement of a module assigns, or that it gives to a type."""
     if isinstance(statement, ast.AnnAssign):
         return {ast.unparse(statement.target)}
+    if isinstance(statement, ast.TypeAlias):
+        return {ast.unparse(statement.name)}
     if isinstance(statement, ast.Assign):
         return {ast.unparse(target) for target in statement.targets}
     return set()

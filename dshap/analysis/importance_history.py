@@ -156,7 +156,7 @@ def history_of(
         runs = runs[-last:]
     left = [run for run in known if run not in days]
     if not runs:
-        raise InputError(f"{folder} holds no finished run yet")
+        raise InputError(f"{folder} contains no finished run yet")
     if left:
         warnings.warn(
             f"{len(left)} runs of {folder} are not finished and left out: {', '.join(left[:4])}",
@@ -195,7 +195,7 @@ def _nights_of(store: Place, explain: str) -> tuple[str, Place]:
         raise InputError(f"{store}: {unknown_name('explain', explain, nights)}")
     if not explain and len(nights) > 1:
         raise InputError(
-            f"{store} holds {len(nights)} explanations: give explain, one of {', '.join(nights)}"
+            f"{store} contains {len(nights)} explanations: give explain, one of {', '.join(nights)}"
         )
     name = explain or next(iter(nights))
     return name, nights[name]

@@ -53,6 +53,7 @@ def _permutation(d: int, n_coalitions: int, seed: int) -> Design:
 
     There is at least one pair.
     """
+    # an order and its reversal ask for 2 (d − 1) proper coalitions
     return designs.permutation(
         d, 2 * max(1, (n_coalitions - N_ENDS) // max(1, 2 * (d - 1))), seed=seed
     )
@@ -151,6 +152,7 @@ def choose(
         return Given(value)
     form = form_of(value)
     if form is None:
+        # four coalitions a player, which is more than the default from 513 players on
         limit = max_coalitions or max(MAX_COALITIONS, 4 * len(value.players))
         return with_own_rows(_listed(design, value, limit, max_coalitions, seed, _fallback))
     return _with_form(form, design, value, max_coalitions, seed)
@@ -220,6 +222,7 @@ def _listed(
 
 def _lists_all(n_players: int, limit: int) -> bool:
     """Whether "auto" lists all coalitions of so many players."""
+    # 24 are the most players of `designs.exact`, whatever limit is asked for
     return n_players <= 24 and 2**n_players <= limit
 
 
@@ -258,9 +261,8 @@ def _of_texts(
         raise not_together("kriging", "texts")
     if isinstance(listed.design, GraphDesign) and not listed.design.graph.is_chain:
         raise InputError(
-            f"the design is of a graph of {listed.design.n_players} players that is no chain, and "
-            "a text has the chain "
-            "of its tokens: leave graph out"
+            f"the design is of a graph of {listed.design.n_players} players that is not a chain, "
+            "and a text has the chain of its tokens: leave graph out"
         )
     return ByLength(value, listed.design.with_players(n_players), why=listed.why)
 
@@ -300,6 +302,7 @@ def sampled(name: str, d: int, limit: int, seed: int) -> Design:
 
     Raises InputError where so few coalitions do not determine the attributions.
     """
+    # more than any limit, and still an int64
     every = 2 ** min(d, 62)
     if min(limit, every) < min(LEAST[name](d), every):
         raise InputError(

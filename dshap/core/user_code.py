@@ -107,9 +107,8 @@ def _refuse_another(name: str) -> None:
     if not any(Path(folder) in Path(first.origin).parents for folder in JOB_FOLDERS[-1:]):
         return
     raise InputError(
-        f"{name} stands for {taken.origin or 'a part of Python'} in this process, not for "
-        f"{first.origin}: rename the "
-        "file, or run the jobs in two processes"
+        f"module {name} is {taken.origin or 'a part of Python'} in this process, not "
+        f"{first.origin}: rename the file, or run the jobs in two processes"
     )
 
 

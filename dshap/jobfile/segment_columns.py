@@ -21,8 +21,8 @@ def check_kept(segments: Sequence[str], *, is_of_texts: bool, keeps_columns: boo
         )
     if not keeps_columns:
         raise ValueError(
-            f"[report] segments = {list(segments)} reads the values of columns, and the cubes keep "
-            "none: give [run] keep_rows = true"
+            f"[report] segments = {list(segments)} reads the values of columns, and the cubes do "
+            "not store them: give [run] keep_rows = true"
         )
 
 
@@ -37,8 +37,8 @@ def check_what_if(is_asked: bool, *, is_of_texts: bool, keeps_columns: bool) -> 
         )
     if not keeps_columns:
         raise ValueError(
-            "[report] what_if = true starts from the values of a row, and the cubes keep none: give "
-            "[run] keep_rows = true"
+            "[report] what_if = true starts from the values of a row, and the cubes do not store "
+            "them: give [run] keep_rows = true"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -162,12 +163,12 @@ class OwnSinkTable(SinkTable):
     def kind_of_sink(self) -> type[Sink]:
         making: Any = type(self).making
         if not (inspect.isclass(making) and issubclass(making, Sink)):
-            raise ValueError(f'kind = "{self.kind}" is no class on dshap.sinks.Sink')
+            raise ValueError(f'kind = "{self.kind}" is not a subclass of dshap.sinks.Sink')
         for name in self.keys_of_place.keys() - {
             *making.keys,
             *inspect.signature(making).parameters,
         }:
-            raise ValueError(f'{name} is no key of kind = "{self.kind}": leave it out')
+            raise ValueError(f'{name} is not a key of kind = "{self.kind}": leave it out')
         return making
 
 
@@ -275,7 +276,8 @@ def check_sink_names(sinks: Sequence[SinkTable], facts: CubeFacts) -> None:
     for each in sinks:
         sink = each.sink()
         if sink.has_known_rules:
-            check_sink(sink, facts)
+            codes = {} if sink.codes is None else sink.codes.players
+            check_sink(sink, replace(facts, codes=codes, undone=codes))  # a job explains by them
 
 
 def _address(each: SinkTable) -> tuple[str, ...]:

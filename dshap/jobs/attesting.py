@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date
 from functools import partial
 from typing import Any
 
 from dshap.core.errors import DamagedError, DshapError, SinkError
 from dshap.core.places import Place
-from dshap.cube.arrays import read_run
 from dshap.cube.blocks import CubeArrays
-from dshap.cube.current import has_nights
 from dshap.history.key_joins import KeyJoins
-from dshap.history.row_history import NightHistory
-from dshap.history.run_folders import RunFolders, made_by
 from dshap.jobfile.reading import read_job_file
 from dshap.jobfile.schema import Job
 from dshap.jobs.verification import verify_job_store
 from dshap.seals.attest_check import SealCheck, SealFault, check_seals, refuse_unsealed
 from dshap.seals.attestations import read_envelope, sealed_runs
 from dshap.seals.materials import attestation_file
+from dshap.seals.sealed_loads import SealedLoad, loads_of
 from dshap.seals.signing_keys import verifying_key
-from dshap.seals.statement import Resource
 from dshap.seals.stored_job import StoredJob
-from dshap.sinks import RowHistory, SingleRun, Sink
-from dshap.sinks.line_digests import digest_of_load
-from dshap.sinks.records import LastLoad
+from dshap.sinks import Sink
 from dshap.steps.sink_targets import sink_in
 
 
@@ -103,10 +96,10 @@ def _check_sinks(check: StoreCheck, store: Place, sinks: AttestedSinks) -> None:
             name = table.name or sink.label
             if name not in loads:
                 continue
-            run_id, sealed = loads.pop(name)
+            sealed = loads.pop(name)
             try:
-                for fault in _faults(job, store, sink, sealed, run_id, joins):
-                    check.seals.faults.append(SealFault(run_id, f"sink {name}", fault))
+                for fault in _faults(job, sink, sealed, joins):
+                    check.seals.faults.append(SealFault(sealed.run_id, f"sink {name}", fault))
             except DshapError as error:
                 check.unchecked.append(f"sink {name} was not compared: {error}")
     for name in loads:
@@ -119,44 +112,26 @@ def _job(store: Place, sinks: AttestedSinks) -> Job:
     return StoredJob.read(store, sealed_runs(store)[-1]).job(store, sinks.settings)
 
 
-def _last_loads(store: Place) -> dict[str, tuple[str, Resource]]:
-    """Sink -> the run that loaded it last, and the subject of that load."""
+def _last_loads(store: Place) -> dict[str, SealedLoad]:
+    """Sink -> the load that came last, as the statement of its run names it."""
     found = {}
     for run_id in sealed_runs(store):
         with contextlib.suppress(ValueError):
-            envelope = read_envelope(store, run_id)
-            subjects: Sequence[object] = envelope.statement["subject"] if envelope else ()
-            for each in map(Resource.read, subjects):  # type: ignore[arg-type]
-                if each.annotations.get("kind") == "sink" and not each.annotations["backfill"]:
-                    found[each.name.removeprefix("sink/")] = (run_id, each)
+            for load in loads_of(store, run_id):
+                if not load.is_of_backfill:
+                    found[load.name] = load
     return found
 
 
-def _faults(
-    job: Job, store: Place, sink: Sink, sealed: Resource, run_id: str, joins: KeyJoins
-) -> Iterator[str]:
+def _faults(job: Job, sink: Sink, sealed: SealedLoad, joins: KeyJoins) -> Iterator[str]:
     """How a load, and the table that it filled, differ from the sealed ones."""
-    explain = str(sealed.annotations["explain"])
-    place = store / explain
-    if has_nights(place):
-        place = place / str(sealed.annotations["cube"]).rpartition("/")[2]
-        history: RowHistory = NightHistory(RunFolders(store, place.name), explain, joins)
-    else:
-        method = str((read_run(place) or {}).get("method"))
-        history = SingleRun(made_by(store, explain, run_id), method)
-    if read_run(place) is None:
+    if not sealed.is_there:
         return
-    day = str(sealed.annotations["as_of"])
-    as_of = date.fromisoformat(day) if day else None
-    load = LastLoad(as_of, str(sealed.annotations["since"]))
-    chosen = None
-    if load.since:
-        chosen = history.changed_since(load.since, history.method)
-    if not load.since or chosen is not None:
-        digest, _ = digest_of_load(sink, place, history, chosen, as_of=as_of)
-        if digest != sealed.sha256:
-            yield "the lines that its last load wrote are not what was sealed"
-    yield from sink.differences(CubeArrays(place), history, job.job.name, load)
+    history = sealed.history(joins)
+    found = sealed.digest(sink, history)
+    if found is not None and found[0] != sealed.subject.sha256:
+        yield "the lines that its last load wrote are not what was sealed"
+    yield from sink.differences(CubeArrays(sealed.cube), history, job.job.name, sealed.last)
 
 
 def newest_sealed(store: Place) -> str:

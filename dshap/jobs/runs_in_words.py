@@ -60,7 +60,7 @@ def runs_summary(store: Place, width: int | None = None) -> tuple[list[str], dic
     """
     records = read_records(store)
     if not records and read_job(store) is None:
-        raise InputError(f"{store} is no store of a job: give the [job] store of a job file")
+        raise InputError(f"{store} is not the store of a job: give the [job] store of a job file")
     if not records:
         return ["no run is recorded"], {"runs": []}
     pairs = list(zip(records, _runs_before(records), strict=True))

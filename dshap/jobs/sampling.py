@@ -142,8 +142,8 @@ def _refuse_other(folder: Place) -> None:
     room = Folder(folder)
     if room.has_room() and room.list() and not room.has_file(ABOUT):
         raise StoreMismatchError(
-            f"{folder} holds something else than a sample (there is no {ABOUT} in it): move it away, "
-            "or give another [job] store"
+            f"{folder} contains something else than a sample (there is no {ABOUT} in it): move it "
+            "away, or give another [job] store"
         )
 
 

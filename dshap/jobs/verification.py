@@ -224,7 +224,7 @@ def _damage_of_record(run: RunFolders, cubes: Cubes, is_before_another: bool) ->
         return
     document = document_in(content)
     if document is None:
-        yield Damage(name, "is no record of a run, or was altered", remove)
+        yield Damage(name, "is not the record of a run, or was altered", remove)
         return
     record = RunRecord(run.run_id, document)
     if record.about.get("run_id") != run.run_id:

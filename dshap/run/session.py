@@ -114,6 +114,7 @@ def open_session(
         try:
             told = ToldProgress(workspace.tell, lambda: executor)
             of_workers.listeners.append(told)
+            # first: it raises where the store was lost, before a display shows the step as begun
             events.listeners = [while_held(workspace.check), told, *displays]
             yield path, Session(executor, workspace, record, events, bool(displays))
         except KeyboardInterrupt:

@@ -123,6 +123,7 @@ def check_seals(store: Place, key: VerifyingKey | None = None, run_id: str = "")
     found.faults += _missing_ones(store, statements, run_id)
     newest = sealed[-1]
     cubes: dict[str, Any] = {}
+    # the newest first: it tells whether a cube was changed, and sealed again, after an earlier run
     for each, statement in reversed(statements.items()):
         checking = _OneRun(found, each, statement, is_newest=each == newest, cubes=cubes)
         checking.check()

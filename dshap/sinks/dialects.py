@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -199,6 +200,14 @@ class Dialect:
         """Whether this role may write comments on a table, which is the owner's right in some."""
         return self.has_comments
 
+    def may_replace(self, session: LoadSession, view: Place) -> bool:
+        """Whether this role may replace a view, which is the owner's right in some."""
+        return True
+
+    def is_view_of(self, session: LoadSession, view: Place, query: str) -> bool:
+        """Whether a view that is there has this query; False where the database does not tell."""
+        return False
+
     def retyped(self, table: str, name: str, found: str, sql_type: str) -> str:
         """The statement that gives a column of type `found` another type.
 
@@ -284,10 +293,11 @@ class Dialect:
         """The texts of a group as one, in an order; null ones are left out."""
         return f"STRING_AGG({text}, '; ' ORDER BY {order})"
 
-    def view(self, view: str, query: str, *, is_there: bool) -> list[str]:
-        """The statements that make a view, or replace one."""
-        dropped = [f"DROP VIEW {view}"] if is_there else []
-        return [*dropped, f"CREATE VIEW {view} AS {query}"]
+    def make_view(self, session: LoadSession, view: Place, query: str, *, is_there: bool) -> None:
+        """Make a view, or replace one that is there."""
+        if is_there:
+            session.run(f"DROP VIEW {self.place(view)}")
+        session.run(f"CREATE VIEW {self.place(view)} AS {query}")
 
     def appends(
         self, session: LoadSession, place: Place, schema: pa.Schema, found: Mapping[str, str]
@@ -437,7 +447,36 @@ class PostgreSQL(Dialect):
 
     def may_comment(self, session: LoadSession, place: Place) -> bool:
         query = "SELECT pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = to_regclass($1)"
-        return any(is_owner for (is_owner,) in session.rows(query, self.place(place)))
+        return session.rows(query, self.place(place)) == [(True,)]
+
+    def may_replace(self, session: LoadSession, view: Place) -> bool:
+        query = (
+            "SELECT pg_has_role(relowner, 'USAGE') AND has_schema_privilege(relnamespace, 'CREATE') "
+            "FROM pg_class WHERE oid = to_regclass($1)"
+        )
+        return session.rows(query, self.place(view)) == [(True,)]
+
+    def is_view_of(self, session: LoadSession, view: Place, query: str) -> bool:
+        # a replaced view waits for all who read it, and one that is dropped loses its rights
+        with self._draft_of(session, query) as draft:
+            compared = "SELECT pg_get_viewdef(to_regclass($1)) = pg_get_viewdef(to_regclass($2))"
+            return session.rows(compared, self.place(view), draft) == [(True,)]
+
+    def make_view(self, session: LoadSession, view: Place, query: str, *, is_there: bool) -> None:
+        # a view that is replaced in place keeps its rights, and those that read it stay
+        with self._draft_of(session, query) as draft:
+            needed = session.rows(_COLUMNS, draft)
+        if is_there and session.rows(_COLUMNS, self.place(view)) != needed:
+            session.run(f"DROP VIEW {self.place(view)}")
+        session.run(f"CREATE OR REPLACE VIEW {self.place(view)} AS {query}")
+
+    @contextmanager
+    def _draft_of(self, session: LoadSession, query: str) -> Iterator[str]:
+        """A temporary view of a query; gives its name."""
+        draft = "pg_temp._dshap_view"
+        session.run(f"CREATE VIEW {draft} AS {query}")
+        yield draft
+        session.run(f"DROP VIEW {draft}")
 
     def appends(
         self, session: LoadSession, place: Place, schema: pa.Schema, found: Mapping[str, str]
@@ -463,12 +502,7 @@ class PostgreSQL(Dialect):
         return [f"${position + 1}" for position in range(n)]
 
     def columns(self, session: LoadSession, place: Place) -> dict[str, str]:
-        # the type without its length: a cast to char(5) would cut what an assignment refuses
-        query = (
-            "SELECT attname::text, format_type(atttypid, -1) FROM pg_attribute "
-            "WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
-        )
-        return dict(session.rows(query, self.place(place)))
+        return dict(session.rows(_COLUMNS, self.place(place)))
 
     def relation(self, session: LoadSession, place: Place) -> Relation | None:
         query = (
@@ -512,6 +546,12 @@ class PostgreSQL(Dialect):
         session.run(f"CREATE INDEX {self.quoted(name)} ON {table} ({self.listed(keys)})")
 
 
+# the type without its length: a cast to char(5) would cut what an assignment refuses
+_COLUMNS = (
+    "SELECT attname::text, format_type(atttypid, -1) FROM pg_attribute "
+    "WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum"
+)
+"""The query of PostgreSQL for the columns of a table or view, with their types."""
 _NAME_PART = re.compile(r'"(?:[^"]|"")*"|[^.]+')
 """Pattern of one part of a name with dots, in quotes where it needs them."""
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from dshap.core.errors import InputError
 from dshap.core.late import pa
 from dshap.sinks.dialects import LoadSession, Place
+from dshap.sinks.making import VIEW
 from dshap.sinks.records import BACKFILL, RowHistory, Sink
 from dshap.sinks.table_columns import MOMENT
 
@@ -161,6 +162,7 @@ class Ledger:
         lines = [
             line
             for line in (LoadLine(*each) for each in self.session.rows(query, sink.table))
+            # again, by the rules of the dialect, where names may differ by capitals alone
             if dialect.as_name(line.table_name) == dialect.as_name(sink.table)
         ]
         for line in lines:
@@ -168,7 +170,7 @@ class Ledger:
                 raise InputError(
                     f"{sink}: job {line.job!r} loads explanation {line.explain!r} into this table, "
                     f"and job {job!r} would load {sink.explain!r}: give another table; or, if that "
-                    f"load is given up, free the table: {self._freeing(line)}"
+                    f"load is not used any more, free the table: {self._freeing(line)}"
                 )
         return lines
 
@@ -177,7 +179,11 @@ class Ledger:
         dialect = self.session.dialect
         name = line.table_name.replace("'", "''")
         place = dialect.place(self.target)
-        return f"DROP TABLE {place}; DELETE FROM {self.table} WHERE table_name = '{name}'"
+        view = self.target.beside(f"{line.table_name}{VIEW}")
+        found = dialect.relation(self.session, view)
+        is_view = found is not None and found.is_view
+        dropped = f"DROP VIEW {dialect.place(view)}; " if is_view else ""
+        return f"{dropped}DROP TABLE {place}; DELETE FROM {self.table} WHERE table_name = '{name}'"
 
     def add(self, line: LoadLine) -> None:
         """Write the line of a load."""
@@ -217,7 +223,7 @@ def refuse_later_run(sink: Sink, last: LoadLine | None, run_id: str) -> None:
         raise InputError(
             f"{sink}: run {last.run_id} was loaded, and this one, {run_id}, is earlier: another "
             f"store of job {last.job!r} loads here too, or a clock was wrong; give another place, "
-            f"or, if that load is given up, delete the line of run_id {last.run_id} in {LEDGER}"
+            f"or, if that load is not used any more, delete the line of run_id {last.run_id} in {LEDGER}"
         )
 
 

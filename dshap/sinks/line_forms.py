@@ -65,7 +65,8 @@ class LineForm:
             )
         if self.against not in get_args(Against):
             raise InputError(
-                'shape = "reasons" states what counts against somebody: give against = "higher" '
+                'shape = "reasons" needs to know what counts against a person: give against = '
+                '"higher" '
                 "where a higher prediction does, such as a probability of default, or against = "
                 '"lower", such as for a score'
             )

@@ -45,6 +45,7 @@ def finish_table(session: LoadSession, place: Place, sink: Sink, facts: CubeFact
     """Make the key of a table that was just filled, or an index where it gets none."""
     dialect = session.dialect
     if not (sink.primary_key and dialect.has_keys):
+        # A name made of the table's could be longer than the database allows.
         digest = hashlib.blake2b(dialect.place(place).encode(), digest_size=6).hexdigest()
         keys = list(key_columns(sink.lines, facts).values())
         dialect.make_index(session, place, f"_dshap_{digest}", keys)
@@ -70,8 +71,15 @@ def comment(
         session.run(f"COMMENT ON COLUMN {table}.{dialect.quoted(name)} IS {_literal(text)}")
 
 
-def make_view(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) -> None:
+def make_view(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) -> str:
     """Make the view TABLE_text: a line for each key, with its reasons in the order of their ranks.
+
+    A view that has the query already stays as it is, with the rights that readers have on it.
+
+    Returns
+    -------
+    str
+        A remark on a view of another form that this role may not replace; empty for none.
 
     Raises
     ------
@@ -94,14 +102,24 @@ def make_view(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) 
     chosen += [f"MAX(t.{dialect.quoted(each)}) AS {dialect.quoted(each)}" for each in _OF_ROW]
     schema = table_schema(sink.lines, facts)
     for name, line in _texts(sink, schema).items():
+        # rank 0 is the line of a row without reasons
         numbered = f"CASE WHEN t.rank > 0 THEN CAST(t.rank AS {dialect.text}) || '. ' || {line} END"
         chosen.append(f"{dialect.joined(numbered, 't.rank')} AS {dialect.quoted(name)}")
     query = (
         f"SELECT {', '.join(chosen)} FROM {dialect.place(place)} AS t "
         f"GROUP BY {', '.join(f't.{column}' for column in columns)}"
     )
-    for statement in dialect.view(dialect.place(view), query, is_there=there is not None):
-        session.run(statement)
+    if there is None:
+        dialect.make_view(session, view, query, is_there=False)
+    elif not dialect.is_view_of(session, view, query):
+        if not dialect.may_replace(session, view):
+            return (
+                f"the view {dialect.place(view)} is not as this load would make it, and this role may "
+                "not replace it: let its owner load once, or drop it, and the next load makes it: "
+                f"DROP VIEW {dialect.place(view)}"
+            )
+        dialect.make_view(session, view, query, is_there=True)
+    return ""
 
 
 _OF_ROW = ("prediction", "status")

@@ -14,6 +14,7 @@ from pathlib import Path
 from dshap.sinks.dialects import LoadSession
 from dshap.sinks.dialects import Place as Table
 from dshap.sinks.ledger import OWN_NAMES, Ledger
+from dshap.sinks.making import VIEW
 from dshap.sinks.records import Sink
 from dshap.sinks.table_columns import OLD_RUN_ID
 
@@ -115,9 +116,12 @@ def _of_postgresql(session: LoadSession, sink: Sink, ledger: Ledger) -> Iterator
         database = f"DATABASE {session.dialect.quoted(role.database)}"
         yield role.lacks(session, ["TEMPORARY"], database, ", which every load needs")
     tables = {table: _TableRights.of(session, table) for table in (ledger.target, ledger.place)}
-    absent = [table.table for table, there in tables.items() if there is None]
+    absent = [f"the table {table.table!r}" for table, there in tables.items() if there is None]
+    view = ledger.target.beside(f"{sink.table}{VIEW}")
+    if sink.has_view and session.dialect.relation(session, view) is None:
+        absent.append(f"the view {view.table!r}")
     if absent and not may_create:
-        why = f", and the table {' and '.join(map(repr, absent))} is still to be made"
+        why = f", and {', '.join(absent)} {'is' if len(absent) == 1 else 'are'} still to be made"
         yield role.lacks(session, ["CREATE"], schema, why)
     yield from _on_tables(session, role, sink, ledger, tables)
 

@@ -22,7 +22,7 @@ from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.blocks import CubeArrays, FinishedBlock, finished_blocks
 from dshap.cube.erased_note import erased_rows
-from dshap.sinks.cube_words import dictionary_of
+from dshap.sinks.cube_words import dictionary_of, version_in_card
 from dshap.sinks.line_forms import MOST_REASONS, LineForm
 from dshap.sinks.reason_texts import RowsInWords
 from dshap.sinks.reasons import CodeValues, code_rounding, reason_lines, sign_of
@@ -96,7 +96,8 @@ def _chosen_lines(
     sink: Sink, path: Place, history: RowHistory, chosen: BoolArray | None, as_of: date | None
 ) -> Iterator[Lines]:
     """Yield the chosen rows of each block that has some, read whole."""
-    stamp = Stamp(sink.model_version or history.method, as_of, dictionary_of(path))
+    version = sink.model_version or version_in_card(path) or history.method
+    stamp = Stamp(version, as_of, dictionary_of(path))
     if sink.lines.in_words:
         stamp = replace(stamp, writer=writer_of_store(CubeArrays(path)))
     for block, wanted in _chosen_blocks(path, chosen):
@@ -342,6 +343,7 @@ class Stamp:
 
 def computed_at(run_ids: pa.Array) -> pa.Array:
     """The times (n,) at which runs began, which their ids state; null for ids of another form."""
+    # many rows have one run: each id is parsed once
     coded = pc.dictionary_encode(run_ids)
     times = [_time_of(name) for name in coded.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(coded.indices, pa.array(times, MOMENT)).cast(MOMENT)
@@ -415,7 +417,7 @@ def key_values(name: str, values: NDArray[Any]) -> pa.Array:
         return pc.cast(pa.array(values), TIME)
     except pa.ArrowInvalid:
         raise InputError(
-            f"key column {name!r} holds times finer than a microsecond, which databases would "
+            f"key column {name!r} contains times finer than a microsecond, which databases would "
             "round: give a key of text or whole numbers"
         ) from None
 

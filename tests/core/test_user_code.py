@@ -90,11 +90,11 @@ def test_two_jobs_with_modules_of_one_name(folder, tmp_path_factory):
     make_importable(other)
     with pytest.raises(
         InputError,
-        match=r"own_twin stands for .*own_twin.py in this process, not for .*two processes",
+        match=r"module own_twin is .*own_twin.py in this process, not .*two processes",
     ):
         import_module("own_twin")
     (other / "json.py").write_text("")  # which Python has imported long ago
-    with pytest.raises(InputError, match=r"json stands for .*rename the file"):
+    with pytest.raises(InputError, match=r"module json is .*rename the file"):
         import_module("json")
 
 

@@ -8,6 +8,7 @@ import sqlite3
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,10 @@ WORD = r"(?:KEY|TEXT)CANARY\d+"
 """The pattern of the keys and texts."""
 NUMBER = r"\d+\.\d{6,}"
 """The pattern of numbers that may be canaries."""
+DIGITS = 24
+"""The most digits before the point of such a number."""
+PIECE = 1 << 24
+"""The bytes that are searched at once for numbers at any place."""
 DATABASES = (".duckdb", ".sqlite")
 
 
@@ -49,25 +54,56 @@ class Canaries:
 
     def _in_numbers(self, numbers: NDArray[np.float64]) -> set[Any]:
         """The canaries among numbers, those that were rounded to float32 too."""
-        wanted = np.array(sorted(self.numbers))
         with np.errstate(over="ignore"):
-            is_wanted = np.isin(numbers.astype(np.float32), wanted.astype(np.float32))
-        return {*numbers[is_wanted].tolist()}
+            rounded = numbers.astype(np.float32)
+        return {*numbers[_is_among(rounded, self._sorted.astype(np.float32))].tolist()}
+
+    @cached_property
+    def _sorted(self) -> NDArray[np.float64]:
+        return np.array(sorted(self.numbers), "<f8")
 
     def in_text(self, text: str) -> set[Any]:
         """The canaries that stand in a text, numbers in their shortest form."""
         words = set(re.findall(WORD, text)) & {*self.keys, *self.texts}
-        return words | (set(re.findall(NUMBER, text)) & {repr(each) for each in self.numbers})
+        return words | (set(re.findall(NUMBER, text)) & self._as_text)
+
+    @cached_property
+    def _as_text(self) -> set[str]:
+        return {repr(each) for each in self.numbers}
 
     def in_bytes(self, content: bytes) -> set[Any]:
         """The canaries that stand in raw bytes, numbers as float64 at any place too."""
-        found = self.in_text(content.decode("utf-8", "replace"))
-        wanted = np.array(sorted(self.numbers))
-        for first in range(min(8, len(content))):
-            n_numbers = (len(content) - first) // 8
-            numbers = np.frombuffer(content, "<f8", n_numbers, first)
-            found |= {*numbers[np.isin(numbers, wanted)].tolist()}
+        words = {each.decode() for each in re.findall(WORD.encode(), content)}
+        found: set[Any] = words & {*self.keys, *self.texts}
+        found |= {*_numbers_in_text(content)} & self._as_text
+        for start in range(0, len(content), PIECE):
+            found |= self._at_any_place(content[start : start + PIECE + 7])
         return found
+
+    def _at_any_place(self, content: bytes) -> set[Any]:
+        """The canaries that stand in bytes as float64, at any place: by their last byte first."""
+        octets = np.frombuffer(content, np.uint8)
+        last = np.zeros(256, bool)
+        last[self._sorted.view(np.uint8)[7::8]] = True
+        places = np.flatnonzero(last[octets[7:]])
+        values = octets[places[:, None] + np.arange(8)].view("<f8")[:, 0]
+        return {*values[_is_among(values, self._sorted)].tolist()}
+
+
+def _is_among(values: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.bool_]:
+    """(n,): whether each value is one of some sorted ones."""
+    if not len(wanted):
+        return np.zeros(len(values), bool)
+    places = np.searchsorted(wanted, values).clip(max=len(wanted) - 1)
+    return np.asarray(wanted[places] == values)
+
+
+def _numbers_in_text(content: bytes) -> Iterator[str]:
+    """The numbers with many digits that stand in bytes as text."""
+    for found in re.finditer(rb"\.\d{6,}", content):
+        before = content[max(found.start() - DIGITS, 0) : found.start()]
+        if digits := re.search(rb"\d+\Z", before):
+            yield (digits[0] + found[0]).decode()
 
 
 def found_in(place: Path, canaries: Canaries) -> dict[str, set[Any]]:
@@ -93,7 +129,7 @@ def _decoded(file: Path, canaries: Canaries) -> Iterator[Any]:
         case ".parquet":
             table = pq.read_table(pa.BufferReader(file.read_bytes()))
             for column in table.columns:
-                yield from canaries.in_values(np.array(column.to_pylist(), dtype=object))
+                yield from _in_column(column.combine_chunks().drop_null(), canaries)
         case ".npy":
             yield from canaries.in_values(np.load(file))
         case ".npz":
@@ -106,6 +142,18 @@ def _decoded(file: Path, canaries: Canaries) -> Iterator[Any]:
         case ".duckdb" | ".sqlite":
             for values in _rows_of_database(file):
                 yield from canaries.in_values(np.array(values, dtype=object))
+
+
+def _in_column(column: pa.Array, canaries: Canaries) -> set[Any]:
+    """The canaries in a column of a table."""
+    kind = column.type
+    if pa.types.is_floating(kind) or pa.types.is_integer(kind):
+        return canaries.in_values(column.to_numpy(zero_copy_only=False))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return canaries.in_text("\0".join(column.to_pylist()))
+    if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return canaries.in_bytes(b"\0".join(column.to_pylist()))
+    return canaries.in_values(np.array(column.to_pylist(), dtype=object))
 
 
 def _in_document(value: Any, canaries: Canaries) -> Iterator[Any]:

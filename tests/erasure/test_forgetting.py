@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import zarr
 from click.testing import CliRunner
 
+import dshap
 from dshap import diff as difference
+from dshap import open_cube, to_frame
 from dshap.cli import cli
 from dshap.core.errors import InputError, LockedError, NotLearnedError, SinkError
 from dshap.core.places import place_of
@@ -36,6 +40,7 @@ from dshap.jobs.replay_outcome import WantedRows
 from dshap.jobs.verification import verify_job_store
 from dshap.report import page
 from dshap.report.store_progress import status_lines
+from dshap.sinks.frames import export_file
 from dshap.steps.outlook import night_lines, nights_of, read_learned
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone
@@ -91,6 +96,40 @@ def _bits(values: Any) -> Any:
 
 def is_clean(shop: Shop) -> bool:
     return not any(verify_job_store(place_of(shop.store)).values())
+
+
+def test_the_search_decodes_files_of_each_kind(tmp_path):
+    """A key, a text and a number, each in a file of its own, as its kind stores it."""
+    wanted = Canaries(
+        frozenset(["KEYCANARY1"]), frozenset(["TEXTCANARY2"]), frozenset([5.12345678])
+    )
+    others = [0.5, 5.12345679, 1e300, -5.12345678]
+    numbers = np.array([*others, 5.12345678])
+    texts = np.array(["Köln", "KEYCANARY11", "TEXTCANARY2"], dtype=np.dtypes.StringDType())
+    frame = pd.DataFrame({"a": numbers[2:], "b": ["x", None, "KEYCANARY1"]})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    pd.DataFrame({"d": [b"\xff\xfeKEYCANARY1\xff", b""]}).to_parquet(tmp_path / "digests.parquet")
+    np.save(tmp_path / "numbers.npy", numbers.astype(np.float32))
+    np.savez(tmp_path / "record.npz", a=numbers)
+    (tmp_path / "document.json").write_text(json.dumps({"a": [1, {"KEYCANARY1": 5.12345678}]}))
+    (tmp_path / "page.html").write_text("<p>TEXTCANARY2, 5.12345678</p>")
+    (tmp_path / "odd").write_bytes(b"abc" + numbers.tobytes() + b"KEYCANARY11 15.12345678")
+    zarr.create_array(tmp_path / "texts", data=texts)
+    zarr.create_array(tmp_path / "values", data=numbers)
+    found = {name: seen for name, seen in found_in(tmp_path, wanted).items() if "/c/" not in name}
+    near = {5.12345678, 5.12345679}  # one number to float32
+    assert found == {
+        "digests.parquet": {"KEYCANARY1"},
+        "document.json": {"KEYCANARY1", 5.12345678, "5.12345678"},
+        "numbers.npy": {float(np.float32(5.12345678))},
+        "odd": {5.12345678},
+        "page.html": {"TEXTCANARY2", "5.12345678"},
+        "record.npz": near,
+        "rows.parquet": {"KEYCANARY1", 5.12345678},
+        "texts/ (values)": {"TEXTCANARY2"},
+        "values/ (values)": near,
+    }
+    assert found_in(tmp_path, Canaries(frozenset(["KEYCANARY3"]), frozenset(), frozenset())) == {}
 
 
 def test_a_search_of_every_file_finds_canaries_before_and_none_after(tmp_path):
@@ -226,6 +265,37 @@ def test_readers_leave_erased_rows_out(shop, tmp_path):
     assert "were skipped, as they have missing values" not in text
 
 
+@pytest.mark.parametrize("shape", ["wide", "long", "top_k"])
+def test_tables_of_a_cube_have_no_line_of_an_erased_row(shop, tmp_path, shape):
+    """Neither its key nor its empty place, whether the Dataset is as stored, cut or turned."""
+    path = shop.store / "reasons" / shop.runs()[-1]
+    before = to_frame(path, shape)
+    wanted = before[~before["id"].isin(keys_of_canaries(shop))].reset_index(drop=True)
+    forget_keys(shop.store, keys_of_canaries(shop))
+    pd.testing.assert_frame_equal(to_frame(path, shape), wanted)
+    cube = open_cube(path)
+    for other in (cube.load(), cube.isel(instance=slice(None, None, -1))):
+        found = to_frame(other, shape)
+        assert sorted(found["id"].unique()) == sorted(wanted["id"].unique())
+        assert set(found["status"]) == {"ok"}
+    done = export_file(path, tmp_path / "out.parquet", shape)
+    assert (done.n_rows, done.n_lines, done.without_attribution) == (180, len(wanted), "20 erased")
+    assert len(pd.read_parquet(tmp_path / "out.parquet")) == len(wanted)
+
+
+def test_a_skipped_row_with_the_key_of_erased_ones_stays(tmp_path):
+    """The note of the store lists the erased rows: −1 is a key like others."""
+    rows = pd.DataFrame({"a": [1.0, np.nan, 3.0, 4.0], "b": [1.0, 2.0, 3.0, 5.0]})
+    rows.index = pd.Index([4, -1, 7, 9], name="id")
+    value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1], rows.dropna())
+    options = {"missing": "skip", "store": tmp_path / "cube", "progress": False}
+    dshap.explain(value, rows, **options)
+    forget_keys(tmp_path / "cube", ["7"])
+    frame = to_frame(tmp_path / "cube")
+    assert frame["id"].tolist() == [4, -1, 9]
+    assert frame["status"].tolist() == ["ok", "skipped", "ok"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [StoredCubes, JobFacts, LearnedRows, ReadParts, KeyFiles])
 def test_without_a_kind_of_place_the_search_finds_what_it_holds(shop, monkeypatch, kind):
@@ -296,7 +366,7 @@ def test_a_store_without_keys_and_a_place_without_a_store(tmp_path):
     dshap.explain(Marginal(lambda a: a.sum(axis=1), x[:5]), x, store=tmp_path / "cube.zarr")
     with pytest.raises(InputError, match="has no keys"):
         forget_keys(tmp_path / "cube.zarr", ["1"])
-    with pytest.raises(InputError, match="is no store of dshap"):
+    with pytest.raises(InputError, match="is not a store of dshap"):
         forget_keys(tmp_path / "nothing", ["1"])
 
 
@@ -377,7 +447,7 @@ def test_a_cube_that_is_not_finished_is_refused(tmp_path):
     store = tmp_path / "cube.zarr"
     dshap.explain(value, rows[["id", "a", "b"]], key="id", store=store, keep_rows=True)
     mark_of(place_of(store)).remove(FINISHED)
-    with pytest.raises(InputError, match="is not finished, and holds rows of these keys"):
+    with pytest.raises(InputError, match="is not finished, and contains rows of these keys"):
         forget_keys(store, ["KEYCANARY00000"])
 
 

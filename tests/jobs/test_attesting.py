@@ -19,18 +19,22 @@ from dshap.erasure.forgetting import forget_keys
 from dshap.history.run_record import RECORD, document_in
 from dshap.jobs.attesting import AttestedSinks, attest_store, statements_of
 from dshap.seals.attestations import read_envelope, replace_seal, sealed_runs
+from dshap.seals.sealed_loads import loads_of
 from dshap.seals.signing_keys import signing_key
 from dshap.storage.seals import SEAL, seal_of
-from tests.jobs.sealed_jobs import new_key, numbers, of_people, of_trees
+from dshap.warehouse.databases import Database
+from tests.databases import PASSWORD
+from tests.jobs.sealed_jobs import new_key, numbers, of_people, of_reasons, of_trees
+from tests.sinks.test_loading import run
 
 SINKS = AttestedSinks()
 NIGHTS = {"incremental": {"strategy": "digest"}}
 
 
-def with_sinks(folder, **more):
+def with_sinks(folder, uri="", **more):
     """Nights of trees, signed, loaded into a table and into a folder."""
     private, public = new_key(folder)
-    uri = f"duckdb:///{folder}/shop.duckdb"
+    uri = uri or f"duckdb:///{folder}/shop.duckdb"
     sinks = [
         {"uri": uri, "table": "reasons", "shape": "top_k", "k": 2},
         {"path": str(folder / "lines")},
@@ -148,36 +152,51 @@ def test_a_record_that_was_sealed_again_by_its_writer(nights, tmp_path):
 
 
 SINK_CHANGES = {
-    "update reasons set attribution = attribution + 1e-9 where rank = 1 and id = 7": "id 7",
-    "update reasons set feature = 'x' where rank = 2 and id = 7": "id 7",
-    "update reasons set run_id = 'x' where id = 7": "id 7",
-    "update reasons set value = null where id = 7": "id 7",
-    "delete from reasons where id = 7 and rank = 1": "id 7",
-    "update reasons set as_of = '2020-01-01', model_version = 'x' where id = 7": "id 7",
-    "insert into reasons (id, class, rank, status, run_id) values (9999, 'output', 1, 'ok', 'x')": "id 9999",
-    "delete from _dshap_runs": "_dshap_runs has no line",
-    "drop table reasons": "it is missing",
+    "UPDATE reasons SET attribution = attribution + 1e-9 WHERE rank = 1 AND id = 7": "id 7",
+    "DELETE FROM _dshap_runs": "_dshap_runs has no line",
+    "DROP TABLE reasons": "it is missing",
 }
+"""Statement that alters the table of a sink -> words of the line that names it."""
 
 
-def test_altered_sinks_are_named(tmp_path):
-    """A line of a table that is changed, removed, added or doubled, by its key; a file of a folder."""
-    job, _ = with_sinks(tmp_path)
+@pytest.mark.parametrize("kind", ["duckdb", "sqlite", "postgresql"])
+def test_altered_tables_are_named(tmp_path, monkeypatch, kind, request):
+    """By the sink and the key of the line; tests/sinks/test_table_comparison.py alters more."""
+    uri = f"{kind}:///{tmp_path}/shop.{kind}"
+    if kind == "postgresql":
+        uri = request.getfixturevalue("postgresql").uri(password=None)
+        monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    job, _ = with_sinks(tmp_path, uri)
     job.run()
-    database = tmp_path / "shop.duckdb"
-    whole = database.read_bytes()
+    run(Database(uri), "INSERT INTO reasons (id, class, rank, status) VALUES (9999, 'x', 1, 'ok')")
+    assert faults_of(job.store) == []  # a line of the user
     for statement, said in SINK_CHANGES.items():
-        with duckdb.connect(str(database)) as connection:
-            connection.execute(statement)
+        run(Database(uri), statement)
         found = [each for each in faults_of(job.store) if said in each]
         assert found, statement
         assert all(each.startswith("sink reasons: ") for each in found)
-        database.write_bytes(whole)
-    with duckdb.connect(str(database)) as connection:  # a line of the user
-        connection.execute(
-            "insert into reasons (id, class, rank, status) values (9999, 'x', 1, 'ok')"
-        )
+
+
+def test_lines_with_the_version_of_the_card(tmp_path):
+    """A sink without `model_version` writes that of the card; its lines are compared with it."""
+    job, _ = with_sinks(tmp_path, card={"version": "2026.3"})
+    job.run()
     assert faults_of(job.store) == []
+
+
+def test_lines_of_reasons(tmp_path):
+    """Errors, places, texts with quotes and values without a code, of three classes."""
+    job = of_reasons(tmp_path / "job")
+    job.run()
+    assert faults_of(job.store) == []
+    shop = Database(job.tables["sink"][0]["uri"])
+    run(shop, "UPDATE notices SET first_place = 9 WHERE id = 'kü-7' AND rank = 1")
+    assert any("id kü-7: its line is not there" in each for each in faults_of(job.store))
+
+
+def test_altered_folders_are_named(tmp_path):
+    job, _ = with_sinks(tmp_path)
+    job.run()
     file = next((tmp_path / "lines" / "current").resolve().glob("*.parquet"))
     table = pq.read_table(file)
     pq.write_table(table.slice(0, table.num_rows - 1), file)
@@ -240,7 +259,7 @@ def test_a_key_of_the_environment(tmp_path, monkeypatch):
         file for file in job.store.rglob("*") if file.is_file() and secret in file.read_bytes()
     ]
     job.tables["seal"] = {"key": private.read_text().replace("\n", "\\n")}
-    with pytest.raises(InputError, match="the private key stands in the job") as raised:
+    with pytest.raises(InputError, match="the private key is written in the job") as raised:
         job.run()
     assert secret.decode() not in str(raised.value)
 
@@ -298,6 +317,54 @@ def test_a_person_who_is_forgotten(tmp_path):
     found.refuse_faults()
     assert all(found.seals.signed_by.values())
     assert sum("was sealed again" in each for each in found.seals.notes) == 2
+
+
+def lines_sealed(store):
+    """Run and sink -> the number of lines that its statement names now."""
+    return {
+        (run_id, load.name): load.subject.annotations["lines"]
+        for run_id in sealed_runs(store)
+        for load in loads_of(store, run_id)
+    }
+
+
+def test_tables_are_compared_after_an_erasure(tmp_path):
+    """The renewed statements name the loads as they are now, each night with its own."""
+    job, public = with_sinks(tmp_path)
+    job.run()
+    job.put(job.table.iloc[3:])
+    job.run()
+    before = lines_sealed(job.store)
+    forget_keys(job.store, ["7"], job_file=str(job.file))
+    after = lines_sealed(job.store)
+    assert set(after) == set(before)
+    assert any(after[each] < before[each] for each in before)
+    attest_store(job.store, str(public), "", SINKS).refuse_faults()
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+        connection.execute("update reasons set attribution = attribution + 1e-9 where id = 8")
+    assert any("id 8" in each and "as it was loaded" in each for each in faults_of(job.store))
+
+
+def test_a_person_who_comes_back_into_a_table_is_seen(tmp_path):
+    """A line of the person that came back is none of the loads."""
+    job, _ = with_sinks(tmp_path)
+    job.run()
+    database = str(tmp_path / "shop.duckdb")
+    with duckdb.connect(database) as connection:
+        connection.execute("create table kept as select * from reasons where id = 7")
+    forget_keys(job.store, ["7"], job_file=str(job.file))
+    assert faults_of(job.store) == []
+    with duckdb.connect(database) as connection:
+        connection.execute("insert into reasons select * from kept")
+    assert any("id 7" in each and "was not loaded" in each for each in faults_of(job.store))
+
+
+def test_an_erasure_without_the_job_names_no_loads(tmp_path):
+    job, _ = with_sinks(tmp_path)
+    job.run()
+    job.file.rename(tmp_path / "elsewhere.toml")
+    assert forget_keys(job.store, ["7"]).erasure.left
+    assert lines_sealed(job.store) == {}
 
 
 def test_an_earlier_night_that_is_sealed_again(nights, tmp_path):

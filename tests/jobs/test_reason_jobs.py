@@ -102,6 +102,14 @@ def test_a_sink_of_reasons_gets_what_it_needs_into_the_cube(folder):
     assert ledger == [("import my_credit_model:predict", f"dshap {dshap.__version__}", "2026.3")]
 
 
+def test_a_source_that_names_its_features(folder):
+    """The players are known before a row is read; the cube gets what undo needs all the same."""
+    features = ", ".join(f'"x{j}"' for j in range(D))
+    result = run(JOB.replace('key = ["id"]', f'key = ["id"]\nfeatures = [{features}]'))
+    assert result.exit_code == 0, result.output
+    assert select("SELECT count(undone) > 0 FROM notices") == [(True,)]
+
+
 def test_texts_may_change_and_the_cube_stays(folder):
     assert run(JOB).exit_code == 0
     Path("codes.csv").write_text(CODES.replace("Reason", "Ground"))
@@ -167,3 +175,42 @@ def test_two_books_of_one_explanation_are_refused(folder):
     result = run(more)
     assert result.exit_code == 2
     assert "group the players of explanation reasons in two ways" in result.output
+
+
+SAMPLED = 'kind = "kernelshap"\nn_coalitions = 300'
+WITHOUT_ERRORS = {
+    "too few coalitions": (SAMPLED, 'kind = "kernelshap"\nn_coalitions = 60', "give 120"),
+    "no replicates": (SAMPLED, f"{SAMPLED}\nn_replicates = 0", "give n_replicates = 20"),
+    "too few orders": (
+        SAMPLED, 'kind = "permutation"\nn_permutations = 20', "too few for standard errors"
+    ),
+    "auto": (SAMPLED, 'kind = "auto"\nmax_coalitions = 40', "too few"),
+    "a single draw": ("background = 5", "background = 1", "a single draw"),
+}  # fmt: skip
+ONLY_PLANNED = ("auto", "a single draw")
+"""Which of these depend on the value function, which `dshap check` does not make."""
+
+
+@pytest.mark.parametrize("name", WITHOUT_ERRORS)
+def test_estimates_without_errors_are_refused_before_the_night(folder, name):
+    """No place would be stated, or each of them as if the attributions were exact."""
+    *change, remedy = WITHOUT_ERRORS[name]
+    result = run(JOB.replace(*change))
+    assert result.exit_code == 2, result.output
+    assert not list(Path("build").glob("credit/reasons/attribution/c/*"))
+    outputs = [result.output, CliRunner().invoke(cli, ["plan", "job.toml"]).output]
+    if name not in ONLY_PLANNED:
+        outputs.append(CliRunner().invoke(cli, ["check", "job.toml"]).output)
+    for output in outputs:
+        (line,) = (each for each in output.splitlines() if "no place of a reason" in each)
+        assert "[[sink]] shop.duckdb" in line or "notices" in line
+        assert "explanation 'reasons'" in line
+        assert remedy in line
+
+
+def test_designs_that_list_every_coalition_need_no_errors(folder):
+    whole = JOB.replace(SAMPLED, f'kind = "kernelshap"\nn_coalitions = {1 << D}\nn_replicates = 0')
+    whole = whole.replace("background = 5", 'background = "all"')
+    Path("job.toml").write_text(whole)
+    result = CliRunner().invoke(cli, ["plan", "job.toml"])
+    assert result.exit_code == 0, result.output

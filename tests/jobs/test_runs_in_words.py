@@ -75,7 +75,7 @@ def test_the_table_of_runs_has_at_most_120_columns(tmp_path):
 
 
 def test_what_is_no_store(tmp_path):
-    with pytest.raises(InputError, match="is no store of a job"):
+    with pytest.raises(InputError, match="is not the store of a job"):
         runs_summary(tmp_path)
     assert CliRunner().invoke(cli, ["runs", str(tmp_path)]).exit_code == 2
 

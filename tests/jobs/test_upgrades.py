@@ -127,8 +127,9 @@ def test_a_finished_job_that_was_changed_is_another_job(folder, earlier):
     before = contents(folder / "out.zarr")
     other = run(*BLACK_BOX, ("explain.0.background", 6))
     assert other.exit_code == 4
-    assert f"holds another run, which {EARLIER} finished (this is {HERE}): background: 5 rows " in (
-        other.stderr
+    assert (
+        f"contains another run, which {EARLIER} finished (this is {HERE}): background: 5 rows "
+        in (other.stderr)
     )
     assert contents(folder / "out.zarr") == before
     added = run(*BLACK_BOX, ("explain", [{"name": "more", "value": "marginal", "background": 5}]))

@@ -332,7 +332,7 @@ def test_the_sql_that_is_named_does_mend_it(database, nights):
     later = nights[1][1]
     with pytest.raises(InputError) as told:
         load_sink(sink, later.path, later, JOB)
-    run(database, *str(told.value).partition("mend it: ")[2].split("; "))
+    run(database, *str(told.value).partition("change it: ")[2].split("; "))
     load_sink(replace(sink, rows="all"), later.path, later, JOB)
     names = ["id", "shop", "class", *(f"phi_{each}" for each in FEATURES)]
     chosen = ", ".join(f'"{name}"' for name in names)
@@ -355,7 +355,7 @@ def test_the_sql_that_is_named_gives_columns_the_right_types(database, nights, w
         f"INSERT INTO {table} VALUES (-1, 'mine', {value}, NULL)",
     )
     message = _refusal(sink, night, JOB)
-    run(database, *message.partition("mend it: ")[2].split("; "))
+    run(database, *message.partition("change it: ")[2].split("; "))
     load_sink(sink, night.path, night, JOB)
     chosen = ", ".join(f'"phi_{name}"' for name in FEATURES)
     there = run(database, f"SELECT id, shop, {chosen} FROM {table} WHERE shop <> 'mine'")
@@ -424,9 +424,10 @@ def test_two_jobs_with_one_table_are_refused(database, nights):
     load_sink(replace(sink, table="u"), night.path, night, "other")
 
 
-def test_the_sql_that_is_named_frees_the_table_of_a_job_that_is_given_up(database, nights):
+@pytest.mark.parametrize("options", [{}, {"shape": "top_k", "text": True}], ids=str)
+def test_the_sql_that_is_named_frees_the_table_of_a_job_that_is_given_up(database, nights, options):
     night = nights[1][0]
-    sink = Sink("reasons", database, table="the o'hara table")
+    sink = Sink("reasons", database, table="the o'hara table", **options)
     load_sink(sink, night.path, night, JOB)
     load_sink(replace(sink, table="u"), night.path, night, JOB)
     message = _refusal(sink, night, "other")
@@ -434,7 +435,7 @@ def test_the_sql_that_is_named_frees_the_table_of_a_job_that_is_given_up(databas
     assert "job 'other'" in message
     run(database, *message.partition("free the table: ")[2].split("; "))
     assert not load_sink(sink, night.path, night, "other").already
-    assert ordered(lines_in(sink)) == ordered(lines_of(sink, night))
+    assert keys_of(lines_in(sink)) == keys_of(lines_of(sink, night))
     assert run(database, "SELECT job, table_name FROM _dshap_runs ORDER BY job") == [
         ("other", "the o'hara table"),
         (JOB, "u"),
@@ -540,7 +541,7 @@ def test_plain_sql_of_an_unknown_database(tmp_path, nights, monkeypatch):
 def test_a_database_that_is_not_there_says_so(tmp_path, nights):
     night = nights[1][0]
     sink = Sink("reasons", Database(f"duckdb:///{tmp_path}/none/w.duckdb"), table="t")
-    with pytest.raises(DatabaseError, match="there is no folder"):
+    with pytest.raises(DatabaseError, match="there is not a folder"):
         load_sink(sink, night.path, night, JOB)
 
 
@@ -774,7 +775,7 @@ def test_a_load_that_another_process_overtakes_changes_nothing(
         return staged
 
     monkeypatch.setattr(steps, "stage", overtaken)
-    said = f"run {overtaking.run_id} was loaded by another process .* run the same again"
+    said = f"run {overtaking.run_id} was loaded by another process .* start the same run again"
     with pytest.raises(LockedError, match=said):
         load_sink(sink, second.path, second, JOB)
     told = [line[0] for line in run(sink.database, "SELECT run_id FROM _dshap_runs")]

@@ -110,6 +110,26 @@ def test_a_view_does_not_replace_a_table_of_its_name(database, nights):  # noqa:
     assert not _columns_of(database, "t")
 
 
+def test_the_sql_that_mends_a_table_with_a_view(database, nights):  # noqa: F811
+    """PostgreSQL alters no column that a view reads: the view goes first, and the load makes it."""
+    first, second, *_ = nights[1]
+    sink = Sink("reasons", database, table="t", shape="top_k", k=2, text=True, primary_key=False)
+    load_sink(sink, first.path, first, JOB)
+    run(
+        database,
+        "DROP VIEW t_text",
+        "ALTER TABLE t DROP COLUMN status",
+        "ALTER TABLE t ADD COLUMN status BOOLEAN",
+        "CREATE VIEW t_text AS SELECT id, status FROM t",
+    )
+    with pytest.raises(InputError, match="mend it: ") as told:
+        load_sink(sink, second.path, second, JOB)
+    run(database, *str(told.value).partition("mend it: ")[2].split("; "))
+    load_sink(replace(sink, rows="all"), second.path, second, JOB)
+    keys = {line[:2] for line in lines_of(sink, second)}
+    assert set(run(database, "SELECT id, shop FROM t_text")) == keys
+
+
 def test_the_ledger_states_the_run(database, nights):  # noqa: F811
     night = nights[1][0]
     sink = Sink("reasons", database, table="t", model_version="2026.3")

@@ -162,6 +162,107 @@ def test_marks_need_update(mart, nights):
     assert mart.faults(deletes="mark") == ""
 
 
+WITH_VIEW = {"shape": "top_k", "k": 2, "text": True}
+VIEW = "SELECT c.oid::bigint, relacl::text FROM pg_class c WHERE oid = to_regclass('{}')"
+
+
+def view_of(mart) -> tuple[object, ...]:
+    """The identity and the rights of the view of texts."""
+    return run(mart.owner, VIEW.format(f'"{mart.schema}".reasons_text'))[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("maker", ["owner", "loader"])
+def test_each_load_leaves_a_view_as_it_is(mart, nights, maker):
+    """Rights that readers were given on it, and views over it, are there after every load."""
+    first, second, third = nights
+    sink = mart.sink(**WITH_VIEW)
+    if maker == "loader":
+        mart.asks(*[each for each in sql_of_the_page()[0] if each.startswith("GRANT")])
+        load_sink(sink, first.path, first, JOB)
+    else:
+        load_sink(replace(sink, database=mart.owner), first.path, first, JOB)
+        mart.asks(*OF_TABLES)
+    mart.asks(
+        "CREATE VIEW mart.of_others AS SELECT * FROM mart.reasons_text",
+        "GRANT SELECT ON mart.reasons_text TO PUBLIC",
+    )
+    before = view_of(mart)
+    assert "=r/" in str(before)
+    said: list[str] = []
+    for night in (second, third):
+        assert mart.faults(**WITH_VIEW) == ""
+        load_sink(sink, night.path, night, JOB, said.append)
+        assert view_of(mart) == before
+    assert not any("warning" in line for line in said)
+    n_keys = len({(id, shop) for id, shop in third.rows})
+    assert run(mart.owner, f'SELECT count(*) FROM "{mart.schema}".of_others') == [(n_keys,)]
+
+
+@pytest.mark.slow
+def test_a_view_is_replaced_in_place(mart, nights):
+    """Another query with the same columns, as an earlier version may have made: rights stay."""
+    first, second, _ = nights
+    mart.asks(*[each for each in sql_of_the_page()[0] if each.startswith("GRANT")])
+    sink = mart.sink(**WITH_VIEW)
+    load_sink(sink, first.path, first, JOB)
+    mart.asks("GRANT SELECT ON mart.reasons_text TO PUBLIC")
+    before = view_of(mart)
+    columns = "id, shop, class, prediction, status, 'other'::text AS reasons"
+    replaced = f'"{mart.schema}".reasons_text AS SELECT {columns} FROM "{mart.schema}".reasons'
+    run(mart.loader, f"CREATE OR REPLACE VIEW {replaced}")
+    load_sink(sink, second.path, second, JOB)
+    assert view_of(mart) == before
+    found = run(mart.owner, f'SELECT DISTINCT reasons FROM "{mart.schema}".reasons_text')
+    assert ("other",) not in found
+
+
+@pytest.mark.slow
+def test_a_view_of_another_form_is_left_to_its_owner(mart, nights):
+    """The lines are loaded, and a warning has the statement after which a load makes the view."""
+    first, second, third = nights
+    sink = mart.sink(**WITH_VIEW)
+    load_sink(replace(sink, database=mart.owner), first.path, first, JOB)
+    mart.asks(
+        *OF_TABLES,
+        "DROP VIEW mart.reasons_text",
+        "CREATE VIEW mart.reasons_text AS SELECT id FROM mart.reasons",
+    )
+    said: list[str] = []
+    assert load_sink(sink, second.path, second, JOB, said.append).n_lines
+    (warning,) = [line for line in said if line.startswith("warning: ")]
+    assert "this role may not replace it" in warning
+    statement = 'DROP VIEW "mart für alle"."reasons_text"'
+    assert warning.endswith(f": {statement}")
+    run(mart.owner, statement)
+    mart.asks("GRANT CREATE ON SCHEMA mart TO loader")
+    load_sink(sink, third.path, third, JOB, said.append)
+    assert len([line for line in said if line.startswith("warning: ")]) == 1
+    ((names,),) = run(
+        mart.owner,
+        "SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute "
+        f"WHERE attrelid = to_regclass('\"{mart.schema}\".reasons_text')",
+    )
+    assert names == "id shop class prediction status reasons"
+
+
+@pytest.mark.slow
+def test_a_view_that_is_still_to_be_made(mart, nights):
+    """Tables of another role are there without it: the look says so, and the load needs the right."""
+    first, second, _ = nights
+    sink = mart.sink(**WITH_VIEW)
+    load_sink(replace(sink, database=mart.owner), first.path, first, JOB)
+    mart.asks(*OF_TABLES)
+    assert mart.faults(**WITH_VIEW) == ""
+    mart.asks("DROP VIEW mart.reasons_text")
+    fault = mart.faults(**WITH_VIEW)
+    assert "the view 'reasons_text' is still to be made: GRANT CREATE ON SCHEMA" in fault
+    with pytest.raises(DatabaseError, match="permission denied for schema"):
+        load_sink(sink, second.path, second, JOB)
+    mart.asks("GRANT CREATE ON SCHEMA mart TO loader")
+    load_sink(sink, second.path, second, JOB)
+
+
 @pytest.mark.slow
 def test_columns_that_only_the_owner_may_add(mart, nights):
     load_sink(replace(mart.sink(), database=mart.owner), nights[0].path, nights[0], JOB)
@@ -278,7 +379,7 @@ def test_a_file_and_a_folder_that_may_not_be_written(tmp_path, monkeypatch, kind
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
 def test_a_folder_that_is_not_there(tmp_path, kind):
     found = target_in(tmp_path / "none", kind)
-    assert "there is no folder" in found.unreachable
+    assert "there is not a folder" in found.unreachable
     assert found.faults == ()
 
 

@@ -27,7 +27,7 @@ def test_options_name_a_scope(only, shard, kind, said):
 
 def test_a_shard_neither_begins_nor_finishes():
     for part in ("begin", "finish"):
-        with pytest.raises(InputError, match="leave one of both out"):
+        with pytest.raises(InputError, match="leave one of them out"):
             scope_of(part, "1/2", "job.toml", {})
     share = scope_of("learn", "2/3", "job.toml", {})
     assert share.shard is None

@@ -158,7 +158,7 @@ def header_of(shape: tuple[int, ...]) -> bytes:
 
 
 LARGE = {
-    "more than the file": ({"w.npy": header_of((1 << 32,))}, zipfile.ZIP_STORED, r"'w.npy' says that it holds more"),
+    "more than the file": ({"w.npy": header_of((1 << 32,))}, zipfile.ZIP_STORED, r"'w.npy' states more bytes"),
     "together": (
         {name: header_of((40,)) for name in ("a.npy", "b.npy", "c.npy")}, zipfile.ZIP_STORED, "'c.npy' says"
     ),

@@ -168,6 +168,7 @@ def layered(layers: Sequence[Any], title: str, height: float, width: float = WID
     chart = alt.layer(*layers).properties(width=width, height=height)
     if title:
         chart = chart.properties(title=label(title, TITLE))
+    # without it Vega-Lite gives all layers one scale of colours and one legend
     return chart.resolve_scale(color="independent").configure_view(stroke=None)
 
 

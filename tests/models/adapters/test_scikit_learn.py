@@ -521,7 +521,7 @@ class MyRidge(KernelRidge):
             r"Matern\(nu=2.5\) of 3 columns takes the distance .* dshap\.kernels\.Matern",
         ),
         (process(Matern(nu=0.7)), Y, r"Matern\(nu=0.7\) is no family"),
-        (process((RBF() + RBF(2.0)) ** 2), Y, "is no positive power of one product"),
+        (process((RBF() + RBF(2.0)) ** 2), Y, "is not a positive power of one product"),
         (
             process(trees.PairwiseKernel(metric="cosine")),
             Y,
@@ -581,7 +581,7 @@ class MyRidge(KernelRidge):
             Y,
             "the step PolynomialCountSketch is neither",
         ),
-        (make_pipeline(FEATURES, PCA(2), Ridge()), Y, "PCA is no scaler of single columns"),
+        (make_pipeline(FEATURES, PCA(2), Ridge()), Y, "PCA does not scale each column by itself"),
         (
             make_pipeline(FEATURES, KERNEL),
             Y,
@@ -616,7 +616,7 @@ class MyRidge(KernelRidge):
         (
             GridSearchCV(KERNEL, {"gamma": [0.1]}, cv=2, refit=False),
             Y,
-            r"refit=False\) holds no fitted model",
+            r"refit=False\) contains no fitted model",
         ),
     ],
 )

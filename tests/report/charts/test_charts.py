@@ -82,8 +82,21 @@ def test_swarms(n):
         return
     for at, values in enumerate(lines):
         own = [row for row in rows if at - 0.5 < row["y"] <= at + 0.5]
-        assert min(row["attribution"] for row in own) >= values.min() * 1.125 - 1e-9
-        assert max(row["end"] for row in own) <= values.max() * 1.125 + 1e-9
+        assert min(row["attribution"] for row in own) == pytest.approx(values.min(), rel=1e-5)
+        assert max(row["end"] for row in own) == pytest.approx(values.max(), rel=1e-5)
+
+
+def test_the_end_of_a_density_is_its_largest_attribution_and_not_that_of_its_bin():
+    """The bin of 7,194 reaches from 7,168 to 7,680, that of -51 from -52 to -48."""
+    pytest.importorskip("altair", reason="altair is not installed")
+    cube, _ = memory_cube(2_100)
+    cube["attribution"][7, 0, 0] = 7_194.0
+    cube["attribution"][8, 0, 0] = -51.0
+    rows, _ = rows_of(beeswarm(cube, chart="altair"), 1)
+    own = [row for row in rows if row["y"] <= 0 and row["feature"] == "x0"]
+    assert own[-1]["attributions"].endswith(" to 7,194")
+    assert own[0]["attributions"].startswith("\N{MINUS SIGN}51")
+    assert beeswarm(cube).get_xlim() == pytest.approx((-51 - 217.35, 7_194 + 217.35))
 
 
 def test_a_heavy_tail_has_the_same_axis_as_in_matplotlib():
