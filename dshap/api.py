@@ -289,8 +289,8 @@ def explain(
             explanation.create()
         beside: dict[str, xr.Variable] = {}
         if keeps_columns:
-            columns = read_columns(explanation.work.rows)
-            beside = column_variables(columns, category_orders(rows), explanation.layout.flags)
+            kept = read_columns(explanation.work.rows)
+            beside = column_variables(kept, category_orders(rows), explanation.layout.flags)
         cube = explanation.dataset(beside)
         if compute and session.shows_progress:
             session.progress.say(f"{summary_line(cube)}; cube.dshap shows more")
