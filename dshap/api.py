@@ -6,10 +6,17 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from dshap.core.annotations import ClientLike, HasPredict, KeyLike, Predict, TableLike, TargetLike
+from dshap.core.annotations import (
+    ClientLike,
+    HasPredict,
+    KeyLike,
+    PathLike,
+    Predict,
+    TableLike,
+    TargetLike,
+)
 from dshap.core.capabilities import is_of_texts
 from dshap.core.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
 from dshap.core.options import RULES, ExplainOptions, LearnOptions
@@ -79,7 +86,7 @@ def explain(
     rows: TableLike,
     *,
     design: Design | Callable[[int], Design] | str = "auto",
-    store: str | Path | None = None,
+    store: PathLike | None = None,
     client: ClientLike | None = None,
     key: KeyLike | None = None,
     tol: float | None = None,
@@ -289,8 +296,8 @@ def explain(
             explanation.create()
         beside: dict[str, xr.Variable] = {}
         if keeps_columns:
-            columns = read_columns(explanation.work.rows)
-            beside = column_variables(columns, category_orders(rows), explanation.layout.flags)
+            of_rows = read_columns(explanation.work.rows)
+            beside = column_variables(of_rows, category_orders(rows), explanation.layout.flags)
         cube = explanation.dataset(beside)
         if compute and session.shows_progress:
             session.progress.say(f"{summary_line(cube)}; cube.dshap shows more")
@@ -340,7 +347,7 @@ def prepare(
     value: Explained,
     rows: TableLike | None = None,
     design: Design | str = "auto",
-    store: str | Path | None = None,
+    store: PathLike | None = None,
     *,
     client: ClientLike | None = None,
     progress: bool | None = None,
@@ -455,7 +462,7 @@ def mse_v(
 
 
 def _kind_of(
-    store: str | Path | None, session: Session
+    store: PathLike | None, session: Session
 ) -> type[Explanation] | type[ExplanationInMemory]:
     """The kind of an explanation: in a store, in memory, or of workers of a cluster."""
     if store is not None:
