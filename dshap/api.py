@@ -317,7 +317,7 @@ def _finish(
 
 
 def _with_states(value: Any) -> tuple[Any, Prepared | None]:
-    """What is explained, and its prepared states where it has some."""
+    """Separate what is explained from its prepared states, if it has any."""
     if isinstance(value, Prepared):
         return value.value, value
     return value, None

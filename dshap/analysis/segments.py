@@ -91,10 +91,7 @@ class Segments:
 
 
 def segments_of(
-    cube: CubeLike,
-    segment: str,
-    rows: TableLike | None = None,
-    output: str | int | None = None,
+    cube: CubeLike, segment: str, rows: TableLike | None = None, output: str | int | None = None
 ) -> Segments:
     r"""The mean attribution and mean |attribution| of every feature in each segment of the rows.
 
