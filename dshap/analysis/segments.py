@@ -122,7 +122,7 @@ def segments_of(
     >>> import dshap
     >>> draw = np.random.default_rng(0)
     >>> rows = pd.DataFrame({"rooms": draw.normal(size=50), "old": np.arange(50) % 2 == 0})
-    >>> cube = dshap.explain(dshap.values.Marginal(lambda x: 3 * x[:, 0] - x[:, 1], rows), rows)
+    >>> cube = dshap.explain(dshap.values.Marginal(lambda x: 3 * x["rooms"] - x["old"], rows), rows)
     >>> found = dshap.report.segments.segments_of(cube, "old")
     >>> found.names, found.counts.tolist()
     (('False', 'True'), [25, 25])
