@@ -201,9 +201,9 @@ def explain(
         Adds `reason_code_undone (instance, reason_code, output)`: v(N) − v(N without the players of
         the code), which needs one more coalition for each code.
     stochastic : bool, default False
-        Whether the model may answer differently when it is asked again, which is refused otherwise
-        (`Marginal`): each coalition is asked for twice, v(N) and v(∅) 20 times, and std_error
-        includes the noise, even for exact designs.
+        Set it for a model whose predictions of the same rows differ from call to call, which is
+        refused otherwise (`Marginal`): each coalition is predicted twice, v(N) and v(∅) 20 times,
+        and std_error includes the noise, even for exact designs.
     instance_tile, coalition_tile, coalition_groups, micro_rows, row_span : int, optional
         Sizes of tasks, which the plan chooses by default: the rows of one task of the evaluation;
         the coalitions that are prepared together; the number of tasks for the coalitions of one
