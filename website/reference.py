@@ -58,6 +58,7 @@ TYPES = {
         "KeyValue",
         "LengthScale",
         "MatrixLike",
+        "PathLike",
         "Predict",
         "RowBlocks",
         "RowKey",

@@ -12,7 +12,7 @@ from dshap.analysis.segments import Segments, segments_of
 from dshap.analysis.shown_features import Selection, shown_features
 from dshap.analysis.side_by_side import differing_attributions, warn_without_scale
 from dshap.analysis.view import MAX_SHOWN, View, view_of
-from dshap.core.annotations import CubeLike, TableLike
+from dshap.core.annotations import CubesLike, TableLike
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
 from dshap.core.printing import counted
@@ -45,7 +45,7 @@ MAX_BARS = 6
 
 
 def bar(
-    cube: CubeLike | Mapping[str, CubeLike],
+    cube: CubesLike,
     *,
     by: str | None = None,
     rows: TableLike | None = None,
