@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -15,6 +15,7 @@ from dshap.analysis.rankings import CONFIDENCE, INTERVAL, Ranking
 from dshap.analysis.segment_groups import RowGroups, row_groups
 from dshap.analysis.segment_sums import sums_by_group
 from dshap.analysis.view import View, view_of
+from dshap.core.annotations import CubeLike, TableLike
 from dshap.core.records import FloatArray, Moments
 from dshap.cube.summary import STATISTICS, estimates, named_means
 
@@ -90,7 +91,7 @@ class Segments:
 
 
 def segments_of(
-    cube: Any, segment: str, rows: Any = None, output: str | int | None = None
+    cube: CubeLike, segment: str, rows: TableLike | None = None, output: str | int | None = None
 ) -> Segments:
     r"""The mean attribution and mean |attribution| of every feature in each segment of the rows.
 

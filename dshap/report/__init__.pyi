@@ -1,3 +1,4 @@
+from dshap.analysis import segments as segments  # the place of `segments_of` before
 from dshap.analysis.accuracy import ErrorSizes, accuracy, error_sizes
 from dshap.analysis.difference.cube_comparison import Shift, diff, largest_shift
 from dshap.analysis.difference.difference_record import (

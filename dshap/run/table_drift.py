@@ -141,6 +141,8 @@ def _key_of(read: PairedSamples, row: int) -> dict[str, str]:
 def _name_of(rows: Any) -> str:
     """The path of a table, on one line without secrets, or its type."""
     match rows:
-        case str() | os.PathLike() | BucketPath():
+        case str() | os.PathLike():
+            return masked(one_line(os.fsdecode(rows)))
+        case BucketPath():
             return masked(one_line(str(rows)))
     return type(rows).__name__

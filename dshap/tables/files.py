@@ -26,6 +26,8 @@ from dshap.tables.columns import repeats
 from dshap.tables.lakehouse_folders import refuse_tables_on_disk
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""The path of a file, a folder or a glob pattern, or the address of one in a bucket; or a list of
+them."""
 TICK_NS = 20_000_000
 COARSE_NS = 1_000_000_000
 COARSE_TICK_NS = 2_000_000_000
@@ -61,6 +63,14 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
     return of_place(place, lambda found: _find_on_disk(found, path), find_objects)
 
 
+def path_in_words(path: Paths) -> str:
+    """The text of a path, or of a list of these, as it was given."""
+    match path:
+        case str() | os.PathLike():
+            return os.fsdecode(path)
+    return str([os.fsdecode(each) for each in path])
+
+
 def _find_on_disk(place: Path, path: str | os.PathLike[str]) -> tuple[str, tuple[str, ...]]:
     text = os.path.normpath(place)
     if os.path.isfile(text):
@@ -78,7 +88,8 @@ def _find_on_disk(place: Path, path: str | os.PathLike[str]) -> tuple[str, tuple
     refuse_tables_on_disk(text, found)
     if not found:
         raise InputError(
-            f"no Parquet file at {path}: give a file, a folder that contains *.parquet files, or a "
+            f"no Parquet file at {path_in_words(path)}: give a file, a folder that contains "
+            "*.parquet files, or a "
             "glob"
         )
     return root, tuple(sorted(os.path.relpath(each, root) for each in found))

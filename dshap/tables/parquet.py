@@ -29,6 +29,7 @@ from dshap.tables.files import (
     check_same_file,
     find_files,
     find_partitions,
+    path_in_words,
     stamp_file,
     table_stamp,
 )
@@ -62,8 +63,9 @@ class ParquetFiles:
     """The kind of table, as a job file has it."""
 
     def __init__(self, path: Paths) -> None:
-        self.given = str(path)
-        self._stamp_files(*find_files(path))
+        files = find_files(path)
+        self.given = path_in_words(path)
+        self._stamp_files(*files)
         with open_file(self._root, self._names[0], self._stamps[0].size) as first:
             inside = first.schema_arrow
         self._partitions = find_partitions(self._root, self._names, inside)

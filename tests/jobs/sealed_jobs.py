@@ -72,11 +72,12 @@ class SealedJob:
         self.table = table
         table.to_parquet(self.folder / "table.parquet")
 
-    def run(self, *settings: str) -> RecordedRun:
+    def run(self, *settings: str, target: str = "") -> RecordedRun:
         """Carry out the job, and raise the error that it ended with."""
         self.file.write_text(to_toml(self.tables), encoding="utf-8")
-        job = load_job(self.file, settings)
-        return run_recorded(job, SilentProgress(), Command(str(self.file), settings))
+        job = load_job(self.file, settings, target=target)
+        command = Command(str(self.file), settings, target=target)
+        return run_recorded(job, SilentProgress(), command)
 
 
 def of_people(folder: Path, **more: Any) -> SealedJob:
@@ -150,7 +151,7 @@ def of_trees(folder: Path, **more: Any) -> SealedJob:
 
 def of_reasons(folder: Path, **more: Any) -> SealedJob:
     """A job of a sampled design, whose sink states reasons with errors and with undoing."""
-    job = of_people(folder, design={"kind": "kernelshap", "n_coalitions": 12}, **more)
+    job = of_people(folder, design={"kind": "permutation", "n_permutations": 100}, **more)
     return with_reasons(job, "R1,city,Köln", "R2,neu;age,Alter", 'R3,income,"Lohn, ""netto"""')
 
 
