@@ -66,7 +66,7 @@ def bar(
     are a sample of more rows, and coalitions may be sampled.  Fewer than ten rows have no intervals,
     and no interval reaches below 0.  For a Dataset in memory the error of sampled coalitions is an
     upper bound, as only a store has the sums of its jackknife groups.
-    With `by` they are the intervals of segments (`dshap.analysis.segments.segments_of`).
+    With `by` they are the intervals of segments (`dshap.report.segments_of`).
 
     Parameters
     ----------
