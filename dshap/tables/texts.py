@@ -133,7 +133,7 @@ class TextFiles(ParquetFiles, LaidOut):
 
     def __init__(
         self,
-        path: str | Path,
+        path: str | os.PathLike[str],
         column: str | None = None,
         *,
         key: Names = (),
