@@ -96,7 +96,7 @@ types: $(VENV)/installed-dev
 BENCHMARKS := peers global_means scaling warehouse widths real_models alterations lanes growth wide_tables blocks \
 	coverage regulariser estimators linear_gaussian quality trees tree_engine tree_headline robustness penalties graphs spools readers \
 	differences segments drift billions served rounding night_memory doors block_cost few_rows busy packing nights own_rows enough folding pages \
-	forgetting reasons
+	forgetting reasons decisions
 
 benchmarks: $(VENV)/installed-dev  # two at a time, the longest first
 	printf '%s\n' $(BENCHMARKS) | \

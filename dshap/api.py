@@ -310,7 +310,7 @@ def _finish(
 
 
 def _with_states(value: Any) -> tuple[Any, Prepared | None]:
-    """What is explained, and its prepared states where it has some."""
+    """Separate what is explained from its prepared states, if it has any."""
     if isinstance(value, Prepared):
         return value.value, value
     return value, None
@@ -360,8 +360,8 @@ def prepare(
     store : path of a folder for the states; the same call again resumes after a crash, and computes
         nothing where all states exist
     client, progress : as in `explain`
-    max_coalitions, missing, instance_tile, coalition_tile, row_span, micro_rows, memory_limit, wait,
-        scratch : as in `explain`
+    max_coalitions, missing, memory_limit, wait, scratch : as in `explain`
+    instance_tile, coalition_tile, row_span, micro_rows : as in `explain`
 
     Returns
     -------
@@ -422,8 +422,8 @@ def mse_v(
         proper coalition counts alike; "auto": all of them where they are at most `max_coalitions`.
         From a sample it is an estimate, interpolated for sizes without a coalition.
     client, progress : as in `explain`
-    max_coalitions, missing, instance_tile, coalition_tile, row_span, micro_rows, memory_limit, wait,
-        scratch : as in `explain`
+    max_coalitions, missing, memory_limit, wait, scratch : as in `explain`
+    instance_tile, coalition_tile, row_span, micro_rows : as in `explain`
 
     Returns
     -------

@@ -179,9 +179,9 @@ class Explainer:
             the Shapley interaction index, main effects on the diagonal.
         design, client : as in `dshap.explain`
         store, key, tol, columns, card, keep_rows, progress : as in `dshap.explain`
-        missing, dtype, units, codes, undo_codes, stochastic, instance_tile, coalition_tile,
-            coalition_groups, micro_rows, row_span, memory_limit, wait, scratch : as in
-            `dshap.explain`
+        missing, dtype, units, codes, undo_codes, stochastic : as in `dshap.explain`
+        instance_tile, coalition_tile, coalition_groups, micro_rows : as in `dshap.explain`
+        row_span, memory_limit, wait, scratch : as in `dshap.explain`
 
         Returns
         -------

@@ -70,7 +70,8 @@ TYPES = {
     "dshap.core.vocabulary": ("Ids", "Tokenizer"),
     "dshap.models.expansion_sum": ("AnyExpansion",),
     "dshap.predictors.expansion": ("Expansion", "HasExpansion", "KernelModelLike"),
-    "dshap.sinks.line_forms": ("PlainShape",),
+    "dshap.sinks.line_forms": ("Against", "PlainShape", "Shape"),
+    "dshap.sinks.records": ("Deletes", "Nul", "Rows", "Write"),
     "dshap.tables.columns": ("Names", "Times"),
     "dshap.tables.files": ("Paths",),
 }
