@@ -87,8 +87,8 @@ def _refuse_together(
 
 def _refuse_paths(job: JobInPods, pods: Pods) -> None:
     """Raise where a path of the job is on no volume of the pods."""
-    given = tomllib.loads(job.file.read_text(encoding="utf-8"))
-    written = with_target(given, job.target)
+    whole = tomllib.loads(job.file.read_text(encoding="utf-8"))
+    written = with_target(whole, job.target)
     for table, key in PATHS:
         path = written.get(table, {}).get(key)
         if path is None or (scheme_of(path) and scheme_of(path) != "file"):
