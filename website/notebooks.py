@@ -130,22 +130,23 @@ def _kept(path: Path) -> Path:
 
 def digest_of(path: Path) -> str:
     """The digest of all that the outputs of a notebook depend on."""
-    made = hashlib.blake2b(_materials().encode(), digest_size=16)
+    made = hashlib.blake2b(materials().encode(), digest_size=16)
     made.update(path.read_bytes())
     return made.hexdigest()
 
 
 @cache
-def _materials() -> str:
+def materials() -> str:
     """The digest of what all notebooks share: Python, the package, versions and data."""
     made = hashlib.blake2b(f"{platform.python_implementation()} {sys.version}".encode())
-    for file in _files():
+    for file in material_files():
         made.update(file.relative_to(ROOT).as_posix().encode())
         made.update(hashlib.blake2b(file.read_bytes()).digest())
     return made.hexdigest()
 
 
-def _files() -> Iterator[Path]:
+def material_files() -> Iterator[Path]:
+    """The files that the outputs of all notebooks depend on."""
     for path in sorted((ROOT / "dshap").rglob("*")):
         if path.is_file() and path.suffix not in OTHERS:
             yield path

@@ -25,10 +25,10 @@ Write = Literal["delete_insert", "append", "replace"]
 """How a load writes: it replaces the lines of the keys that it writes, adds lines, or replaces the
 whole table."""
 Deletes = Literal["remove", "mark", "keep"]
-"""What a load does with the lines of keys that are no longer in the cube: it removes them, marks
+"""How a load treats the lines of keys that are no longer in the cube: it removes them, marks
 them, or leaves them as they are."""
 Nul = Literal["escape", "refuse"]
-"""What a load does with a text that contains the NUL character: it writes the four characters
+"""How a load treats a text that contains the NUL character: it writes the four characters
 \\x00, or refuses the load."""
 
 

@@ -61,12 +61,12 @@ def test_a_notebook_is_run_again_if_its_text_or_the_package_has_changed(
     path.write_text(GOOD.replace("6 * 7", "6 * 8"))
     assert notebooks.digest_of(path) != first
     path.write_text(GOOD)
-    monkeypatch.setattr(notebooks, "_materials", lambda: "another version of the package")
+    monkeypatch.setattr(notebooks, "materials", lambda: "another version of the package")
     assert notebooks.digest_of(path) != first
 
 
 def test_outputs_depend_on_the_package_its_versions_and_its_data(notebooks):
-    files = {file.relative_to(ROOT).as_posix() for file in notebooks._files()}
+    files = {file.relative_to(ROOT).as_posix() for file in notebooks.material_files()}
     assert {"dshap/api.py", "constraints.txt", "workflows/data/bike_hour.parquet"} <= files
     assert not any(name.endswith((".pyc", ".nbi", ".nbc")) for name in files)
 
