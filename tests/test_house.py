@@ -44,14 +44,16 @@ from tests.house import circles, importers_of_designs, measured, members
 # places, seals and replays, erasure, and what comes before a first night (samples, probes, a first job file).
 # Classes were raised by six and protocols by four when signatures got real types: options by name, and models of any
 # library by what they have.
+# Nodes were raised by a hundredth, classes by seven and ternaries by 18, when erasures reached the tables and pages of
+# every target, seals named their loads again, and tables of a database were compared line by line.
 BOUNDS = {
-    "syntax nodes": 507_000,
+    "syntax nodes": 512_000,
     "syntax nodes in a hundred statements": 717,
     "assignments of several things at once": 4,
-    "ternaries": 482,
+    "ternaries": 500,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 978,
+    "classes": 985,
     "protocols": 57,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,
