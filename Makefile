@@ -156,7 +156,7 @@ release: $(VENV)/installed-dev  # of a clean checkout: builds, tries README's fi
 release-check: $(VENV)/installed-dev  # all of it except the tag
 	$(BIN)/python -m tests.release --check
 
-docs: $(VENV)/installed-docs  # build/site; notebooks that `make daily-slow` has run are shown with what they printed
+docs: $(VENV)/installed-docs  # build/site; a notebook whose outputs in build/notebooks are of another content is run first
 	$(BIN)/python -m website
 
 # For 3.12 and later, without the CUDA packages of PyTorch: a CPU build will do

@@ -5,12 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from datetime import date
+from typing import TYPE_CHECKING, Any, Unpack
 
+from dshap.core.annotations import (
+    ClientLike,
+    HasPredict,
+    KeyLike,
+    PathLike,
+    Predict,
+    TableLike,
+    TargetLike,
+)
 from dshap.core.capabilities import is_of_texts
 from dshap.core.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
-from dshap.core.options import RULES
+from dshap.core.options import RULES, ExplainOptions, LearnOptions
 from dshap.core.printing import format_bytes
 from dshap.core.rows import column_bytes, read_columns
 from dshap.core.rules import checked
@@ -73,23 +82,24 @@ offer("dshap.sinks.frames", "to_frame")
 
 
 def explain(
-    value: Explained | Prepared | Any,
-    rows: Any,
+    value: Explained | Prepared | HasPredict | Predict,
+    rows: TableLike,
     *,
     design: Design | Callable[[int], Design] | str = "auto",
-    store: str | Path | None = None,
-    client: Any = None,
-    key: Any = None,
+    store: PathLike | None = None,
+    client: ClientLike | None = None,
+    key: KeyLike | None = None,
     tol: float | None = None,
     max_coalitions: int | None = None,
     compute: bool = True,
     classes: Sequence[str | int] | None = None,
-    quality: Any = None,
+    quality: TableLike | None = None,
     what_if: bool = False,
-    columns: Mapping[str, Mapping[str, Any]] | None = None,
-    card: Mapping[str, Any] | None = None,
+    columns: Mapping[str, Mapping[str, object]] | None = None,
+    card: Mapping[str, str | float | date | Sequence[str]] | None = None,
+    keep_rows: bool | None = None,
     progress: bool | None = None,
-    **options: Any,
+    **options: Unpack[ExplainOptions],
 ) -> xr.Dataset:
     """Compute the Shapley values of every row, as an attribution cube.
 
@@ -168,16 +178,45 @@ def explain(
         The classes of a model to explain, in the order of the outputs.  None explains all of them,
         and of a tree ensemble of two classes the second.  For a tree ensemble that does not name its
         classes, such as a booster of XGBoost, the names of all.
+    keep_rows : bool, optional
+        Whether to store the explained columns: in the Dataset without a store, else in the group
+        `rows` of the store.  None: yes without a store (but for texts), no with one.
     progress : show rate and time left, on standard error or in one line of a notebook; None: on a
         terminal and in a notebook
-    **options
-        Fields of `dshap.core.options.RunOptions` (missing, dtype, keep_rows, interactions, units,
-        tiles, memory_limit); unknown names are refused.  ``interactions=True`` adds `interaction
-        (instance, feature, feature_other, output)`: half the Shapley interaction index of each
-        pair, main effects on the diagonal, rows summing to the attribution (designs exact and
-        kriging; `Trees` without a background).  A model that answers differently when it is asked
-        again is refused; ``stochastic=True`` (`Marginal`) asks for each coalition twice, for v(N)
-        and v(∅) 20 times, and includes the noise in std_error, even for exact designs.
+    missing : {"refuse", "skip", "pass"}, default "refuse"
+        What to do with rows that contain NaN or infinity: refuse the run, skip these rows, or pass
+        them to the model.
+    dtype : {"float64", "float32"}, default "float64"
+        The type in which attributions are stored; sums are float64 in any case.
+    units : str, default "1"
+        The unit of the model's output, such as "EUR", for the cube's attributes and for pictures.
+    interactions : bool, default False
+        Adds `interaction (instance, feature, feature_other, output)`: half the Shapley interaction
+        index of each pair, main effects on the diagonal, rows summing to the attribution (designs
+        exact and kriging; `Trees` without a background).
+    codes : mapping, optional
+        Reason codes: code -> the players that it groups, ``{"C01": ["debt", "limit"]}``; each
+        player has one code.  The cube then has the standard errors of their differences.
+    undo_codes : bool, optional
+        Adds `reason_code_undone (instance, reason_code, output)`: v(N) − v(N without the players of
+        the code), which needs one more coalition for each code.
+    stochastic : bool, default False
+        Set it for a model whose predictions of the same rows differ from call to call, which is
+        refused otherwise (`Marginal`): each coalition is predicted twice, v(N) and v(∅) 20 times,
+        and std_error includes the noise, even for exact designs.
+    instance_tile, coalition_tile, coalition_groups, micro_rows, row_span : int, optional
+        Sizes of tasks, which the plan chooses by default: the rows of one task of the evaluation;
+        the coalitions that are prepared together; the number of tasks for the coalitions of one
+        instance tile; the rows that are evaluated at once; the rows of one task of the sums over
+        the data.
+    memory_limit : int or str, optional
+        The memory of one worker process, in bytes or like "3GiB"; a plan that needs more is
+        refused.
+    wait : float, default 120
+        The seconds that a cluster may be without a worker before the run gives up.
+    scratch : str, optional
+        The folder for temporary files of a run whose store is in a bucket; workers on other
+        machines must see it too.  None: the system's folder for temporary files.
 
     Returns
     -------
@@ -192,7 +231,7 @@ def explain(
     Raises
     ------
     InputError
-        Bad rows, model or options; nothing is written.
+        Bad rows, model or options, or an option of another name; nothing is written.
     DoesNotFitError
         A worker's memory, or this process's, is too small; nothing is started.
     StoreMismatchError
@@ -221,18 +260,16 @@ def explain(
     (compute,) = checked(compute=compute)
     what_if = _checked_what_if(what_if, store)
     description = described_by_call(columns, card)
-    options |= {"max_coalitions": max_coalitions, "tol": tol}
-    if isinstance(value, Prepared):
-        prepared = value
-        value = value.value
-    else:
-        prepared = None
-    # without a store the columns are in the Dataset; a cube of texts has their tokens
-    keeps_columns = store is None and not is_of_texts(value)
-    if keeps_columns:
-        keeps_columns = RULES["keep_rows"]("keep_rows", options.pop("keep_rows", True))
-    with open_session(store, client, progress, options) as (path, session):
-        game = value_of_given(value, rows, classes, session)
+    given, prepared = _with_states(value)
+    keeps_columns, stores_columns = _where_columns_go(keep_rows, store, given)
+    asked = {
+        **options,
+        "max_coalitions": max_coalitions,
+        "tol": tol,
+        "keep_rows": stores_columns,
+    }
+    with open_session(store, client, progress, asked) as (path, session):
+        game = value_of_given(given, rows, classes, session)
         rows, key = with_index(rows, key, session.progress.say)
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
@@ -259,7 +296,8 @@ def explain(
             explanation.create()
         beside: dict[str, xr.Variable] = {}
         if keeps_columns:
-            beside = column_variables(read_columns(explanation.work.rows), category_orders(rows))
+            of_rows = read_columns(explanation.work.rows)
+            beside = column_variables(of_rows, category_orders(rows), explanation.layout.flags)
         cube = explanation.dataset(beside)
         if compute and session.shows_progress:
             session.progress.say(f"{summary_line(cube)}; cube.dshap shows more")
@@ -278,6 +316,25 @@ def _finish(
             session.progress.say(f"no what-if: {reason}")
 
 
+def _with_states(value: Any) -> tuple[Any, Prepared | None]:
+    """Separate what is explained from its prepared states, if it has any."""
+    if isinstance(value, Prepared):
+        return value.value, value
+    return value, None
+
+
+def _where_columns_go(given: bool | None, store: object, value: object) -> tuple[bool, bool]:
+    """Whether the explained columns go into the Dataset, and whether into the store.
+
+    Without a store they go into the Dataset, but for texts, whose tokens are in it.
+    """
+    has_columns = store is None and not is_of_texts(value)
+    if given is None:
+        return has_columns, False
+    keep_rows = RULES["keep_rows"]("keep_rows", given)
+    return keep_rows and has_columns, keep_rows and not has_columns
+
+
 def _checked_what_if(given: Any, store: Any) -> bool:
     """Whether to store the model for a page, which needs a store."""
     (what_if,) = checked(what_if=given)
@@ -288,13 +345,13 @@ def _checked_what_if(given: Any, store: Any) -> bool:
 
 def prepare(
     value: Explained,
-    rows: Any = None,
+    rows: TableLike | None = None,
     design: Design | str = "auto",
-    store: str | Path | None = None,
+    store: PathLike | None = None,
     *,
-    client: Any = None,
+    client: ClientLike | None = None,
     progress: bool | None = None,
-    **options: Any,
+    **options: Unpack[LearnOptions],
 ) -> Prepared:
     """Learn once all that does not depend on an instance, for any number of runs.
 
@@ -310,8 +367,8 @@ def prepare(
     store : path of a folder for the states; the same call again resumes after a crash, and computes
         nothing where all states exist
     client, progress : as in `explain`
-    **options : `coalition_tile`, `row_span`, `missing`, `max_coalitions`, `memory_limit` of
-        `dshap.core.options.RunOptions`
+    max_coalitions, missing, memory_limit, wait, scratch : as in `explain`
+    instance_tile, coalition_tile, row_span, micro_rows : as in `explain`
 
     Returns
     -------
@@ -346,21 +403,23 @@ def prepare(
 
 def mse_v(
     value: Explained | Prepared,
-    rows: Any,
+    rows: TableLike,
     *,
     design: Design | str = "auto",
-    client: Any = None,
+    client: ClientLike | None = None,
     progress: bool | None = None,
-    **options: Any,
+    **options: Unpack[LearnOptions],
 ) -> Quality:
-    """Compute MSE_v, the mean over rows and proper coalitions of (f(x) − v_S(x))².
+    """Measure how well conditional values are estimated: MSE_v, the smaller the better.
 
-    It measures the quality of conditional values without knowing the truth.
+    MSE_v is the mean of (f(x) − v_S(x))² over rows and over proper coalitions, which are all but
+    the empty and the full one.  It needs no true values.
 
-    E (f(X) − v(X_S))² is least for v_S(x) = E[f(X) | X_S = x_S], so of two estimates the one with
-    the smaller MSE_v on rows that neither learned from is closer to it, for any true distribution.
-    Interventional values do not estimate this expectation, and usually have a larger MSE_v.  A link
-    is applied after the expectation: MSE_v compares f with E f, for any link.
+    The expectation v_S(x) = E[f(X) | X_S = x_S] has the least MSE_v of all functions of x_S, for
+    any distribution of the rows.  Of two value functions, the one with the smaller MSE_v is
+    therefore closer to it, if neither learned from the rows that you give.  Interventional values
+    do not estimate this expectation, and usually have a larger MSE_v.  A link makes no difference:
+    MSE_v compares f(x) with the expectation before the link.
 
     Parameters
     ----------
@@ -369,7 +428,9 @@ def mse_v(
     design : the design whose proper coalitions are averaged over, weighted by size such that every
         proper coalition counts alike; "auto": all of them where they are at most `max_coalitions`.
         From a sample it is an estimate, interpolated for sizes without a coalition.
-    client, progress, **options : as in `explain`
+    client, progress : as in `explain`
+    max_coalitions, missing, memory_limit, wait, scratch : as in `explain`
+    instance_tile, coalition_tile, row_span, micro_rows : as in `explain`
 
     Returns
     -------
@@ -401,7 +462,7 @@ def mse_v(
 
 
 def _kind_of(
-    store: str | Path | None, session: Session
+    store: PathLike | None, session: Session
 ) -> type[Explanation] | type[ExplanationInMemory]:
     """The kind of an explanation: in a store, in memory, or of workers of a cluster."""
     if store is not None:
@@ -431,11 +492,11 @@ def _check_in_memory(explanation: Measurable, keeps_columns: bool) -> None:
 
 def fit[AnyModel: KernelModel](
     model: AnyModel,
-    rows: Any,
-    target: Any,
+    rows: TableLike,
+    target: TargetLike | None,
     *,
     features: list[str] | None = None,
-    client: Any = None,
+    client: ClientLike | None = None,
     missing: str = "refuse",
     progress: bool | None = None,
 ) -> AnyModel:
@@ -477,12 +538,12 @@ def fit[AnyModel: KernelModel](
 
 def fit_path[AnyModel: KernelModel](
     model: AnyModel,
-    rows: Any,
-    target: Any,
+    rows: TableLike,
+    target: TargetLike | None,
     strengths: Sequence[float],
     *,
     features: list[str] | None = None,
-    client: Any = None,
+    client: ClientLike | None = None,
     missing: str = "refuse",
     progress: bool | None = None,
 ) -> list[AnyModel]:
@@ -554,12 +615,12 @@ def _fitting(
 
 
 def choose_background(
-    rows: Any,
+    rows: TableLike,
     n_background: int = 100,
     *,
     method: str = "thinning",
     features: Sequence[str] | None = None,
-    client: Any = None,
+    client: ClientLike | None = None,
     missing: str = "refuse",
     seed: int = 0,
 ) -> Background:

@@ -441,7 +441,7 @@ class _Date(click.ParamType[date]):
         try:
             return date.fromisoformat(value)
         except ValueError:
-            self.fail(f"{value!r} is no date: give one like 2026-11-27", param, ctx)
+            self.fail(f"{value!r} is not a date: give one like 2026-11-27", param, ctx)
 
 
 AS_OF = click.option(
@@ -854,7 +854,7 @@ def _refuse_with_sample(**options: Any) -> None:
     if given:
         raise InputError(
             f"--sample with {' and '.join(given)}: a sample is a whole run of its own, in a store of its "
-            "own: leave one of both out"
+            "own: leave one of them out"
         )
 
 
@@ -898,8 +898,8 @@ def _check_skip_code(given: int) -> None:
     is_free = LAST_STATUS < given <= 255 and given != INTERRUPTED
     if given != 0 and not is_free:
         raise InputError(
-            f"--skip-code {given}: give a number from {LAST_STATUS + 1} to 255 but {INTERRUPTED}, "
-            "which no other ending has, such as 99"
+            f"--skip-code {given}: give a number from {LAST_STATUS + 1} to 255 other than "
+            "{INTERRUPTED}, so that it differs from every other exit status, such as 99"
         )
 
 
@@ -1223,7 +1223,8 @@ def _named(cubes: dict[str, Place], name: str) -> Place:
         return next(iter(cubes.values()))
     if not name:
         raise InputError(
-            f"the store holds {len(cubes)} explanations: give --explain, one of {', '.join(cubes)}"
+            f"the store contains {len(cubes)} explanations: give --explain, one of "
+            f"{', '.join(cubes)}"
         )
     if name not in cubes:
         raise InputError(unknown_name("explanation", name, cubes))
@@ -1250,24 +1251,33 @@ def _named(cubes: dict[str, Place], name: str) -> Place:
     "--job",
     "job_file",
     metavar="JOB.toml",
-    help="The job of the store, whose sinks and page are reached too; left out, the file that the "
-    "last run was started with, where it is there.",
+    help="A job of the store, whose sinks and page are reached beside those that its runs have "
+    "loaded; left out, the file that the last run was started with, where it is there.",
 )
+@TARGET
 @click.option(
     "--known-only",
     is_flag=True,
     help="Pass over keys that the store does not have; else none is forgotten then.",
+)
+@click.option(
+    "--unsigned",
+    is_flag=True,
+    help="Seal signed runs again without a signature where their key is not here; else nothing is "
+    "forgotten then.",
 )
 def forget(
     store: str,
     keys: tuple[str, ...],
     keys_file: str | None,
     job_file: str | None,
+    target: str,
     known_only: bool,
+    unsigned: bool,
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Erase the rows of some keys from a store, from the sinks of its job, and from its page.
+    """Erase the rows of some keys from a store, and from the tables and pages of its runs.
 
     All other values of finished cubes stay the same, bit for bit.  The same command again finishes
     an erasure that was stopped.
@@ -1275,7 +1285,14 @@ def forget(
     from dshap.erasure.forgetting import forget_keys
 
     done = forget_keys(
-        _store(store), keys, keys_file, job_file=job_file, known_only=known_only, say=_say(quiet)
+        _store(store),
+        keys,
+        keys_file,
+        job_file=job_file,
+        target=target,
+        known_only=known_only,
+        unsigned=unsigned,
+        say=_say(quiet),
     )
     if as_json or not quiet:
         _print(str(done).splitlines(), done.to_dict(), as_json)
@@ -1380,7 +1397,7 @@ def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet:
     from dshap.report import damage_summary
 
     if job_file is not None and not repair:
-        raise InputError("--job carries out a job after --repair: give both, or neither")
+        raise InputError("--job runs a job after --repair: give both, or neither")
     root = _store(store)
     if not store_parts(root):
         named_cubes(root)
@@ -1413,14 +1430,23 @@ RUN_SEALED = click.option(
     metavar="PUBLIC.pem",
     help="With --verify: the key that the statements must be signed with, a path or PEM text.",
 )
+@click.option(
+    "--since",
+    metavar="ID|DAY",
+    default="",
+    help="With --key: the run, or the day, from which on statements must be signed with it; older "
+    "ones are checked without.",
+)
 @RUN_SEALED
 @click.option(
     "--job",
     "job_file",
     metavar="JOB.toml",
-    help="With --verify: the job whose [[sink]] are compared; left out, that which the store keeps.",
+    help="With --verify: the job whose [[sink]] are compared; left out, the one that each run has "
+    "recorded.",
 )
 @SET
+@TARGET
 @click.option("--no-sinks", is_flag=True, help="With --verify: compare no table of a sink.")
 @click.option(
     "--sigstore",
@@ -1432,9 +1458,11 @@ def attest(
     store: str,
     verifies: bool,
     key: str | None,
+    since: str,
     run_id: str,
     job_file: str | None,
     settings: tuple[str, ...],
+    target: str,
     no_sinks: bool,
     sigstore: bool,
     as_json: bool,
@@ -1459,14 +1487,15 @@ def attest(
         bundle = add_bundle(path, run_id or newest_sealed(path), ambient_signer())
         _print([f"bundle: {bundle}"], {"bundle": str(bundle)}, as_json)
     if not verifies:
-        if key or job_file or settings or no_sinks:
+        if key or since or job_file or settings or target or no_sinks:
             raise InputError(
-                "--key, --job, --set and --no-sinks belong to a check: give --verify too"
+                "--key, --since, --job, --set, --target and --no-sinks belong to a check: give "
+                "--verify too"
             )
         _print(*statements_of(path, run_id), as_json)
         return
-    sinks = AttestedSinks(job_file, settings, not no_sinks)
-    found = attest_store(path, key, run_id, sinks)
+    sinks = AttestedSinks(job_file, settings, not no_sinks, target)
+    found = attest_store(path, key, run_id, sinks, since)
     if as_json or not quiet:
         _print([*found.seals.lines, *found.unchecked], found.seals.to_dict(), as_json)
     found.refuse_faults()
@@ -1499,9 +1528,10 @@ def attest(
     "--job",
     "job_file",
     metavar="JOB.toml",
-    help="The job, where the one that the store keeps does not find its files here.",
+    help="The job, where the one that the run has recorded does not find its files here.",
 )
 @SET
+@TARGET
 def replay(
     store: str,
     n_rows: int,
@@ -1511,6 +1541,7 @@ def replay(
     run_id: str,
     job_file: str | None,
     settings: tuple[str, ...],
+    target: str,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -1523,7 +1554,7 @@ def replay(
     from dshap.jobs.replay_outcome import WantedRows
 
     wanted = WantedRows(n_rows, keys, seed, explain)
-    found = replay_run(_store(store), wanted, run_id, job_file, settings, _say(quiet))
+    found = replay_run(_store(store), wanted, run_id, job_file, settings, _say(quiet), target)
     if as_json or not quiet:
         _print(found.lines, found.to_dict(), as_json)
     found.refuse_differences()
@@ -1590,8 +1621,14 @@ def certificates(folder: str, days: int, as_json: bool, quiet: bool) -> None:
     type=click.FloatRange(0.0),
     help="How long the worker is waited for; [cluster] wait, or 120, where left out.",
 )
+@TARGET
 def check(
-    profile: str, job_file: str | None, wait_s: float | None, as_json: bool, quiet: bool
+    profile: str,
+    job_file: str | None,
+    wait_s: float | None,
+    target: str,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Start one worker of PROFILE, show its resources and the places that it sees, and stop it.
 
@@ -1600,7 +1637,7 @@ def check(
     """
     from dshap.jobs import check_cluster
 
-    found = check_cluster(profile, job_file, wait_s, _say(quiet))
+    found = check_cluster(profile, job_file, wait_s, _say(quiet), target)
     if as_json or not quiet:
         _print(str(found).splitlines(), found.to_dict(), as_json)
     found.refuse_faults()
@@ -1637,6 +1674,7 @@ def check(
     metavar="ZONE",
     help='The time zone of --schedule, such as "Europe/Berlin"; "Etc/UTC" where left out.',
 )
+@TARGET
 def manifest(
     profile: str,
     job_file: str,
@@ -1645,6 +1683,7 @@ def manifest(
     learning: int | None,
     schedule: str | None,
     time_zone: str | None,
+    target: str,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -1663,7 +1702,7 @@ def manifest(
     if certificates is not None:
         folder = as_path("--certificates", certificates, "folder")
     nights = Schedule.of(schedule, time_zone)
-    objects = manifests_of(profile, job_file, folder, shards, nights, learning)
+    objects = manifests_of(profile, job_file, folder, shards, nights, learning, target)
     if as_json:
         _print([], {"apiVersion": "v1", "kind": "List", "items": objects}, as_json)
     else:

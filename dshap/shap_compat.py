@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from datetime import date
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dshap.api import explain
+from dshap.core.annotations import ClientLike, HasPredict, KeyLike, PathLike, Predict, TableLike
 from dshap.core.errors import InputError
+from dshap.core.options import CubeOptions
 from dshap.core.records import FloatArray
 from dshap.core.types import Design, Explained, Link
 from dshap.models import KernelModel
@@ -19,7 +23,23 @@ from dshap.run.given_models import kernel_model_of, marginal_of_classes
 from dshap.tables.sources import kind_of
 from dshap.trees.tree_kinds import is_ensemble
 from dshap.values import KernelInterventional, Marginal
+from dshap.values.background import Background
 from dshap.values.trees import as_value
+
+if TYPE_CHECKING:
+    import shap
+
+
+class ExplainerOptions(CubeOptions, total=False):
+    """Options, by keyword, of a call of `Explainer`, which `dshap.explain` describes."""
+
+    store: PathLike | None
+    key: KeyLike | None
+    tol: float | None
+    columns: Mapping[str, Mapping[str, object]] | None
+    card: Mapping[str, str | float | date | Sequence[str]] | None
+    keep_rows: bool | None
+    progress: bool | None
 
 
 class Explainer:
@@ -63,10 +83,10 @@ class Explainer:
 
     def __init__(
         self,
-        model: Any,
-        masker: Any = None,
+        model: Explained | HasPredict | Predict,
+        masker: Background | TableLike | shap.maskers.Masker | None = None,
         *,
-        link: Any = "identity",
+        link: str | Link | Callable[[ArrayLike], ArrayLike] = "identity",
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         players: Mapping[str, Sequence[str | int]] | None = None,
@@ -108,17 +128,17 @@ class Explainer:
                 "masker is missing: give background rows, like dshap.Explainer(model.predict, "
                 "X[:100])"
             )
-        background = masker
+        background: Any = masker
         if type(masker).__module__.startswith("shap."):
-            background = masker.data
+            background = background.data
             if feature_names is None:
                 feature_names = getattr(masker, "feature_names", None)
         options: dict[str, Any] = {"players": players, "output_names": output_names}
         if isinstance(model, KernelModel):
             if _link_of(link) != "identity":
                 raise InputError(
-                    "links are of predict functions: give model.predict_proba or the like as the "
-                    "model"
+                    "link= is for predict functions: give one, such as model.predict_proba, in place "
+                    "of the model"
                 )
             if scale is not None:
                 raise InputError(f"{type(model).__name__} states its own scale: leave scale out")
@@ -137,14 +157,14 @@ class Explainer:
 
     def __call__(
         self,
-        X: Any,
+        X: TableLike,
         *,
         max_evals: int | None = None,
         design: Design | str = "auto",
-        client: Any = None,
+        client: ClientLike | None = None,
         interactions: bool = False,
-        **options: Any,
-    ) -> Any:
+        **options: Unpack[ExplainerOptions],
+    ) -> shap.Explanation:
         """Explain rows.
 
         Parameters
@@ -156,7 +176,11 @@ class Explainer:
         interactions : bool
             Whether the values are the interactions of all pairs of columns, as shap has them: half
             the Shapley interaction index, main effects on the diagonal.
-        design, client, **options : as in `dshap.explain`
+        design, client : as in `dshap.explain`
+        store, key, tol, columns, card, keep_rows, progress : as in `dshap.explain`
+        missing, dtype, units, codes, undo_codes, stochastic : as in `dshap.explain`
+        instance_tile, coalition_tile, coalition_groups, micro_rows : as in `dshap.explain`
+        row_span, memory_limit, wait, scratch : as in `dshap.explain`
 
         Returns
         -------
@@ -185,7 +209,15 @@ class Explainer:
         explanation.compute_time = time.perf_counter() - start
         return explanation
 
-    def shap_values(self, X: Any, *, max_evals: int | None = None, **options: Any) -> FloatArray:
+    def shap_values(
+        self,
+        X: TableLike,
+        *,
+        max_evals: int | None = None,
+        design: Design | str = "auto",
+        client: ClientLike | None = None,
+        **options: Unpack[ExplainerOptions],
+    ) -> FloatArray:
         """Explain rows; gives attributions alone, (n, d), or (n, d, k) for several outputs.
 
         Options are those of a call, without interactions; the shap package is not needed.
@@ -195,13 +227,16 @@ class Explainer:
         InputError
             Interactions are asked for; else as in `dshap.explain`.
         """
-        if options.get("interactions"):
+        given: Mapping[str, object] = options
+        if given.get("interactions"):
             raise InputError(
                 "shap_values gives attributions: leave interactions out, or call the explainer, "
                 "like explainer(X, interactions=True).values"
             )
         return by_output(
-            explain(self.value, X, max_coalitions=max_evals, **options)["attribution"].values
+            explain(
+                self.value, X, design=design, client=client, max_coalitions=max_evals, **options
+            )["attribution"].values
         )
 
 
@@ -218,7 +253,7 @@ def _predict_of(model: Any) -> Callable[[FloatArray], Any]:
     if hasattr(model, "predict"):
         if hasattr(model, "classes_"):
             raise InputError(
-                f"{type(model).__name__} is a classifier: say what to explain, like "
+                f"{type(model).__name__} is a classifier: name the method to explain, like "
                 "dshap.Explainer(model.predict_proba, X[:100])"
                 + (
                     ", or leave masker out for TreeSHAP: dshap.Explainer(model)"

@@ -98,7 +98,7 @@ def tree(path: Path) -> dict[str, str]:
 
 def strict_json(text: str) -> dict:
     def refuse(word: str) -> None:
-        raise AssertionError(f"{word} is no JSON")
+        raise AssertionError(f"{word} is not JSON")
 
     return json.loads(text, parse_constant=refuse)
 
@@ -401,7 +401,7 @@ def test_explanations_can_be_added_to_a_store(folder):
     ("changes", "said"),
     [
         ([("source.features", ["hr", "tmp"])], ["unknown column 'tmp'", "'temp'"]),
-        ([("source.features", ["hr", "note"])], ["'note' holds text", "numbers are needed"]),
+        ([("source.features", ["hr", "note"])], ["'note' contains text", "numbers are needed"]),
         ([("source.target", "z")], ["unknown column 'z'"]),
         ([("source.key", "nokey")], ["unknown column 'nokey'"]),
         ([("source.path", "none.parquet")], ["none.parquet"]),
@@ -512,7 +512,7 @@ def test_bad_rows(folder):
     table = small_table()
     table.loc[[3, 4, 9], "temp"], table.loc[9, "hum"] = np.nan, np.inf
     table.to_parquet(folder / "table.parquet")
-    refused(run_job(folder), 2, "3 rows hold NaN or infinity: temp 3, hum 1", 'missing = "skip"')
+    refused(run_job(folder), 2, "3 rows contain NaN or infinity: temp 3, hum 1", 'missing = "skip"')
     skipped = run_job(folder, ("source.missing", "skip"))
     assert skipped.exit_code == 0, skipped.output
     cube = dshap.open_cube(folder / "out.zarr" / "interventional")
@@ -588,7 +588,7 @@ def test_a_store_with_another_run_is_left_alone(folder):
     assert tree(folder / "out.zarr") == before
     (folder / "other").mkdir()
     (folder / "other" / "precious.txt").write_text("mine")
-    refused(run_job(folder, ("job.store", "other")), 4, "is no store of a job")
+    refused(run_job(folder, ("job.store", "other")), 4, "is not the store of a job")
     assert tree(folder / "other").keys() == {"precious.txt"}
 
 
@@ -635,7 +635,7 @@ def test_a_failing_predict_function_names_block_and_key(folder):
     table.to_parquet(folder / "table.parquet")
     result = run_job(folder, *imported("fails_when_hot"), ("source.target", None))
     refused(result, 5, "marginal: 1 of 300 rows has no attribution", "row 150 (id 1150)",
-            "RuntimeError: sensor out of range", "run the same again to retry")  # fmt: skip
+            "RuntimeError: sensor out of range", "run the same command again to retry")  # fmt: skip
     status = dshap_("status", "out.zarr").stdout
     assert "299 ok, 1 failed" in status
     assert "1 failed, first row 150 (id 1150): predict function" in status
@@ -698,7 +698,7 @@ def test_what_is_damaged_is_repaired_to_the_same_files(folder, with_job):
         assert mended.exit_code == 0
         assert "interventional: verified: 3 of 3" in mended.stdout
     else:
-        refused(mended, 7, "is removed: carry out the same run again")
+        refused(mended, 7, "is removed: run the same command again")
         assert run_job(folder, ("explain.0.quality_rows", 20)).exit_code == 0
     assert tree(store) == before
     assert dshap_("verify", "out.zarr").exit_code == 0
@@ -737,14 +737,14 @@ def test_a_store_of_another_hand(folder, command):
         refused(
             result,
             2,
-            "observational is no attribution cube of dshap: the array attribution is missing",
+            "observational is not an attribution cube of dshap: the array attribution is missing",
         )
 
 
 @pytest.mark.parametrize("command", ["status", "show", "verify"])
 def test_no_store(folder, command):
     refused(dshap_(command, "none.zarr"), 2, "none.zarr does not exist")
-    refused(dshap_(command, folder), 2, "holds no attribution cube")
+    refused(dshap_(command, folder), 2, "contains no attribution cube")
 
 
 def test_usage_errors(folder):
@@ -963,7 +963,7 @@ def test_where_nothing_is_explained_the_error_stands_alone(folder):
         failed,
         5,
         "300 of 300 rows have no attribution",
-        "No space left on device: mend that, then run",
+        "No space left on device: correct that, then run",
     )
     assert failed.stdout == ""
     assert not (folder / "ranking.png").exists()

@@ -42,6 +42,8 @@ from tests.house import circles, importers_of_designs, measured, members
 # Nodes were raised by a tenth, classes by 110, ternaries by 66, protocols by two and questions about types by 30, when
 # six new uses got rooms of their own: the page's first screen, rows and runs, what-if models, reason codes with certain
 # places, seals and replays, erasure, and what comes before a first night (samples, probes, a first job file).
+# Classes were raised by six and protocols by four when signatures got real types: options by name, and models of any
+# library by what they have.
 BOUNDS = {
     "syntax nodes": 507_000,
     "syntax nodes in a hundred statements": 717,
@@ -49,8 +51,8 @@ BOUNDS = {
     "ternaries": 482,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 972,
-    "protocols": 53,
+    "classes": 978,
+    "protocols": 57,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,
     "names that several modules define": 0,

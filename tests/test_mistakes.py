@@ -232,7 +232,8 @@ PLACES = {
     "dshap.mmd_drift": Place(dshap.mmd_drift, {"old": X, "new": X[:20], "n_permutations": 9},
                              kinds={"old": "any table", "new": "any table", "n_rows": "whole"}),
     "dshap.explain": Place(dshap.explain, {"value": MARGINAL, "rows": X[:6]},
-                           kinds={"tol": "chance", "quality": "any table", "value": "explained"}),
+                           kinds={"tol": "chance", "quality": "any table", "value": "explained",
+                                  "keep_rows": "optional flag"}),
     "dshap.fit": Place(dshap.fit, {"model": KernelRidge(RBF(1.0), Nystrom(5)), "rows": X, "target": Y},
                        kinds={"rows": "any table"}),
     "dshap.fit_path": Place(dshap.fit_path, {"model": PENALISED, "rows": X, "target": Y, "strengths": [0.0, 1.0]},
@@ -437,7 +438,7 @@ FIRST_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "less memory than a worker takes": (
         lambda: dshap.explain(MARGINAL, X, memory_limit="1MB"),
-        r"stage evaluation does not fit, however small its tasks: a worker of 1 thread holds 328.0 MiB throughout, and "
+        r"stage evaluation does not fit, however small its tasks: a worker of 1 thread needs 328.0 MiB throughout, and "
         r"workers have 976.6 KiB: give workers at least \d+ MiB (memory_limit)",
     ),
     "a background that is not there": (
@@ -595,11 +596,11 @@ ON_THE_COMMAND_LINE = {
     ),
     "a folder as job": Typed("run .", "job file .: Is a directory; give the path of a TOML file"),
     "a table as job": Typed(
-        "run table.parquet", "job file table.parquet is no TOML: it holds bytes that are no text in UTF-8"
+        "run table.parquet", "job file table.parquet is not valid TOML: it contains bytes that are not text in UTF-8"
     ),
     "no store": Typed("status none.zarr", "FOLDER/none.zarr does not exist: give the store of a run"),
     "a file as store": Typed(
-        "show job.toml", "FOLDER/job.toml holds no attribution cube: give the store of a run"
+        "show job.toml", "FOLDER/job.toml contains no attribution cube: give the store of a run"
     ),
     "a key far from all": Typed(
         "plan job.toml",
@@ -621,17 +622,20 @@ ON_THE_COMMAND_LINE = {
         (("job.store", "x" * 238),),
     ),
     "this folder as store": Typed(
-        "plan job.toml", "FOLDER exists and is no store of a job: choose another [job] store", (("job.store", "."),), 4
+        "plan job.toml",
+        "FOLDER exists and is not the store of a job: choose another [job] store",
+        (("job.store", "."),),
+        4,
     ),
     "a table as store": Typed(
         "plan job.toml",
-        "FOLDER/table.parquet exists and is no store of a job: choose another [job] store",
+        "FOLDER/table.parquet exists and is not the store of a job: choose another [job] store",
         (("job.store", "table.parquet"),),
         4,
     ),
     "a store below a file": Typed(
         "plan job.toml",
-        "cannot write FOLDER/table.parquet: it is no folder; choose another store",
+        "cannot write FOLDER/table.parquet: it is not a folder; choose another store",
         (("job.store", "table.parquet/out.zarr"),),
     ),
     "a limit that is none": Typed(
@@ -654,7 +658,7 @@ ON_THE_COMMAND_LINE = {
     ),
     "no table to compare": Typed(
         "drift table.parquet none.csv",
-        "new: no CSV file at none.csv: give a file, a folder that holds *.csv files, or a glob",
+        "new: no CSV file at none.csv: give a file, a folder that contains *.csv files, or a glob",
     ),
     "no such column to compare": Typed(
         "drift table.parquet table.parquet --column humm",
@@ -669,14 +673,14 @@ ON_THE_COMMAND_LINE = {
     ),
     "two statements in a query": Typed(
         "run job.toml",
-        "job file job.toml: [source] query: it holds 2 statements, and one is read: give one SELECT "
+        "job file job.toml: [source] query: it contains 2 statements, and one is read: give one SELECT "
         "statement, and run the others before the job",
         on_shop(table=None, query="select 1; drop table customers"),
     ),
     "what Airflow fills in": Typed(
         "run job.toml",
         "job file job.toml: [source] query: {{ ds }} is not known: write {{ env_var(NAME) }}, or {{ "
-        'env_var(NAME, "default") }}; what Airflow or dbt fill in is not filled in here; {as_of} is the '
+        'env_var(NAME, "default") }}; templates of Airflow and dbt are not filled in here; {as_of} is the '
         "date of the run, which --as-of sets (of braces that belong to SQL, as in '{{1, 2}, {3, 4}}', "
         "write { { with a blank between)",
         on_shop(table=None, query="select * from customers where day = '{{ ds }}'"),
@@ -706,7 +710,7 @@ ON_THE_COMMAND_LINE = {
     "rows that are loaded in the future": Typed(
         "run job.toml -q",
         '[source] freshness: the newest "loaded_at" is 2999-01-01T03:00:00Z, DAYS days after now, NOW, so '
-        "that no age is known: mend that row or the clock, or give the time zone (a time without one "
+        "that no age is known: correct that row or the clock, or give the time zone (a time without one "
         "counts as UTC), as in loaded_at AT TIME ZONE 'Europe/Berlin' AS loaded_at in [source] query",
         on_shop(freshness={"column": "loaded_at", "error_after": "48h"}),
     ),

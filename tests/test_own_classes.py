@@ -82,7 +82,7 @@ def test_another_model_or_other_data_are_another_run(tmp_path):
     dshap.explain(Plain(predict, X), X[:5], store=tmp_path / "a.zarr")
     dshap.explain(Plain(predict, X), X[:5], store=tmp_path / "a.zarr")
     for other in (Plain(predict, X + 1e-9), Plain(lambda rows: predict(rows) + 1e-9, X)):
-        with pytest.raises(dshap.DshapError, match="holds another run"):
+        with pytest.raises(dshap.DshapError, match="contains another run"):
             dshap.explain(other, X[:5], store=tmp_path / "a.zarr")
 
 
@@ -160,7 +160,9 @@ def test_a_link_or_a_model_without_a_scale_is_refused():
     left_out = ("scale", "__dict__", "__weakref__")
     members = {name: each for name, each in vars(SquareRoot).items() if name not in left_out}
     NoScale = type("NoScale", (), members)
-    said = r"NoScale is no link, it lacks scale: docs/extending\.md shows how to write one"
+    said = (
+        r"NoScale cannot be the link, as it lacks scale: docs/extending\.md shows how to write one"
+    )
     with pytest.raises(InputError, match=said):
         Marginal(predict, X, link=NoScale())
     with pytest.raises(InputError, match=r"link is .*predict.*: give"):
@@ -173,7 +175,9 @@ def test_a_link_or_a_model_without_a_scale_is_refused():
         dshap.explain(Marginal(lambda x: x[:, 0] ** 2, X[:9], link=Decibel()), X[:3])
     value = Plain(predict, X)
     value.model = OwnModel()
-    with pytest.raises(InputError, match=r"OwnModel is no predictor, it lacks scale: docs/ext"):
+    with pytest.raises(
+        InputError, match=r"OwnModel cannot be the predictor, as it lacks scale: docs/ext"
+    ):
         dshap.explain(value, X[:3])
     value.model.scale = "log"
     assert dshap.explain(value, X[:3]).attribution.attrs["scale"] == "log"
@@ -181,11 +185,12 @@ def test_a_link_or_a_model_without_a_scale_is_refused():
 
 def test_what_lacks_a_member_is_refused_by_its_name():
     with pytest.raises(
-        InputError, match=r"Half is no value function, it lacks evaluate: docs/extending\.md"
+        InputError,
+        match=r"Half cannot be the value function, as it lacks evaluate: docs/extending\.md",
     ):
         dshap.explain(Half(predict, X), X[:5])
     with pytest.raises(
-        InputError, match=r"NoFinish is no design, it lacks finish: docs/extending\.md"
+        InputError, match=r"NoFinish cannot be the design, as it lacks finish: docs/extending\.md"
     ):
         dshap.explain(Marginal(predict, X), X[:5], design=NoFinish())
     with pytest.raises(InputError, match="explain was given 'predict': give a fitted model"):

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import re
 
-from tests.pages import ROOT
-from website.checks import clicks, names_without_entry, page_faults, places_of_this_machine
+import nbformat
+import pytest
+from nbformat import v4
+
+from tests.pages import PAGES, ROOT
+from website.checks import (
+    clicks,
+    functions_without_picture,
+    names_without_entry,
+    page_faults,
+    places_of_this_machine,
+)
+from website.docstrings import BACK, with_anchor
+from website.gallery import below_functions, drawing_functions, gallery_page, pictures_of
 from website.links import faults_of
-from website.reference import as_rst
+from website.reference import INTERNAL, MODULES, as_rst, public_names, reference_pages
+from website.search import far_answers, index_faults
 from website.sources import documents
 
 
@@ -59,3 +74,124 @@ def test_pages_that_are_not_listed_or_not_reached_are_told(tmp_path):
     assert "dshap.fit" in without_entry
     assert "dshap.explain" not in without_entry
     assert places_of_this_machine(tmp_path, {"/home/me"}) == ["lost.html names /home/me"]
+
+
+def test_internal_names_are_there_and_have_no_page():
+    assert set(INTERNAL) <= set(MODULES)
+    for module, names in INTERNAL.items():
+        assert names <= set(importlib.import_module(module).__all__), module
+        assert not names & set(public_names(module))
+
+
+@pytest.mark.parametrize("module", INTERNAL)
+def test_no_page_teaches_an_internal_name(module):
+    notebooks = sorted((ROOT / "notebooks").glob("*.py"))
+    for page in [*PAGES.values(), *notebooks]:
+        taught = set(re.findall(rf"{re.escape(module)}\.(\w+)", page.read_text()))
+        assert not taught & INTERNAL[module], page
+
+
+def cell_with_pictures(source, *data):
+    cell = v4.new_code_cell(source)
+    cell.outputs = [
+        v4.new_output("display_data", {"image/png": each, "text/plain": "<Figure>"})
+        for each in data
+    ]
+    return cell
+
+
+@pytest.fixture
+def pictures():
+    """Pictures of a notebook of three sections; the data of a picture are its number."""
+    cells = [
+        v4.new_markdown_cell("# All\n\ntext"),
+        v4.new_code_cell("import dshap\n\ncube = dshap.explain(value, X)"),
+        v4.new_markdown_cell("## Every feature: `beeswarm`"),
+        cell_with_pictures("axes = dshap.report.beeswarm(cube)", "AAAA"),
+        v4.new_markdown_cell("## Mean |attribution|: `bar`"),
+        cell_with_pictures("axes = dshap.report.bar(cube)", "AAAB"),
+        cell_with_pictures("axes = dshap.report.bar(cube, by='year')", "AAAC"),
+        v4.new_markdown_cell("## A text: `sentence_picture`"),
+        cell_with_pictures(
+            "s = dshap.report.sentence(cube, 0)\ndshap.report.sentence_picture([s], 'a.png')",
+            "AAAD",
+        ),
+    ]
+    return pictures_of(nbformat.from_dict(v4.new_notebook(cells=cells)))
+
+
+def test_pictures_are_named_by_the_function_that_draws_them(pictures):
+    found = [(each.function, each.file, each.title, each.png[-1]) for each in pictures]
+    assert found == [
+        ("beeswarm", "beeswarm.png", "Every feature", 0),
+        ("bar", "bar.png", "Mean |attribution|", 1),
+        ("bar", "bar-2.png", "Mean |attribution|", 2),
+        ("sentence_picture", "sentence_picture.png", "A text", 3),
+    ]
+    assert [each.anchor for each in pictures[:2]] == [
+        "every-feature-beeswarm",
+        "mean-attribution-bar",
+    ]
+
+
+def test_the_gallery_links_to_functions_and_code(pictures):
+    page = gallery_page(pictures)
+    assert page.count(":::{grid-item-card}") == 4
+    assert "(api/dshap.report.beeswarm.rst)" in page
+    assert "(notebooks/gallery.ipynb#every-feature-beeswarm)" in page
+
+
+def test_the_page_of_a_function_shows_all_of_its_pictures(pictures):
+    pages = reference_pages(below_functions(pictures))
+    assert pages["dshap.report.bar"].count(".. image:: ../gallery/bar") == 2
+    assert "   axes = dshap.report.bar(cube, by='year')\n" in pages["dshap.report.bar"]
+    assert ".. image::" not in pages["dshap.report.rankings"]
+
+
+def test_functions_that_draw_are_known_by_their_parameters():
+    drawing = drawing_functions()
+    assert {"beeswarm", "drift_bars", "heat_picture", "waterfall"} <= drawing
+    assert not {"diff", "sentence", "page", "rankings"} & drawing
+
+
+def test_a_function_without_a_picture_is_told(tmp_path):
+    (tmp_path / "api").mkdir()
+    for name in drawing_functions():
+        text = '<img src="../_images/a.png">' if name != "force" else "<p></p>"
+        (tmp_path / "api" / f"dshap.report.{name}.html").write_text(text)
+    assert functions_without_picture(tmp_path) == [
+        "dshap.report.force has no picture: draw one in notebooks/gallery.py"
+    ]
+
+
+def test_what_the_search_should_not_have_is_told(tmp_path):
+    index = {
+        "docnames": ["CHANGELOG", "docs/errors"],
+        "terms": {"error": [0, 1], "release": 0, "row": 1},
+        "objects": {"dshap.Cube": [[1, 0, 1, "", "rows"], [1, 1, 1, "", "show"]]},
+        "objtypes": {"0": "py:attribute", "1": "py:method"},
+    }
+    (tmp_path / "searchindex.js").write_text(f"Search.setIndex({json.dumps(index)})")
+    assert index_faults(tmp_path) == [
+        "the search has words of the changelog, such as 'error'",
+        "the search has names of the kind py:attribute",
+    ]
+    assert far_answers({"index.html": 0, "docs/errors.html": 3})[0] == (
+        "no answer to 'std_error' is within 2 clicks of the front page"
+    )
+
+
+def test_the_source_of_a_name_leads_to_its_entry():
+    """sphinx.ext.viewcode has one module for all names of a file, here dshap."""
+    links = (
+        '<a href="../../api/dshap.report.Shift.html#dshap.Shift">'
+        '<a href="../api/dshap.run.prepared_states.Prepared.html#dshap.Prepared.attributor">'
+        '<a href="../api/dshap.models.robustness-function.html#dshap.models.robustness">'
+        '<a href="#L10">'
+    )
+    assert BACK.sub(with_anchor, links) == (
+        '<a href="../../api/dshap.report.Shift.html#dshap.report.Shift">'
+        '<a href="../api/dshap.run.prepared_states.Prepared.html#dshap.run.prepared_states.Prepared.attributor">'
+        '<a href="../api/dshap.models.robustness-function.html#dshap.models.robustness">'
+        '<a href="#L10">'
+    )

@@ -37,7 +37,7 @@ def test_a_run_whose_blocks_all_fail_alike_stops(rows, tmp_path):
     with pytest.raises(FailedBlocksError) as caught:
         dshap.explain(Marginal(model, rows[:20]), rows, store=store, instance_tile=TILE)
     message = str(caught.value)
-    assert "the first 8 of 40 blocks failed alike" in message
+    assert "the first 8 of 40 blocks failed for the same reason" in message
     assert "KeyError" in message
     assert "\n" not in message
     # each block as a whole, then halved down to single rows
@@ -92,7 +92,7 @@ def fails_on_many(x):
 
 @pytest.mark.cluster
 def test_on_a_cluster_no_worker_prints_a_traceback(client, rows, tmp_path, capfd):
-    with pytest.raises(FailedBlocksError, match="failed alike"):
+    with pytest.raises(FailedBlocksError, match="failed for the same reason"):
         dshap.explain(
             Marginal(fails_on_many, rows[:20]),
             rows,

@@ -9,6 +9,7 @@ from pathlib import Path
 from sphinx.cmd.build import main as sphinx_build
 
 from website.checks import check
+from website.notebooks import FailedNotebooksError
 from website.sources import OWN, ROOT, lay_out
 
 
@@ -18,7 +19,11 @@ def build(site: Path) -> int:
     copies = site.with_name("jupyter_execute")  # of the notebooks, which myst-nb keeps there
     for folder in (site, sources):
         shutil.rmtree(folder, ignore_errors=True)
-    lay_out(sources)
+    try:
+        lay_out(sources)
+    except FailedNotebooksError as error:
+        print(error, file=sys.stderr)
+        return 1
     settings = ["-c", str(OWN), "-d", str(sources / ".doctrees")]
     if sphinx_build(["-q", "-n", "-W", "--keep-going", *settings, str(sources), str(site)]):
         return 1

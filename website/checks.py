@@ -7,8 +7,10 @@ import re
 import sys
 from pathlib import Path
 
+from website.gallery import MODULE, drawing_functions
 from website.links import faults_of, page_of
 from website.reference import BEHIND, MODULES, place_of, public_names
+from website.search import far_answers, index_faults
 from website.sources import ROOT
 
 LISTS = {"genindex.html", "py-modindex.html", "search.html"}
@@ -22,6 +24,9 @@ def check(site: Path) -> list[str]:
     return [
         *faults_of(site),
         *page_faults(site),
+        *index_faults(site),
+        *far_answers(clicks(site)),
+        *functions_without_picture(site),
         *(f"{name} has no entry in the reference" for name in names_without_entry(site)),
         *places_of_this_machine(site, {str(ROOT), sys.prefix, f"{Path.home()}/", str(site.parent)}),
     ]
@@ -42,9 +47,10 @@ def page_faults(site: Path) -> list[str]:
 
 
 def pages_of(site: Path) -> set[str]:
-    """The pages of a site, but for the lists that Sphinx makes and the templates of the theme."""
+    """The pages of a site, but for lists and sources that Sphinx makes, and templates of the
+    theme."""
     found = {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
-    return {name for name in found - LISTS if not name.startswith("_static/")}
+    return {name for name in found - LISTS if not name.startswith(("_static/", "_modules/"))}
 
 
 def clicks(site: Path) -> dict[str, int]:
@@ -70,6 +76,16 @@ def names_without_entry(site: Path) -> list[str]:
     modules = (*MODULES, *BEHIND)
     places = [place_of(module, name) for module in modules for name in public_names(module)]
     return [place for place in places if place not in anchors]
+
+
+def functions_without_picture(site: Path) -> list[str]:
+    """One line for each function that draws and has no picture on its page."""
+    names = [f"{MODULE}.{name}" for name in sorted(drawing_functions())]
+    return [
+        f"{name} has no picture: draw one in notebooks/gallery.py"
+        for name in names
+        if not any("_images/" in each for each in page_of(site / "api" / f"{name}.html").loaded)
+    ]
 
 
 def places_of_this_machine(site: Path, places: set[str]) -> list[str]:

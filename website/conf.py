@@ -1,5 +1,7 @@
 """Settings of Sphinx; names are Sphinx's."""
 
+from pathlib import Path
+
 import dshap
 
 project = "dshap"
@@ -8,6 +10,7 @@ version = release = dshap.__version__
 
 extensions = [
     "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
     "numpydoc",
     "myst_nb",
     "sphinx_design",
@@ -15,6 +18,7 @@ extensions = [
     "website.docstrings",
     "website.markdown",
     "website.llms",
+    "website.search",
 ]
 nitpicky = True
 smartquotes = False
@@ -22,7 +26,7 @@ language = "en"
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4  # as hosts of Markdown make them, so that one link serves both
-nb_execution_mode = "off"  # tests run the notebooks; what they printed is shown
+nb_execution_mode = "off"  # `website.notebooks` runs them
 
 autodoc_typehints = "none"  # `website.docstrings` shows them as the source has them
 autodoc_member_order = "bysource"
@@ -41,8 +45,9 @@ html_css_files = ["site.css"]
 html_favicon = "static/favicon.svg"
 html_show_sourcelink = False
 html_copy_source = False
+html_search_scorer = str(Path(__file__).with_name("search_scores.js"))
 html_theme_options = {
-    "logo": {"text": "dshap"},
+    "logo": {"text": f"dshap {release}"},
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
     "header_links_before_dropdown": 6,
@@ -52,5 +57,5 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
-html_sidebars: dict[str, list[str]] = {"index": [], "words": [], "CHANGELOG": []}
+html_sidebars: dict[str, list[str]] = {"index": [], "gallery": [], "CHANGELOG": []}
 copybutton_exclude = ".linenos, .gp, .go"

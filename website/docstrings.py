@@ -7,7 +7,10 @@ import inspect
 import pkgutil
 import re
 import sys
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from inspect import Parameter, Signature
+from typing import Any, Protocol
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
@@ -15,16 +18,31 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.inspect import stringify_signature
 
+import dshap
+from dshap.core.options import RunOptions
 from website.reference import as_rst, public_places
 
+BACK = re.compile(r'(href="[^"#]*/(dshap\.[\w.]+?)(?:-function)?\.html#)([\w.]+)"')
+"""A link of a page of sources to an entry of the reference."""
 ITEM = re.compile(r"^((\S.*?) : (.*))\n( +)(\S+)", re.MULTILINE)
 """An item of a list of parameters and the first word of its next line."""
 WIDTH = 92
 """The width of a line of a method's docstring, which is indented by eight, with its wrap."""
 SHORT = {"loops": "dshap.loops", "np": "numpy", "xr": "xarray", "pd": "pandas", "pa": "pyarrow"}
 """Short name of a package in annotations -> the package."""
-PACKAGES = ("builtins", "collections.abc", "typing", "pathlib", "numpy.typing")
+PACKAGES = (
+    "altair",
+    "builtins",
+    "collections.abc",
+    "matplotlib.axes",
+    "numpy.typing",
+    "pathlib",
+    "sklearn.base",
+    "typing",
+)
 """Packages whose names annotations use without the package."""
+NOT_INSTALLED = ("gpytorch",)
+"""Packages of annotations that are not there where the site is built."""
 
 
 def docstring_as_rst(
@@ -52,9 +70,40 @@ def signature_as_written(
     """The parameters of a function or class, with their types as the source has them."""
     if not signature:
         return None
-    text = stringify_signature(inspect.signature(obj)).replace("<factory>", "...")
+    if inspect.isclass(obj) and Protocol in obj.__bases__:
+        return "", ""  # nobody makes one by calling it
+    text = stringify_signature(named_signature(obj)).replace("<factory>", "...")
     parameters, _, result = text.partition(" -> ")
     return parameters, "" if inspect.isclass(obj) else result
+
+
+def named_signature(obj: Any) -> Signature:
+    """The signature of a function or class, with each option of ``**options`` by its name."""
+    if inspect.isclass(obj) and is_dataclass(obj):
+        written = inspect.signature(obj.__init__)
+        _, *parameters = written.parameters.values()  # without self
+        return written.replace(parameters=parameters)
+    written = inspect.signature(obj)
+    found = [each for given in written.parameters.values() for each in named_options(obj, given)]
+    return written.replace(parameters=found)
+
+
+def named_options(function: Any, given: Parameter) -> Iterator[Parameter]:
+    """A parameter as it is; of ``**options: Unpack[Options]`` the options that `Options` lists."""
+    unpacked = re.fullmatch(r"Unpack\[(\w+)\]", str(given.annotation))
+    if unpacked is None:
+        yield given
+        return
+    options = inspect.unwrap(function).__globals__[unpacked[1]]
+    known = {
+        **inspect.signature(RunOptions).parameters,
+        **inspect.signature(dshap.explain).parameters,
+    }
+    for name, kind in options.__annotations__.items():
+        default = known[name].default
+        yield Parameter(
+            name, Parameter.KEYWORD_ONLY, default=default, annotation=kind.__forward_arg__
+        )
 
 
 def public_target(
@@ -75,6 +124,8 @@ def public_target(
 def is_there(target: str) -> bool:
     """Whether a name can be imported, from Python, dshap or a package that annotations name."""
     head, _, rest = target.partition(".")
+    if head in NOT_INSTALLED:
+        return True
     places = [f"{SHORT.get(head, head)}.{rest}"] if rest else []
     places += [f"{package}.{target}" for package in PACKAGES]
     members = [vars(room) for name, room in sys.modules.items() if name.startswith("dshap")]
@@ -101,8 +152,27 @@ def found(name: str) -> bool:
     return True
 
 
+def correct_source_page(
+    app: Sphinx, name: str, template: str, context: dict[str, Any], page: nodes.document | None
+) -> None:
+    """Lead from the source of a name to its entry.
+
+    sphinx.ext.viewcode takes all names of a file as those of one module of the reference.
+    """
+    if name.startswith("_modules/") and "body" in context:
+        context["body"] = BACK.sub(with_anchor, context["body"])
+
+
+def with_anchor(back: re.Match[str]) -> str:
+    """A link to the entry of a name on a page that is named by the place of a class or function."""
+    start, place, anchor = back.groups()
+    name = place.rpartition(".")[2]
+    return f'{start}{place}{anchor.rpartition(f".{name}")[2]}"'
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect to Sphinx; docstrings come here before numpydoc reads them."""
+    app.connect("html-page-context", correct_source_page)
     app.connect("autodoc-process-docstring", docstring_as_rst, priority=100)
     app.connect("autodoc-process-signature", signature_as_written)
     app.connect("missing-reference", public_target)

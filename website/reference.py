@@ -6,9 +6,10 @@ import ast
 import importlib
 import inspect
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import GenericAlias, ModuleType
 from typing import Any
 
 MODULES = (
@@ -42,6 +43,111 @@ BEHIND = {
     ),
 }
 """Module -> what public functions take or give of it; a module that is not public itself."""
+TYPES = {
+    "dshap.core.annotations": (
+        "Adjacency",
+        "ArrowStream",
+        "ClientLike",
+        "CubeLike",
+        "CubesLike",
+        "DeltaTableLike",
+        "HasCoefficients",
+        "HasPredict",
+        "KeyLike",
+        "KeyValue",
+        "LengthScale",
+        "MatrixLike",
+        "PathLike",
+        "Predict",
+        "RowBlocks",
+        "RowKey",
+        "TableLike",
+        "TargetLike",
+        "TextLike",
+        "TreeEnsemble",
+    ),
+    "dshap.core.records": ("JSON",),
+    "dshap.core.vocabulary": ("Ids", "Tokenizer"),
+    "dshap.models.expansion_sum": ("AnyExpansion",),
+    "dshap.predictors.expansion": ("Expansion", "HasExpansion", "KernelModelLike"),
+    "dshap.sinks.line_forms": ("Against", "PlainShape", "Shape"),
+    "dshap.sinks.records": ("Deletes", "Nul", "Rows", "Write"),
+    "dshap.tables.columns": ("Names", "Times"),
+    "dshap.tables.files": ("Paths",),
+}
+"""Module -> its names of types, which signatures show and one page lists."""
+TYPES_PAGE = "types"
+"""The page that lists them."""
+INTERNAL = {
+    "dshap.values": {"LINKS", "SubsetTable"},
+    "dshap.designs": {"KINDS", "MAX_KRIGED", "MAX_KRIGED_PLAYERS", "restored_design"},
+    "dshap.models": {"LogisticStep", "TunedRidge"},
+    "dshap.kernels": {
+        "Expressed",
+        "ExpressedLandmarks",
+        "KeptLandmarks",
+        "bound_kernel",
+        "checked_embedding",
+        "checked_kernel",
+        "pivoted_cholesky",
+        "ridge_solve",
+    },
+    "dshap.sources": {
+        "SPAN_ROWS",
+        "CensusPass",
+        "Inputs",
+        "MissingValues",
+        "NumberedKeys",
+        "WideHashes",
+        "check_targets",
+        "hash_columns",
+        "hash_keys",
+        "kind_of",
+        "missing_values",
+        "number_keys",
+        "open_data",
+        "open_for",
+        "open_rows",
+        "read_data",
+        "refuse_unknown_categories",
+        "said_left_out",
+        "take_census",
+        "wide_hashes",
+        "write_part",
+    },
+    "dshap.report": {
+        "METRICS",
+        "Summary",
+        "accuracy_lines",
+        "checked_level",
+        "column_of_segment",
+        "damage_summary",
+        "importance_summary",
+        "progress_summary",
+        "ranking_picture",
+        "refuse_unknown_metrics",
+        "require_jinja",
+        "require_matplotlib",
+        "seen_line",
+        "stage_table",
+    },
+    "dshap.engine": {
+        "ToldProgress",
+        "check_stages",
+        "checked_client",
+        "current_client",
+        "format_bytes",
+        "is_notebook",
+        "learn_from",
+        "make_plan",
+        "naming",
+        "stage_lines",
+    },
+    "dshap.blocks": {"NOT_SERVED", "ROUNDING", "Scored"},
+    "dshap.records": {"CHAIN", "FAN_IN", "n_left_leaves", "n_partial_sums"},
+}
+"""Module -> names that rooms of dshap share among themselves.  No page of the reference has them:
+users neither call them nor receive them."""
 SPAN = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
 
 
@@ -49,7 +155,7 @@ SPAN = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
 def public_names(module: str) -> dict[str, Any]:
     """Name -> object of a module of the reference, without its modules."""
     room = importlib.import_module(module)
-    names = BEHIND.get(module) or sorted(set(room.__all__))
+    names = BEHIND.get(module) or sorted(set(room.__all__) - INTERNAL.get(module, set()))
     found = {name: getattr(room, name) for name in names}
     return {name: each for name, each in found.items() if not isinstance(each, ModuleType)}
 
@@ -61,7 +167,13 @@ def public_places() -> dict[str, str]:
     for module in (*MODULES, *BEHIND):
         for name in public_names(module):
             places.setdefault(name, f"{module}.{name}")
-    return places
+    return {**{name: place for place, name in types_by_place().items()}, **places}
+
+
+def types_by_place() -> dict[str, str]:
+    """Place of each name of a type -> the name, in the order of the names."""
+    found = {f"{module}.{name}": name for module, names in TYPES.items() for name in names}
+    return dict(sorted(found.items(), key=lambda each: each[1].lower()))
 
 
 def place_of(module: str, name: str) -> str:
@@ -71,9 +183,12 @@ def place_of(module: str, name: str) -> str:
     return f"{first if is_same else module}.{name}"
 
 
-def reference_pages() -> dict[str, str]:
-    """Name of each page of the reference -> its text."""
-    pages = {"index": index_page()}
+def reference_pages(below: Mapping[str, str]) -> dict[str, str]:
+    """Name of each page of the reference -> its text.
+
+    `below` has, for the places of some names, what their pages show below the docstring.
+    """
+    pages = {"index": index_page(), TYPES_PAGE: types_page()}
     for module in (*MODULES, *BEHIND):
         names = {
             name: each
@@ -82,7 +197,10 @@ def reference_pages() -> dict[str, str]:
         }
         files = page_files(module, list(names))
         pages[module] = module_page(module, files)
-        pages |= {files[name]: name_page(module, name, each) for name, each in names.items()}
+        pages |= {
+            files[name]: name_page(module, name, each) + below.get(f"{module}.{name}", "")
+            for name, each in names.items()
+        }
     return pages
 
 
@@ -100,7 +218,8 @@ def page_files(module: str, names: list[str]) -> dict[str, str]:
 def index_page() -> str:
     """The first page of the reference: every public name, by its module."""
     lead = "Every public name of dshap, by its module; the text of each is its docstring."
-    parts = [titled("API reference"), lead, toctree([*MODULES, *BEHIND])]
+    types = f"Signatures name types such as ``TableLike``: :doc:`Types <{TYPES_PAGE}>` lists them."
+    parts = [titled("API reference"), lead, types, toctree([*MODULES, *BEHIND, TYPES_PAGE])]
     for module in (*MODULES, *BEHIND):
         parts.append(titled(module, "-") + first_sentence(importlib.import_module(module)))
         parts.append(name_table(module))
@@ -111,6 +230,36 @@ def module_page(module: str, files: dict[str, str]) -> str:
     """The page of a module: its docstring and its names."""
     parts = [titled(module), f".. automodule:: {module}", name_table(module)]
     return "\n\n".join([*parts, toctree(list(files.values()))])
+
+
+def types_page() -> str:
+    """The page of the names of types, each with its text and its definition."""
+    lead = (
+        "What you may give where a signature names one of these types, and what a function returns."
+    )
+    return "\n\n".join([titled("Types"), lead, *map(type_entry, types_by_place())])
+
+
+def type_entry(place: str) -> str:
+    """The entry of a type: a class by its docstring, a name by its text and its definition."""
+    module, _, name = place.rpartition(".")
+    head = f".. currentmodule:: {module}\n\n"
+    if inspect.isclass(getattr(importlib.import_module(module), name)):
+        return f"{head}.. autoclass:: {name}\n   :members:\n"
+    lines = "\n".join(f"      {line}" for line in definition_of(module, name).split("\n"))
+    text = constant_text(module, name)
+    return f"{head}.. py:type:: {name}\n\n   {text}\n\n   .. code-block:: python\n\n{lines}\n"
+
+
+def definition_of(module: str, name: str) -> str:
+    """The statement that defines a name of a type, as it is written in its module."""
+    source = Path(str(importlib.import_module(module).__file__)).read_text()
+    for statement in ast.parse(source).body:
+        if name in assigned(statement):
+            return str(ast.get_source_segment(source, statement))
+        if "*" in imported(statement):
+            return definition_of(str(getattr(statement, "module", "")), name)
+    return ""
 
 
 def name_table(module: str) -> str:
@@ -131,6 +280,8 @@ def name_page(module: str, name: str, each: Any) -> str:
         return f"{head}.. {kind}:: {name}\n   :members:\n   :inherited-members: {NOT_SHOWN}\n"
     if has_docstring(each):
         return f"{head}.. autofunction:: {name}\n"
+    if isinstance(each, GenericAlias):
+        return f"{head}{type_entry(f'{module}.{name}')}"
     value = f"   :value: {each!r}\n" if len(repr(each)) < 100 else ""
     return f"{head}.. py:data:: {name}\n{value}\n   {constant_text(module, name)}\n"
 
@@ -190,9 +341,11 @@ def imported(statement: ast.stmt) -> set[str]:
 
 
 def assigned(statement: ast.stmt) -> set[str]:
-    """Names that a statement of a module assigns."""
+    """Names that a statement of a module assigns, or that it gives to a type."""
     if isinstance(statement, ast.AnnAssign):
         return {ast.unparse(statement.target)}
+    if isinstance(statement, ast.TypeAlias):
+        return {ast.unparse(statement.name)}
     if isinstance(statement, ast.Assign):
         return {ast.unparse(target) for target in statement.targets}
     return set()

@@ -8,19 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import jupytext
 import nbformat
-from nbclient import NotebookClient
 
 from dshap.cli import cli
+from website import gallery
+from website.notebooks import ROOT, SOURCES, executed
 from website.reference import reference_pages, titled
 
-ROOT = Path(__file__).parents[1]
 OWN = Path(__file__).parent
-EXECUTED = ROOT / "build" / "notebooks"
-"""The folder in which tests/report/test_notebook.py keeps the notebooks that it has run."""
-GALLERY = "gallery"
-"""The notebook of all pictures."""
+NOT_SEARCHED = "CHANGELOG.md"
+"""A page that the search leaves out: it has every word, and answers no question."""
 DOCUMENTS = (
     "README.md",
     "CHANGELOG.md",
@@ -38,14 +35,26 @@ def lay_out(target: Path) -> None:
     shutil.copytree(OWN / "pages", target)
     for page in documents():
         add_document(page, target)
-    (target / "notebooks").mkdir(exist_ok=True)
-    for path in sorted((ROOT / "notebooks").glob("*.py")):
-        nbformat.write(notebook_of(path), target / "notebooks" / f"{path.stem}.ipynb")
+    pictures = add_notebooks(target)
     (target / "words.rst").write_text(words_page())
     (target / "commands.rst").write_text(commands_page())
     (target / "api").mkdir()
-    for name, text in reference_pages().items():
+    for name, text in reference_pages(gallery.below_functions(pictures)).items():
         (target / "api" / f"{name}.rst").write_text(text)
+
+
+def add_notebooks(target: Path) -> list[gallery.Picture]:
+    """Write the notebooks with their outputs, and the gallery; return its pictures."""
+    (target / "notebooks").mkdir(exist_ok=True)
+    paths = sorted(SOURCES.glob("*.py"))
+    pictures = []
+    for path, notebook in zip(paths, executed(paths), strict=True):
+        nbformat.write(notebook, target / "notebooks" / f"{path.stem}.ipynb")
+        if path.stem == gallery.NOTEBOOK:
+            pictures = gallery.pictures_of(notebook)
+    gallery.write_pictures(pictures, target / gallery.FOLDER)
+    (target / "gallery.md").write_text(gallery.gallery_page(pictures))
+    return pictures
 
 
 def documents() -> list[Path]:
@@ -64,12 +73,13 @@ def add_document(page: Path, target: Path) -> None:
         if path.is_dir():
             shutil.copytree(path, place, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.pyc"))
             (place / "files.rst").write_text(folder_page(path))
-        elif path.suffix != ".md" and path.parent != ROOT / "notebooks":
+        elif path.suffix != ".md" and path.parent != SOURCES:
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, place)
     place = target / page.relative_to(ROOT)
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(LINK.sub(lambda link: link[1] + as_page(page, link[2]), text))
+    head = "---\nnosearch: true\n---\n\n" if page.name == NOT_SEARCHED else ""
+    place.write_text(head + LINK.sub(lambda link: link[1] + as_page(page, link[2]), text))
 
 
 def as_page(page: Path, link: str) -> str:
@@ -77,7 +87,7 @@ def as_page(page: Path, link: str) -> str:
     path = (page.parent / link).resolve()
     if path.is_dir():
         return f"{link.rstrip('/')}/files.rst"
-    if path.parent == ROOT / "notebooks":
+    if path.parent == SOURCES:
         return f"{link.removesuffix('.py')}.ipynb"
     return link
 
@@ -98,23 +108,6 @@ def literal(text: str) -> str:
     """A block of reStructuredText that shows a text as it is."""
     lines = "\n".join(f"   {line}".rstrip() for line in text.splitlines())
     return f"\n.. code-block:: text\n\n{lines}\n"
-
-
-def notebook_of(path: Path) -> nbformat.NotebookNode:
-    """A notebook with the outputs of its last run in the tests, if its cells are still the same.
-
-    The gallery, which is nothing without them, is run where there are none.
-    """
-    notebook = jupytext.read(path)
-    executed = EXECUTED / f"{path.stem}.ipynb"
-    if executed.exists():
-        ran = nbformat.read(executed, as_version=4)
-        if [cell.source for cell in ran.cells] == [cell.source for cell in notebook.cells]:
-            return ran
-    if path.stem == GALLERY:
-        where = {"metadata": {"path": str(path.parent)}}
-        NotebookClient(notebook, timeout=600, resources=where).execute()
-    return notebook
 
 
 def words_page() -> str:

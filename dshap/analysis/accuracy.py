@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from dshap.core.annotations import CubeLike, CubesLike
 from dshap.core.blocks import Status
-from dshap.core.places import Place
-from dshap.core.records import FloatArray
+from dshap.core.records import JSON, FloatArray
 from dshap.cube import finished_blocks, largest_residual, read_notes
+from dshap.cube.given_cubes import given_cube, given_cubes
 
 NOTED = ("mse_v", "learning_error", "fold_error", "pilot", "carried", "counted")
 """The notes of a run that are about its accuracy."""
 
 
-def accuracy(cubes: Mapping[str, Place]) -> dict[str, dict[str, Any]]:
+def accuracy(cubes: CubesLike) -> dict[str, dict[str, JSON]]:
     """Explanation -> `residual` of each output over finished blocks, and the notes of the run.
 
     That is `mse_v`, `learning_error`, `fold_error`, `pilot`, `carried` and `counted`, as far as there
     is any.
+
+    Parameters
+    ----------
+    cubes : mapping name -> path of a cube or an opened cube; or the path of a store, with all of its
+        cubes; or one opened cube
+
+    Raises
+    ------
+    InputError
+        `cubes` is none of these, there is no such store, or a Dataset is not as its store has it.
 
     Examples
     --------
@@ -39,7 +48,7 @@ def accuracy(cubes: Mapping[str, Place]) -> dict[str, dict[str, Any]]:
     True
     """
     found = {}
-    for name, path in cubes.items():
+    for name, path in given_cubes(cubes).items():
         notes = read_notes(path)
         residual = largest_residual(path)
         measured = {key: notes[key] for key in NOTED if key in notes}
@@ -56,7 +65,7 @@ MOST_EXPONENT = 1_024
 
 @dataclass(frozen=True)
 class ErrorSizes:
-    """The standard errors of a cube, one number for each row and output: that of its largest.
+    """How large the standard errors of a cube are: each row counts by its largest one.
 
     Examples
     --------
@@ -81,10 +90,19 @@ class ErrorSizes:
         return not np.isnan(self.largest)
 
 
-def error_sizes(path: Place) -> ErrorSizes | None:
+def error_sizes(path: CubeLike) -> ErrorSizes | None:
     """The sizes of the standard errors of a cube, in units of its output; read block by block.
 
     None where the cube has no standard errors, as its values are exact.
+
+    Parameters
+    ----------
+    path : the path of a cube, or an opened cube
+
+    Raises
+    ------
+    InputError
+        It is neither, or a Dataset that is not as its store has it.
 
     Examples
     --------
@@ -105,7 +123,7 @@ def error_sizes(path: Place) -> ErrorSizes | None:
     rows = 0
     unknown = 0
     counts = np.zeros((MOST_EXPONENT - LEAST_EXPONENT) * BINS_AN_OCTAVE + 1, np.int64)
-    for block in finished_blocks(path):
+    for block in finished_blocks(given_cube(path)):
         errors = block.std_error
         if errors is None:
             return None

@@ -150,6 +150,7 @@ def _drawn(worths: Worths, weights: FloatArray, generator: np.random.Generator) 
     """Means (draws, d) with groups of rows drawn so often, and errors of coalitions drawn too."""
     rows = np.maximum(weights @ worths.group_rows, 1)
     of_rows = weights @ worths.group_sums / rows[:, None]
+    # The means have their bias subtracted, the sums of groups have not: only their change counts.
     shift = of_rows - worths.group_sums.sum(axis=0) / max(float(worths.group_rows.sum()), 1.0)
     noise = generator.normal(size=(len(weights), len(worths.deviations))) @ worths.deviations
     return np.maximum(worths.mean + shift + noise, 0.0)

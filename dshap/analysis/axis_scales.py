@@ -72,6 +72,7 @@ class AxisScale:
         places = self.place(np.concatenate([[low], edges, [high]]))
         added = [edges]
         for left, right in pairwise(places.tolist()):
+            # 1e-9: rounding of a quotient that is a whole number asks for no further part
             n_parts = int(np.ceil((right - left) / (last - first) * parts - 1e-9))
             if n_parts > 1:
                 added.append(self.value(np.linspace(left, right, n_parts + 1)[1:-1]))

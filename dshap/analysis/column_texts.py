@@ -32,6 +32,7 @@ from dshap.core.model_card import CARD, card_in, card_of_note
 from dshap.core.printing import LONGEST_LABEL, label
 from dshap.core.rules import as_place
 from dshap.cube import open_cube
+from dshap.cube.columns import flags_of
 from dshap.cube.current import cube_at
 from dshap.cube.datasets import status_of
 from dshap.cube.notes import read_notes
@@ -60,6 +61,8 @@ class ColumnTexts:
     sample: Callable[[str], NDArray[Any] | None] = field(default=lambda column: None)
     """Function that gives some values of a column, by which years are found; None where none are
     known."""
+    has_flags: Callable[[str], bool] = field(default=lambda column: False)
+    """Function that gives whether the numbers 0 and 1 of a column are False and True."""
 
     @cached_property
     def _years(self) -> dict[str, bool]:
@@ -109,7 +112,24 @@ class ColumnTexts:
 
     def has_text(self, column: str, value: Any) -> bool:
         """Whether the dictionary has a text for this value of a column."""
-        return _key_of(value) in self.entry(column).values
+        return self._named_text(column, value) is not None
+
+    def flag_of(self, column: str, value: Any) -> bool | None:
+        """Whether a flag is set; None for a missing one, and for a value of another kind."""
+        kind = np.asarray(value).dtype.kind
+        is_flag = kind == "b" or (kind in "iuf" and value in (0, 1) and self.has_flags(column))
+        if not is_flag:
+            return None
+        return bool(value)
+
+    def _named_text(self, column: str, value: Any) -> str | None:
+        """The text of the dictionary for a value; None where it has none."""
+        values = self.entry(column).values
+        keys = [_key_of(value)]
+        flag = self.flag_of(column, value)
+        if flag is not None:
+            keys += [str(flag).lower(), str(int(flag))]
+        return next((values[key] for key in keys if key in values), None)
 
     def named(self, column: str, text: str) -> str:
         """A value of a column, which is given as text, in the words of the dictionary."""
@@ -127,7 +147,7 @@ class ColumnTexts:
         if is_missing(value):
             return MISSING
         entry = self.entry(column)
-        named = entry.values.get(_key_of(value))
+        named = self._named_text(column, value)
         if named is not None:
             return label(named)
         text = self._plain_text(column, value, entry)
@@ -137,6 +157,9 @@ class ColumnTexts:
 
     def _plain_text(self, column: str, value: Any, entry: ColumnEntry) -> str:
         values = np.asarray(value)
+        flag = self.flag_of(column, value)
+        if flag is not None:
+            return shown_value(flag)
         if values.dtype.kind == "M":
             return _time_text(values, entry.format)
         if is_time_format(entry.format) and _is_time_text(value):
@@ -192,10 +215,10 @@ def texts_of(cube: Any, rows: Any = None) -> ColumnTexts:
     """
     if _is_dataset(cube):
         dictionary = ColumnDictionary.of_attributes(cube.attrs)
-        return ColumnTexts(dictionary, _Sample(cube, rows).of_column)
+        return _texts_with(dictionary, _Sample(cube, rows))
     path = cube_at(as_place("cube", cube))
     dictionary = ColumnDictionary.of_note(read_notes(path).get(COLUMNS))
-    return ColumnTexts(dictionary, _Sample(path, rows).of_column)
+    return _texts_with(dictionary, _Sample(path, rows))
 
 
 def texts_of_first(cubes: Mapping[str, Any]) -> ColumnTexts:
@@ -252,12 +275,24 @@ class _Sample:
             return rows, status_of(self._dataset, rows) != Status.PENDING
         return rows, np.ones(rows.stop, bool)
 
+    @cached_property
+    def _flags(self) -> frozenset[str]:
+        return flags_of(self._dataset)
+
+    def has_flags(self, column: str) -> bool:
+        """Whether the numbers 0 and 1 of a column are False and True."""
+        return column in self._flags
+
     def of_column(self, column: str) -> NDArray[Any] | None:
         """Values of a column; None where none are known."""
         if column not in self._columns:
             return None
         rows, is_there = self._where
         return self._columns[column](rows)[is_there]
+
+
+def _texts_with(dictionary: ColumnDictionary, sample: _Sample) -> ColumnTexts:
+    return ColumnTexts(dictionary, sample.of_column, sample.has_flags)
 
 
 def has_year_name(column: str) -> bool:

@@ -34,7 +34,7 @@ def require_column(columns: Columns, name: str) -> None:
     if columns:
         raise InputError(unknown_name("column", name, columns))
     raise InputError(
-        f"the cube has no values of the column {name!r}: give rows=, or keep them with "
+        f"the cube has no values of the column {name!r}: give rows=, or store them with "
         "explain(..., keep_rows=True) or [run] keep_rows = true"
     )
 

@@ -156,9 +156,19 @@ class Dependence:
     @property
     def strip_words(self) -> list[str]:
         """Words for the values in the strip: ["12 missing", "3 infinite"]."""
+        return [f"{count:,} {name}" for name, count in self._strip_counts.items()]
+
+    @property
+    def strip_name(self) -> str:
+        """The values in the strip in words: "missing", "infinite", or "missing or infinite"."""
+        return " or ".join(self._strip_counts) or "missing"
+
+    @property
+    def _strip_counts(self) -> dict[str, int]:
+        """Kind of values in the strip -> the number of rows that have them, of those that occur."""
         n_missing = max(int(self.counts[-1]) - self.n_infinite, 0)
         parts = {"missing": n_missing, "infinite": self.n_infinite}
-        return [f"{count:,} {name}" for name, count in parts.items() if count]
+        return {name: count for name, count in parts.items() if count}
 
     @property
     def names_of_bins(self) -> list[str]:
@@ -340,6 +350,7 @@ def _bins_of_numbers(view: View, sample: NDArray[Any], extent: Extent, most: int
     if view.rows < FEW_ROWS:
         return bins_of(numbers, most)
     scale = axis_scale_of(numbers, extent.low, extent.high, sample.dtype.kind == "M")
+    # Even edges come on top of these bins: where they were too many, there are fewer bins.
     for n_bins in (most, max(most - EVEN_BINS, LEAST_BINS)):
         bins = bins_of(numbers, n_bins)
         edges = scale.even_edges(bins["edges"], extent.low, extent.high, EVEN_BINS)
@@ -432,6 +443,7 @@ def _points(view: View, columns: Columns, found: Dependence) -> Record:
     whole = slice(0, view.cube.sizes["instance"])
     values = columns[found.feature](whole)
     codes = binned(found.bins, values)
+    # seeded: the same rows give the same picture
     jitter = np.random.default_rng(0).uniform(-0.3, 0.3, len(codes))
     x = codes + jitter
     if not found.has_categories:

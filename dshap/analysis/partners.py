@@ -68,6 +68,7 @@ def _strongest(
 
 def _predicted_share(values: FloatArray, cells: CodeArray) -> float:
     """The part of the squares of every second value that the means of the others' cells predict."""
+    # Means of the same values would fit their noise, the more the smaller the cells.
     counts = np.bincount(cells[::2], minlength=cells.max() + 1)
     means = np.bincount(cells[::2], values[::2], len(counts)) / np.maximum(counts, 1)
     total = np.square(values[1::2]).sum()

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.analysis.agreement import ndcg, spearman
+from dshap.core.annotations import CubesLike
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.cube import Importance, stored_importance
 from dshap.cube.datasets import names_along
+from dshap.cube.given_cubes import given_cubes
 
 MANY_FEATURES = 300
 """The number of features above which mean |φ| from sampled coalitions is marked as too small: by 21
@@ -74,10 +76,10 @@ class Ranking:
     def half_width(self, feature: str) -> float:
         """Half the width of the 95 % interval of mean |attribution|; NaN where it is not known.
 
-        The rows count as a sample of more rows that are like them: with s/√n, the standard error over
-        n rows, and e, that of sampled coalitions and draws, it is √((t s/√n)² + (1.96 e)²), with t the
-        quantile of Student's distribution of n − 1 degrees of freedom.  Fewer than ten rows are too
-        few for it.
+        It is √((t s/√n)² + (1.96 e)²).  s/√n is the standard error over the n rows, which count as a
+        sample of more rows like them, and t the quantile of Student's distribution with n − 1 degrees
+        of freedom.  e is the standard error from sampled coalitions and draws.  With fewer than ten
+        rows the interval is not known.
         """
         return self._half_width(feature, self.magnitude_error, self.magnitude_spread)
 
@@ -86,7 +88,7 @@ class Ranking:
         return self._half_width(feature, self.mean_error, self.mean_spread)
 
     def interval(self, feature: str) -> tuple[float, float]:
-        """The ends of the 95 % interval of mean |attribution|, of which none is below 0."""
+        """The 95 % interval (low, high) of mean |attribution|; `low` is at least 0."""
         mean = self.magnitude[feature]
         half = self.half_width(feature)
         return max(mean - half, 0.0), mean + half
@@ -127,10 +129,20 @@ def student_reach(degrees: int) -> float:
     return sum(term / degrees**power for power, term in enumerate(terms))
 
 
-def rankings(cubes: Mapping[str, Place]) -> list[Ranking]:
-    """Rank the features of each explanation (name -> cube) and output over its finished blocks.
+def rankings(cubes: CubesLike) -> list[Ranking]:
+    """Rank the features of each explanation and output over its finished blocks.
 
     It takes milliseconds.  An explanation without a finished row has no ranking.
+
+    Parameters
+    ----------
+    cubes : mapping name -> path of a cube or an opened cube; or the path of a store, with all of its
+        cubes; or one opened cube
+
+    Raises
+    ------
+    InputError
+        `cubes` is none of these, there is no such store, or a Dataset is not as its store has it.
 
     Examples
     --------
@@ -148,7 +160,10 @@ def rankings(cubes: Mapping[str, Place]) -> list[Ranking]:
     (50, 'x0')
     """
     return [
-        ranking for name, path in cubes.items() for ranking in _of_cube(name, path) if ranking.rows
+        ranking
+        for name, path in given_cubes(cubes).items()
+        for ranking in _of_cube(name, path)
+        if ranking.rows
     ]
 
 

@@ -90,6 +90,7 @@ def reason_places(
         least = np.fmax(least, factor_of_pairs(n_codes, n_replicates) * apart)
         least = np.where(np.isnan(apart), np.inf, least)
     is_larger = difference > least
+    # A above B and B above C are both right, or the bound on all pairs is broken: A is above C.
     for middle in range(n_codes + 1):
         is_larger |= is_larger[:, :, middle, None] & is_larger[:, None, middle, :]
     is_reason = is_larger[:, :-1, -1] & takes_part

@@ -219,7 +219,10 @@ class SentenceWriter:
         )
 
     def _value_text(self, column: str, value: Any, name: str) -> str:
-        """The value of one column; a flag with a label is "a guarantor" or "no guarantor"."""
+        """The value of one column.
+
+        A flag with a label is "a guarantor" or "no guarantor", another "owner: yes".
+        """
         if is_missing(value):
             return self.texts.value_text(column, value)
         entry = self.texts.entry(column)
@@ -227,42 +230,53 @@ class SentenceWriter:
         text = self.texts.value_text(column, value, with_unit=True)
         if self.texts.has_text(column, value):
             return text
-        if kind == "b":
-            return self._flag_text(bool(value), name, is_named=bool(entry.label))
+        flag = self.texts.flag_of(column, value)
+        if flag is not None:
+            return self._flag_text(flag, name, is_named=bool(entry.label))
         if kind in "iuf" and not self.texts.is_year(column):
             plain = self.texts.value_text(column, value)
             return f"{self.wording.number(plain)}{text[len(plain) :]}"
         return text
 
     def _flag_text(self, value: bool, name: str, *, is_named: bool) -> str:
-        if is_named and name:
+        answer = self.wording.words[("no", "yes")[value]]
+        if not name:
+            return answer
+        template = "answer"
+        if is_named:
             template = ("absent", "present")[value]
-            fields = {"name": name, "label": name, "feature": name, "value": "", "unit": ""}
-            fields |= {"attribution": "", "description": "", "a": self.wording.indefinite(name)}
-            return self.wording.filled(template, fields)
-        return self.wording.words[("no", "yes")[value]]
+        fields = {"name": name, "label": name, "feature": name, "value": answer, "unit": ""}
+        fields |= {"attribution": "", "description": "", "a": self.wording.indefinite(name)}
+        return self.wording.filled(template, fields)
 
     def _is_missing(self, row: RowNumbers, feature: str) -> bool:
         """Whether the value of a feature of one column is missing."""
         return feature in row.values and is_missing(row.values[feature])
 
-    def _says_itself(self, row: RowNumbers, feature: str) -> bool:
-        """Whether the text of a value needs no feature beside it: "a guarantor"."""
+    def _flag_template(self, row: RowNumbers, feature: str) -> str:
+        """The template for a value whose text needs no feature beside it; empty for another value.
+
+        Such texts are "a guarantor" and "owner: yes".
+        """
         if feature not in row.values:
-            return False
+            return ""
         value = row.values[feature]
         entry = self.texts.entry(feature)
         if self.texts.has_text(feature, value):
-            return set(entry.values) in FLAG_KEYS
-        return bool(entry.label) and np.asarray(value).dtype.kind == "b"
+            return "flag" * (set(entry.values) in FLAG_KEYS)
+        if self.texts.flag_of(feature, value) is None:
+            return ""
+        if entry.label:
+            return "flag"
+        return "answered"
 
     def _reason(self, row: RowNumbers, place: int, fields: Mapping[str, str]) -> str:
         """A feature that led to the outcome."""
         feature = self.features[place]
         if self._is_missing(row, feature):
             return self.wording.filled("missing", fields)
-        if self._says_itself(row, feature):
-            return self.wording.filled("flag", fields)
+        if template := self._flag_template(row, feature):
+            return self.wording.filled(template, fields)
         if fields["value"]:
             return self.wording.filled("reason", fields)
         return self.wording.filled("bare", fields)
@@ -272,7 +286,7 @@ class SentenceWriter:
         feature = self.features[place]
         if self._is_missing(row, feature):
             return self.wording.filled("subject_missing", fields)
-        if self._says_itself(row, feature):
+        if self._flag_template(row, feature):
             return fields["value"]
         if fields["value"]:
             return self.wording.filled("subject", fields)

@@ -105,8 +105,8 @@ def _quantile_bins(
     sample = sample_of_column(view.cube, columns[name])
     if not has_order(sample):
         raise InputError(
-            f"segment '{name}:{n_bins}': the column {name!r} holds no numbers or times, which bins "
-            f"are made of: give {name!r}"
+            f"segment '{name}:{n_bins}': the column {name!r} contains no numbers or times, which "
+            f"bins are made of: give {name!r}"
         )
     bins = number_bins(as_numbers(sample), n_bins)
     ends = _end_names(bins["edges"].tolist(), sample.dtype.kind == "M")

@@ -86,6 +86,7 @@ def _sums(view: View, rows: slice, places: NDArray[np.int64], n_groups: int) -> 
     errors = None
     if "std_error" in view.cube:
         errors = view.std_errors(rows)
+    # A text may lack its last tokens, but not its first: few rows are searched whole.
     is_there = ~np.isnan(phi[:, 0])
     is_there[~is_there] = ~np.isnan(phi[~is_there]).all(axis=1)
     if not is_there.all():

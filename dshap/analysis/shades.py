@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from dshap.core.histograms import bin_ends, number_of_bins
+from dshap.core.histograms import filled_ends, number_of_bins
 from dshap.core.records import FloatArray, Moments, Record
 
 SMOOTHING = 0.004
@@ -44,9 +44,10 @@ class Shades:
     """(steps, …): the share, 0 to 1, of the rows whose values have no place: missing ones, and
     those of categories."""
     low: FloatArray
-    """(…): the lower end of the bin of the smallest attribution: no step below it has rows."""
+    """(…): the end below which no step has rows; of a density of all rows the smallest attribution,
+    of one bin of a column the lower end of the bin of its smallest."""
     high: FloatArray
-    """(…): the upper end of the bin of the largest attribution; NaN, as `low`, without a row."""
+    """(…): the end above, of the largest attribution in the same way; NaN, as `low`, without a row."""
 
     @property
     def heights(self) -> FloatArray:
@@ -70,7 +71,7 @@ def shades_of(histogram: Moments, places: FloatArray, grid: FloatArray) -> Shade
 
     `places (…, v)` are those of the last axis of the value bins, NaN without order; the axes
     before it, such as the bins of another column, stay.  Gives steps (g, …), which contain no rows
-    beyond the outermost bins of attributions.
+    beyond the smallest and the largest attribution.
     """
     ordered = np.nan_to_num(places)
     has_no_place = np.isnan(places).astype(np.float64)
@@ -81,6 +82,7 @@ def shades_of(histogram: Moments, places: FloatArray, grid: FloatArray) -> Shade
     mass = _on_grid(histogram, counts @ weights, grid)
     rows, total, missing = np.moveaxis(_smoothed(histogram, mass, grid) * is_own[..., None], -1, 0)
     n_rows = mass[..., 0].sum(axis=0)
+    # Rows that the smoothing moved beyond the outermost bins are given back to the others.
     lost = n_rows / np.maximum(rows.sum(axis=0), 1e-300)
     rows, total, missing = (lost * each for each in (rows, total, missing))
     known = np.maximum(rows - missing, 0.0)
@@ -91,7 +93,7 @@ def shades_of(histogram: Moments, places: FloatArray, grid: FloatArray) -> Shade
 
 def _own_ends(histogram: Moments, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The ends (f,) of the outermost bins of attributions that have any of the counts (c, f)."""
-    lower, upper = bin_ends(histogram["codes"])
+    lower, upper = filled_ends(histogram)
     has_rows = counts > 0
     low = np.min(np.where(has_rows, lower[:, None], np.inf), axis=0, initial=np.inf)
     high = np.max(np.where(has_rows, upper[:, None], -np.inf), axis=0, initial=-np.inf)
@@ -106,7 +108,7 @@ def _on_grid(histogram: Moments, counts: FloatArray, grid: FloatArray) -> FloatA
 
     The rows of a bin are spread evenly over it.
     """
-    lower, upper = bin_ends(histogram["codes"])
+    lower, upper = filled_ends(histogram)
     flat = counts.reshape(len(lower), -1)
     is_point = upper - lower < POINT * (grid[1] - grid[0])
     ends = np.stack([lower, upper], axis=1).ravel()
@@ -121,7 +123,7 @@ def _on_grid(histogram: Moments, counts: FloatArray, grid: FloatArray) -> FloatA
 
 def _smoothed(histogram: Moments, mass: FloatArray, grid: FloatArray) -> FloatArray:
     """The rows (g, …) of the steps of a grid, smoothed by less than an eye sees of their shape."""
-    lower, upper = bin_ends(histogram["codes"])
+    lower, upper = filled_ends(histogram)
     own_width = float(np.max(upper, initial=-np.inf) - np.min(lower, initial=np.inf))
     width = max(own_width, 0.0) / (grid[-1] - grid[0])
     deviation = len(grid) * min(SMOOTHING, OWN_SMOOTHING * width)
@@ -133,13 +135,13 @@ def _smoothed(histogram: Moments, mass: FloatArray, grid: FloatArray) -> FloatAr
 
 def limits_of(histograms: Iterable[Moments]) -> tuple[float, float]:
     """The ends of an axis that includes all attributions, and 0."""
-    ends = [bin_ends(each["codes"]) for each in histograms if len(each["codes"])]
-    lower = min((float(low[0]) for low, _ in ends), default=0.0)
-    upper = max((float(high[-1]) for _, high in ends), default=0.0)
+    with_rows = [each for each in histograms if len(each["codes"])]
+    lower = min((float(each["least"][0]) for each in with_rows), default=0.0)
+    upper = max((float(each["largest"][0]) for each in with_rows), default=0.0)
     span = max(upper, 0.0) - min(lower, 0.0)
     margin = MARGIN * span
     if span < np.finfo(np.float64).tiny:
-        margin = 1.0  # all are 0, whose bin ends at the smallest numbers there are
+        margin = 1.0  # all are 0, or one of the smallest numbers there are
     return min(lower, 0.0) - margin, max(upper, 0.0) + margin
 
 

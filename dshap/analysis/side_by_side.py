@@ -190,8 +190,7 @@ def _refuse_others(names: tuple[str, str], views: Sequence[View]) -> None:
         if any(each.startswith("output: ") for each in differing):
             advice = "; value functions of the same outputs take the same output_names"
         raise InputError(
-            f"{first!r} and {second!r} are no explanations of the same rows: "
-            f"{'; '.join(differing)}{advice}"
+            f"{first!r} and {second!r} do not explain the same rows: {'; '.join(differing)}{advice}"
         )
     warn_without_scale(dict(zip(names, views, strict=True)))
 
@@ -334,6 +333,7 @@ def _histograms(
         both = np.stack(  # (2, lines, n)
             [both[..., list(places)].sum(axis=2) for places in groups.values()], axis=1
         )
+        # less their means, so that squares and products lose no digits to cancellation
         agreement.add(_agreement_of(both - centres[..., None], largest))
         none = np.zeros(both.shape[2], np.int64)
         for each, phi in zip(sums, both, strict=True):

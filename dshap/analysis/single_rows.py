@@ -15,12 +15,14 @@ from dshap.analysis.rankings import label_of
 from dshap.analysis.shown_features import Selection, ShownFeatures, sorted_by
 from dshap.analysis.value_texts import picture_value
 from dshap.analysis.view import attribution_words, output_of
+from dshap.core.annotations import CubesLike
 from dshap.core.blocks import Status
 from dshap.core.errors import InputError
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.cube import find_row, kept_row, open_cube, row_key
 from dshap.cube.datasets import as_cube, names_along, row_position
+from dshap.cube.given_cubes import given_cubes
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,25 @@ class Breakdown:
         return asdict(self)
 
 
-def breakdown(cubes: Mapping[str, Place], instance: Sequence[str | int] | None = None) -> Breakdown:
-    """Break down one row, by its key, in every cube (name -> path); None: the first row.
+def breakdown(
+    cubes: CubesLike,
+    instance: Sequence[str | int] | None = None,
+) -> Breakdown:
+    """Break down one row, by its key, in every cube; None: the first row.
 
     It reads one chunk of each cube.
+
+    Parameters
+    ----------
+    cubes : mapping name -> path of a cube or an opened cube; or the path of a store, with all of its
+        cubes; or one opened cube
+    instance : the key of the row, a value for each key column; without key columns its position
+
+    Raises
+    ------
+    InputError
+        `cubes` is none of these, there is no such store, a Dataset is not as its store has it, or
+        there is no such row.
 
     Examples
     --------
@@ -71,13 +88,16 @@ def breakdown(cubes: Mapping[str, Place], instance: Sequence[str | int] | None =
     >>> part.base_value, dict(part.attribution), part.prediction
     (85.0, {'rooms': -50.0, 'age': 5.0}, 40.0)
     """
-    first = next(iter(cubes.values()))
+    paths = given_cubes(cubes)
+    if not paths:
+        raise InputError("cubes is empty: give the path of a store, or name -> path of a cube")
+    first = next(iter(paths.values()))
     if instance is None:
         position = 0
     else:
         position = find_row(first, instance)
-    parts = tuple(part for name, path in cubes.items() for part in _parts(name, path, position))
-    written = [path for name, path in cubes.items() if _status_of(parts, name) in ("ok", "skipped")]
+    parts = tuple(part for name, path in paths.items() for part in _parts(name, path, position))
+    written = [path for name, path in paths.items() if _status_of(parts, name) in ("ok", "skipped")]
     values = next((kept for path in written if (kept := kept_row(path, position))), {})
     return Breakdown(position, row_key(written[0], position) if written else {}, values, parts)
 

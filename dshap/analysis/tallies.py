@@ -161,10 +161,9 @@ def _joint(tally: Tally, codes: Mapping[BinnedColumn, CodeArray], n_rows: int) -
 def without_last(histogram: Moments, n_bins: int) -> Moments:
     """The histogram by all columns but the last, whose bins, `n_bins`, are added up."""
     counts = histogram["counts"]
-    sums = {
-        name: array.reshape(-1, n_bins).sum(axis=1)
-        for name, array in histogram.arrays.items()
-        if name not in ("codes", "counts")
-    }
     added = counts.reshape(len(counts), -1, n_bins).sum(axis=2)
-    return Moments({"codes": histogram["codes"], "counts": added, **sums})
+    sums = {
+        name: histogram[name].reshape(-1, n_bins).sum(axis=1)
+        for name in ("sums", "magnitudes", "squares")
+    }
+    return Moments({**histogram.arrays, "counts": added, **sums})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshap.attributors.game import check_additivity
 from dshap.core.blocks import Attribution, Status
@@ -45,7 +46,13 @@ class BaseAttributor(Predicted):
         base: FloatArray,
         *,
         tolerance: float = 0.0,
-        **more: Any,
+        replicates: FloatArray | None = None,
+        of_coalitions: FloatArray | None = None,
+        n_coalitions: NDArray[np.int32] | None = None,
+        interaction: FloatArray | None = None,
+        stated: Mapping[str, Sequence[float] | float] | None = None,
+        counted: Mapping[str, int] | None = None,
+        reasons: Mapping[int, str] | None = None,
     ) -> Attribution:
         """Build the `Attribution` of rows (n, columns), after checking that Σφ + base is f(x).
 
@@ -54,7 +61,8 @@ class BaseAttributor(Predicted):
         phi : (n, d, k)
         base : (k,), or (n, k) where it differs from row to row
         tolerance : largest |Σφ + base − prediction| beyond rounding
-        **more : other fields of `Attribution`, such as `replicates`
+        replicates, of_coalitions, n_coalitions, interaction : as in `Attribution`
+        stated, counted, reasons : as in `Attribution`
 
         Raises
         ------
@@ -63,7 +71,19 @@ class BaseAttributor(Predicted):
         """
         prediction = self.model(rows)
         check_additivity(phi, base, prediction, tolerance)
-        return Attribution(phi, base, prediction, np.full(len(rows), Status.OK, np.int8), **more)
+        return Attribution(
+            phi,
+            base,
+            prediction,
+            status=np.full(len(rows), Status.OK, np.int8),
+            replicates=replicates,
+            of_coalitions=of_coalitions,
+            n_coalitions=n_coalitions,
+            interaction=interaction,
+            stated=stated or {},
+            counted=counted or {},
+            reasons=reasons or {},
+        )
 
     def cost(self, n: int = 1) -> Cost:
         """Estimated cost: operations are infinite, as the subclass's own work is unknown."""

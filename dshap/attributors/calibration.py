@@ -81,6 +81,8 @@ def _weights(gap: FloatArray, columns: FloatArray, kept: BoolArray) -> FloatArra
     """
     both = np.column_stack([gap, columns])
     found = [_nearest(both[chosen]) for chosen in kept]
+    # for all sets or for none: a set with other control variates would differ from the whole by
+    # these, not by its missing group
     if any(each is None for each in found):
         found = [_bounded(gap[chosen]) for chosen in kept]
     out = np.zeros(kept.shape)
@@ -98,10 +100,13 @@ def _nearest(gaps: FloatArray) -> FloatArray | None:
     middle = gaps.mean(axis=0)
     centred = gaps - middle
     scale = np.sqrt(np.square(centred).mean(axis=0))
+    # a column that is constant in the drawn rows cannot be moved: `is_reached` finds out whether
+    # it must be
     scale[scale == 0] = 1.0
     value, vector = np.linalg.eigh((centred / scale).T @ (centred / scale) / n)
     is_free = value > RANK * value[-1]
     along = vector[:, is_free].T @ (middle / scale)
+    # the root, as eigenvalues are squares of lengths
     is_reached = np.allclose(vector[:, is_free] @ along, middle / scale, rtol=0, atol=RANK**0.5)
     if not is_reached or along @ (along / value[is_free]) > MOST_STRETCH:
         return None

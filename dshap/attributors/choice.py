@@ -36,6 +36,7 @@ from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.options import RunOptions
 from dshap.core.types import Design, Explained, GivenAttributor, Predictor, ValueFunction
 from dshap.designs.by_length import DesignByLength
+from dshap.designs.kinds import KINDS
 from dshap.designs.on_graphs.design import GraphDesign, OfChains
 from dshap.values.interventional import KernelInterventional
 from dshap.values.linear_gaussian import LinearGaussian
@@ -53,6 +54,7 @@ def _permutation(d: int, n_coalitions: int, seed: int) -> Design:
 
     There is at least one pair.
     """
+    # an order and its reversal ask for 2 (d − 1) proper coalitions
     return designs.permutation(
         d, 2 * max(1, (n_coalitions - N_ENDS) // max(1, 2 * (d - 1))), seed=seed
     )
@@ -135,6 +137,16 @@ def restored_method(value: Explained, fingerprint: Mapping[str, Any]) -> Method:
     return Closed.of(form)
 
 
+def why_no_order_of(fingerprint: Mapping[str, Any]) -> str:
+    """Why no order of attributions by a design is certain, from the design's fingerprint.
+
+    It is empty where they are exact or have errors, and of a design that is not one of dshap.
+    """
+    if str(fingerprint.get("design")) not in KINDS:
+        return ""
+    return designs.restored_design(fingerprint).info.why_no_order
+
+
 def choose(
     design: Design | str, value: Explained, max_coalitions: int | None, seed: int = 0
 ) -> Method:
@@ -151,6 +163,7 @@ def choose(
         return Given(value)
     form = form_of(value)
     if form is None:
+        # four coalitions a player, which is more than the default from 513 players on
         limit = max_coalitions or max(MAX_COALITIONS, 4 * len(value.players))
         return with_own_rows(_listed(design, value, limit, max_coalitions, seed, _fallback))
     return _with_form(form, design, value, max_coalitions, seed)
@@ -220,6 +233,7 @@ def _listed(
 
 def _lists_all(n_players: int, limit: int) -> bool:
     """Whether "auto" lists all coalitions of so many players."""
+    # 24 are the most players of `designs.exact`, whatever limit is asked for
     return n_players <= 24 and 2**n_players <= limit
 
 
@@ -258,9 +272,8 @@ def _of_texts(
         raise not_together("kriging", "texts")
     if isinstance(listed.design, GraphDesign) and not listed.design.graph.is_chain:
         raise InputError(
-            f"the design is of a graph of {listed.design.n_players} players that is no chain, and "
-            "a text has the chain "
-            "of its tokens: leave graph out"
+            f"the design is of a graph of {listed.design.n_players} players that is not a chain, "
+            "and a text has the chain of its tokens: leave graph out"
         )
     return ByLength(value, listed.design.with_players(n_players), why=listed.why)
 
@@ -300,6 +313,7 @@ def sampled(name: str, d: int, limit: int, seed: int) -> Design:
 
     Raises InputError where so few coalitions do not determine the attributions.
     """
+    # more than any limit, and still an int64
     every = 2 ** min(d, 62)
     if min(limit, every) < min(LEAST[name](d), every):
         raise InputError(

@@ -90,6 +90,18 @@ class ClosedForm(ABC):
         `gap` (n, k) is Σ phi + base − prediction.
         """
 
+    @property
+    def coalitions(self) -> Any:
+        """The value function of single coalitions, with the members of a `LearnsFromData`.
+
+        None where the values of a coalition are those of a game of two players, the coalition and
+        the other players: `dependence` then gives them.
+        """
+        return None
+
+    def check_coalitions(self) -> None:  # noqa: B027 - most give the value of any coalition
+        """Raise InputError where the value of a single coalition is not known."""
+
     def dependence(self, state: State, rows: FloatArray, player: int) -> FloatArray:
         """v({j}) (n, k): the mean prediction where one player j is that of each row (n, columns).
 
@@ -216,6 +228,7 @@ class ClosedFormAttributor(Instances):
         base = self.base()
         phi = np.zeros((len(rows), len(self.value.players), self.n_outputs))
         state = self.form.settled(self.state(), rows, prediction)
+        # ends: a state comes back with more nodes each time, and the exact number is not checked
         while True:
             for micro in self.micro_blocks(rows):
                 phi[micro] = self.form.phi(state, rows[micro])

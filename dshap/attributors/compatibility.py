@@ -68,7 +68,7 @@ _NO_ROUNDS = (
     "design='kriging' or 'kernelshap'"
 )
 _NO_PAIRS = (
-    "interactions are those of design='exact' and 'kriging', and the design is {called}: give one "
+    "interactions need design='exact' or 'kriging', and the design is {called}: give one "
     "of these, kriging with max_coalitions of {enough} or more"
 )
 _NO_VALUES = (
@@ -138,7 +138,7 @@ TABLE: Mapping[str, Mapping[str, str]] = {
         "texts": _of_texts("codes", "group players, and each text has its own players"),
     },
     "undo_codes": {
-        **dict.fromkeys(("quadrature", "closed form", "attributor"), _NO_VALUES),
+        "attributor": _NO_VALUES,
         "texts": _of_texts("undo_codes", "takes players away, and each text has its own players"),
         "prepared": "the states in {path} are those of the listed coalitions, and undo_codes asks "
         "for one more a code: leave undo_codes out, or explain the value function itself",
@@ -169,7 +169,7 @@ TABLE: Mapping[str, Mapping[str, str]] = {
     },
     "missing": {
         **dict.fromkeys(("learned", "quadrature", "closed form"), _LEARNS_NUMBERS),
-        "texts": _of_texts("missing", "is about values that lack, and a text has none"),
+        "texts": _of_texts("missing", "is about missing values, and a text has none"),
     },
     "keep_rows": {
         "texts": _of_texts("keep_rows", "keeps columns, and the cube of texts has their tokens"),

@@ -25,6 +25,7 @@ from dshap.core.records import BoolArray, FloatArray, Moments, State
 from dshap.core.types import Design
 from dshap.designs.jackknife import N_REPLICATES
 
+# "noise" in ASCII: a stream of its own, away from those of the designs
 NOISE_STREAM = 0x6E6F697365
 BY_ROW: Mapping[str, int] = {"groups": 1, "noise": 1, "moves": 1}
 """The axis of the rows in the named sums where it is not the first."""
@@ -95,6 +96,7 @@ class Contraction:
         sums = None
         failed = dict[int, str]()
         for part in parts:
+            # the first reason of a row stays
             failed = {**reasons_of(part), **failed}
             alone = Moments({name: array for name, array in part.arrays.items() if name != REASONS})
             if sums is None:
@@ -113,6 +115,7 @@ class Contraction:
         try:
             found = self.game.floored(self._found(sums, started), started, self.unmet)
         except RowsError as error:
+            # ends, as each error names at least one row of those left
             return self._finished(sums, error.reasons, started)
         of_left = self.game.attribution(found, started.prediction, started.ends)
         return of_left.placed(started.n, started.positions, started.failed)
@@ -317,7 +320,7 @@ class NoisyContraction(Contraction):
         """The value of the mean of two answers, and half the difference: (n, 2, m, k')."""
         first = self.game.expectations(state, rows)
         second = self.game.expectations(state, rows)
-        # no link of a predicted class
+        # zeros, as `Listed.of_noisy_model` refuses links that read the prediction
         link = self.game.value.link
         prediction = np.zeros((len(rows), first.shape[-1]))
         values = link((first + second) / 2, prediction)
@@ -331,6 +334,8 @@ class NoisyContraction(Contraction):
         if found.replicates is None:
             replicates = noisy
         else:
+            # deviations of coalitions and of noise; the signs of the noise are random, so that
+            # their squares add up, too, in the mean
             replicates = found.replicates + noisy - found.phi
         return replace(found, replicates=replicates)
 
@@ -415,6 +420,8 @@ class WholeContraction(Contraction):
         design = self.game.design
         values = sums["values"]
         ends = started.ends
+        # tiles have proper coalitions only: the two ends are known from the prediction and the
+        # base value
         values[:, :N_ENDS] = ends
         found = self._estimated(values)
         check_additivity(found.phi, ends[:, EMPTY], ends[:, FULL])

@@ -142,6 +142,7 @@ class DrawnValues:
             replicates = np.repeat(found.phi[None], self.n_replicates, axis=0)
         else:
             replicates = found.replicates.copy()
+        # before the moves are added: `tol` judges only the error that more coalitions lower
         of_coalitions = jackknife_errors(found.phi, replicates)
         replicates[: self.n_groups] += moved - found.phi
         return replace(found, replicates=replicates, of_coalitions=of_coalitions)
@@ -203,7 +204,7 @@ class DrawnNoisyContraction(DrawnContraction, NoisyContraction):
         drawn = self.drawn
         first = drawn.value.evaluate_without(state, rows, drawn.groups)
         second = drawn.value.evaluate_without(state, rows, drawn.groups)
-        # no link of a predicted class
+        # zeros, as `Listed.of_noisy_model` refuses links that read the prediction
         link = self.game.value.link
         prediction = np.zeros((len(rows), first.shape[-1]))
         moved = drawn.linked((first + second) / 2, prediction)

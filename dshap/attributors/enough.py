@@ -177,6 +177,7 @@ class JudgedTile:
     wants: ClassVar[tuple[str, ...]] = ()
 
     def partial(self, block: RowBlock) -> PartSums:
+        # blocks are read in spans that end where a part ends, so that none is in two
         part = bisect.bisect_right(self.ends, block.start)
         return PartSums({part: self.value.moments(self.masks, block.good, block.predictions)})
 

@@ -35,6 +35,7 @@ class RowsError(PredictError):
         self.reasons = dict(reasons)
         super().__init__(next(iter(self.reasons.values())))
 
+    # an exception is pickled by its message, which is not what the constructor takes
     def __reduce__(self) -> tuple[Any, ...]:
         return RowsError, (self.reasons,)
 

@@ -388,6 +388,7 @@ class StreamedGame(Game):
     def expectations(self) -> Values:
         return self._streamed
 
+    # a tree of spans, as everywhere: the sums have the same bits whoever computes them
     def _streamed(self, state: State, rows: FloatArray) -> FloatArray:
         blocks = (self.data.read(*span) for span in self.spans)
         total: FloatArray = tree_sum(self.value.sums(state, rows, block.good) for block in blocks)
@@ -424,6 +425,7 @@ def rows_off(
         return dict.fromkeys(np.flatnonzero(~is_number).tolist(), why)
     gap = np.abs(phi.sum(axis=1) + base - prediction)  # (n, k)
     scale = max(np.abs(phi).sum(axis=1).max(), np.abs(prediction).max(), np.abs(base).max())
+    # not `gap > …`: NaN counts as a miss
     is_off = ~(gap <= ADDITIVITY_TOLERANCE * scale + explained).all(axis=1)
     return {
         int(

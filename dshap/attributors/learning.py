@@ -41,8 +41,8 @@ class BaseValue:
     def finish(self, total: Moments) -> Moments:
         if not total["count"] > 0:
             raise DshapError(
-                "no row of the data is free of NaN and infinity: clean the data that the base "
-                "value is over"
+                "every row of the data contains NaN or infinity: clean the data, over which the base value "
+                "is the mean"
             )
         return total
 
@@ -223,6 +223,7 @@ class PilotPass:
         values = np.concatenate(
             [ends, *(game.values(game.state([tile]), rows) for tile in tiles)], axis=1
         )
+        # each output of a row is a game of its own
         return values.swapaxes(1, 2).reshape(-1, values.shape[1])
 
 
@@ -248,6 +249,7 @@ class CoalitionErrors:
         for together, _, _ in game.joined(game.all_tiles):
             state = game.state(together)
             total: FloatArray | float = 0.0
+            # without rows the sums still have the shape (m, k), in which spans are added
             for micro in game.micro_blocks(rows) or [slice(0, 0)]:
                 values = game.expectations(state, rows[micro])  # (n, m, k)
                 total = total + np.square(f[micro, None] - values).sum(axis=0)

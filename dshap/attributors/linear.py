@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dshap.attributors.closed_form import Checked, ClosedForm
 from dshap.core.blocks import EMPTY, FULL
+from dshap.core.errors import InputError
 from dshap.core.players import Players
 from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked, finite_array
@@ -105,6 +107,18 @@ class Linear(ClosedForm):
         """φ_(g) (R, n, d, k)."""
         return _product(rows - state["mean"], state["replicates"])
 
+    @property
+    def coalitions(self) -> LinearCoalitions:
+        return LinearCoalitions(self.value)
+
+    def check_coalitions(self) -> None:
+        if self.value.transform is not None:
+            raise InputError(
+                "undo_codes asks for the value of one more coalition a code, and a LinearTransform "
+                "contains attributions alone: leave undo_codes out, or give LinearGaussian the mean "
+                "and covariance, or data, in place of transform"
+            )
+
     def describe(self) -> str:
         """One line on how M is computed."""
         if self.value.is_interventional or self.value.transform is not None:
@@ -155,6 +169,44 @@ class Linear(ClosedForm):
         )
 
 
+@dataclass(frozen=True, eq=False)
+class LinearCoalitions:
+    """Values of single coalitions: v_S(x) = v(∅) + β G_S (x − μ), with E[x | x_S] = μ + G_S (x − μ).
+
+    Interventional values have the identity on the columns of S in place of G_S.
+    """
+
+    value: LinearGaussian
+    needs_predictions = False
+
+    def moments(
+        self, masks: BoolArray, rows: FloatArray, predictions: FloatArray | None = None
+    ) -> Moments:
+        """See `Linear.moments`."""
+        return self.value.sums(rows)
+
+    def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
+        """Make `matrix` (m, columns, k), β G_S of each coalition, `mean` (columns,), `base` (k,)."""
+        coef = self.value.model.coef
+        table = self.value.table_of(Moments() if moments is None else moments)
+        columns = self.value.players.columns(masks)
+        if self.value.is_interventional:
+            matrix = columns[:, :, None] * coef.T[None]
+        else:
+            matrix = np.einsum("ka,mab->mbk", coef, _slopes(table, columns))
+        base = self.value.model(table.mean[None])[0]
+        return State({"matrix": matrix, "mean": table.mean, "base": base})
+
+    def join(self, states: Sequence[State]) -> State:
+        """The one state that is given."""
+        (state,) = states
+        return state
+
+    def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
+        """v_S(x) (n, m, k)."""
+        return state["base"] + _product(rows - state["mean"], state["matrix"])
+
+
 def _product(offset: FloatArray, matrix: FloatArray) -> FloatArray:
     """Offsets (n, columns) times matrices (…, d, columns, k), as (…, n, d, k)."""
     *groups, d, c, k = matrix.shape
@@ -164,8 +216,8 @@ def _product(offset: FloatArray, matrix: FloatArray) -> FloatArray:
 
 
 def linear_transform(
-    mean: Any,
-    covariance: Any,
+    mean: ArrayLike,
+    covariance: ArrayLike,
     *,
     players: Mapping[str, Sequence[str | int]] | None = None,
     feature_names: Sequence[str] | None = None,
@@ -287,6 +339,7 @@ def _slopes(table: NormalTable, columns: BoolArray) -> FloatArray:
     present = columns & table.varies
     absent = ~columns & table.varies
     sizes = present.sum(axis=1)
+    # not by the covariance: columns in units of different sizes make it ill-conditioned
     correlation = table.correlation
     deviation = table.deviation
     for size in np.unique(sizes[(sizes > 0) & absent.any(axis=1)]).tolist():

@@ -48,6 +48,7 @@ from dshap.attributors.states import States
 from dshap.attributors.texts import KEPT_DESIGNS, TextAttributor
 from dshap.attributors.tiling import Tiling
 from dshap.attributors.undoing import (
+    CoalitionsWithout,
     FormsWithout,
     GameWithout,
     OneMorePass,
@@ -157,6 +158,11 @@ class Method(ABC):
     def why_no_errors(self) -> str:
         """The reason why all standard errors are NaN; empty where they are not."""
         return self.info.why_no_errors
+
+    @property
+    def why_no_order(self) -> str:
+        """Why no order of attributions is certain; empty where they are exact or have errors."""
+        return self.why_no_errors
 
     @property
     def why_errors(self) -> str:
@@ -414,12 +420,26 @@ class Listed(Method):
         return self.info.why_no_errors or draws.why_no_errors
 
     @property
+    def why_no_order(self) -> str:
+        if self.why_no_errors or draw_replicates(self.value, self.info):
+            return self.why_no_errors
+        if why := self.info.why_no_order:
+            return why
+        draws = draws_of(self.value)
+        if draws is None:
+            return ""
+        return (
+            f"values are means over {draws.called}, and the design has n_replicates = 0: give "
+            "n_replicates = 20"
+        )
+
+    @property
     def why_errors(self) -> str:
         draws = draws_of(self.value)
         is_known = not self.why_no_errors and draw_replicates(self.value, self.info) > 0
         if draws is None or not is_known:
             return super().why_errors
-        return f"holds the error of {draws.called}; to make it smaller, {draws.advice}"
+        return f"includes the error of {draws.called}; to make it smaller, {draws.advice}"
 
     @property
     def learns(self) -> bool:
@@ -491,6 +511,7 @@ class Listed(Method):
         if is_known or value.link.is_by_row:
             raise not_together("stochastic", "learned", value=type(value).__name__)
         info = self.info
+        # deviations of coalitions and of the noise are added group by group
         if not info.has_errors or info.n_replicates not in (0, N_REPLICATES):
             raise InputError(
                 f"stochastic needs standard errors in {N_REPLICATES} groups, and the design has "
@@ -577,7 +598,7 @@ class Listed(Method):
     def _without(self, states: States, tiling: Tiling) -> ValuesWithout:
         game = self.game(states, tiling)
         name = self.tile_names(states, tiling)[-1] if self.learns and self._more_masks else ""
-        return GameWithout(game, self.undone.proper_masks, name)
+        return GameWithout(game, game.value, self.undone.proper_masks, name)
 
     def pilot(self, states: States, tiling: Tiling) -> PilotPass:
         return PilotPass(self.game(states, tiling), tiling.tol)
@@ -585,6 +606,7 @@ class Listed(Method):
     def game(self, states: States, tiling: Tiling) -> Game:
         """The game that gives the values of coalitions for any row."""
         kind: Any = Game
+        # without the name of the tile beside the design, which only `_without` reads
         names = self.tile_names(states, tiling)[: len(tiling.coalition_spans)]
         if streams_data(self.value):
             kind = partial(StreamedGame, data=states.table, spans=tuple(tiling.data_spans))
@@ -642,6 +664,7 @@ def attributor_of(
     """
     value = game.value
     shares = tuple(map(tuple, parts))
+    # first, as the attributors of draws have kinds for rounds, checks and noise of their own
     if n_draw_replicates:
         return drawn_attributor(
             game,
@@ -664,6 +687,7 @@ def attributor_of(
         return WholeContraction(game, shares, has_pairs)
     if is_noisy:
         return NoisyContraction(game, shares, has_pairs)
+    # interactions have scores of their own, for the single values
     if sums_directly(value) and not has_pairs:
         return DirectContraction(game, shares, has_pairs, value.scored)
     return Contraction(game, shares, has_pairs)
@@ -819,23 +843,41 @@ class Closed(Method):
     def base_pass(self, tiling: Tiling) -> Pass | None:
         return _base_pass(self.value, tiling) if self.work().sums_predictions else None
 
+    def with_undone(self, codes: Codes) -> Self:
+        method = super().with_undone(codes)
+        self.form.check_coalitions()
+        return method
+
     def passes(self, tiling: Tiling) -> Sequence[Pass]:
-        forms = (self.form, *forms_without(self.form, self.undone))
-        return tuple(map(StateOfRows, forms))
+        coalitions = self.form.coalitions
+        if coalitions is None:
+            more = map(StateOfRows, forms_without(self.form, self.undone))
+            return (StateOfRows(self.form), *more)
+        tiles = (CoalitionTile(coalitions, masks) for masks in self._more_masks)
+        return (StateOfRows(self.form), *tiles)
 
     def tile_names(self, states: States, tiling: Tiling) -> tuple[str, ...]:
         if not self.learns:
             return ()
         none = np.zeros((0, self.info.n_players), dtype=bool)
-        return tuple(map(states.tile_name, (none, *self.undone.proper_masks[:, None])))
+        return tuple(map(states.tile_name, (none, *self._more_masks)))
+
+    @property
+    def _more_masks(self) -> Sequence[BoolArray]:
+        """The coalitions without a code: of one state, or each of a state of its own."""
+        masks = self.undone.proper_masks
+        if self.form.coalitions is None:
+            return tuple(masks[:, None])
+        return (masks,) * bool(len(masks))
 
     def _without(self, states: States, tiling: Tiling) -> ValuesWithout:
-        return FormsWithout(
-            forms_without(self.form, self.undone),
-            self.tile_names(states, tiling)[1:],
-            states.store,
-            tiling.n_outputs,
-        )
+        names = self.tile_names(states, tiling)[1:]
+        coalitions = self.form.coalitions
+        if coalitions is None:
+            forms = forms_without(self.form, self.undone)
+            return FormsWithout(forms, names, states.store, tiling.n_outputs)
+        rows = self.attributor(states, tiling)
+        return CoalitionsWithout(rows, coalitions, self.undone.proper_masks, "".join(names))
 
     def attributor(self, states: States, tiling: Tiling) -> ClosedFormAttributor:
         shared = {

@@ -66,7 +66,7 @@ def why_all_rows(value: Marginal, design: PermutationDesign) -> str:
         (design.n_players == 1, "the game has one player"),
         (not value.link.is_identity, "the link applies to the mean over the rows"),
         (value.data_weights is not None, "the rows have weights"),
-        (value.draws is not None, "std_error holds the error of a sample of rows"),
+        (value.draws is not None, "std_error includes the error of a sample of rows"),
         (not design.n_replicates, "the design has n_replicates=0, and no errors to hold theirs"),
         (bool(design.why_no_errors), f"{of_pairs}: too few for standard errors"),
         (n_rows < FEW_ROWS, f"the background has fewer than {FEW_ROWS:,} rows"),
@@ -343,11 +343,12 @@ class OwnRows(Method):
 
     @property
     def info(self) -> DesignInfo:
+        # no list of coalitions is cut into tiles: the plan counts predictions instead
         return replace(self.pairs.design.info, n_coalitions=N_ENDS)
 
     @property
     def why_errors(self) -> str:
-        return "holds the error of the background rows that the pairs of orders drew"
+        return "includes the error of the background rows that the pairs of orders drew"
 
     @property
     def learner(self) -> PairedRows:

@@ -113,7 +113,7 @@ class PlayerTile:
         count = float(sums.pop("rows"))
         basis = sums.pop("basis")
         if not count:
-            raise InputError("no training rows: all are held out, or hold NaN or infinity")
+            raise InputError("no training rows: all are held out, or contain NaN or infinity")
         return Tile(
             self.value.prepare(self.masks, Moments(sums)) if len(self.masks) else None,
             basis / count,

@@ -141,6 +141,11 @@ class Quadrature(ClosedForm):
         return {**self.__dict__, "made": {}}
 
     @property
+    def coalitions(self) -> KernelInterventional:
+        """The value function itself, over all rows of the background."""
+        return self.value
+
+    @property
     def _expansion(self) -> Expansion:
         return self.value.expansion
 
@@ -280,6 +285,8 @@ class Quadrature(ClosedForm):
             distance = np.sqrt(np.mean(np.square(prediction - state["base"]), axis=0))
         else:
             distance = np.zeros(1)
+        # never 0: the errors of a model that is constant here are rounding, and are divided by
+        # this
         least = 1e-9 * self._weight
         return np.maximum(np.maximum(state["unit"], distance), np.where(least > 0.0, least, 1.0))
 
@@ -299,6 +306,7 @@ class Quadrature(ClosedForm):
 
         `background` are the factors of background rows, for each part.
         """
+        # the errors of the parts add up
         tolerance = self.value.tolerance / len(self._parts)
         members = self.value.players.members
         nodes = []
@@ -354,6 +362,7 @@ class Quadrature(ClosedForm):
             "node_error": error.tolist(),
             "node_error_in_standard_deviations": float((error / unit).max()),
         }
+        # `error` is that of one attribution, and additivity sums d of them
         return Checked(self._d * error, stated)
 
     def _rounding(self, rows: FloatArray, gap: FloatArray, background: FloatArray) -> FloatArray:

@@ -89,6 +89,7 @@ class RoundsAttributor:
             reached = relative_errors(
                 phi[left], of_coalitions[left], started.ends[left, EMPTY], started.ends[left, FULL]
             )
+            # a row whose error is still NaN stays, too
             is_left = ~(reached * at_once(d, design.info.n_replicates) <= self.tol).all(axis=1)
             left = left[is_left]
             values = values[is_left]

@@ -18,7 +18,7 @@ import numpy as np
 
 from dshap.attributors.closed_form import ClosedForm
 from dshap.attributors.failing import Spared, bad_rows, kept_rows
-from dshap.attributors.game import Game
+from dshap.attributors.game import Game, Instances, Values
 from dshap.core.blocks import Attribution, Status
 from dshap.core.code_groups import Codes
 from dshap.core.players import Players
@@ -80,34 +80,53 @@ class ValuesWithout(ABC):
 
 
 @dataclass
-class GameWithout(ValuesWithout):
-    """The values without codes by the value function of a game."""
+class CoalitionsWithout(ValuesWithout):
+    """The values without codes by a value function of single coalitions, beside a closed form."""
 
-    game: Game
+    instances: Instances
+    """The attributor of the rows."""
+    value: Any
+    """The value function, with the parameters of a `LearnsFromData`."""
     masks: BoolArray
     """(C', d)."""
     state_name: str = ""
     """State of these coalitions; empty where nothing is learned from the data."""
 
+    @property
+    def values(self) -> Values:
+        """Function (state, rows (n, columns)) -> values (n, C', k)."""
+        function: Values = self.value.evaluate
+        return function
+
     def __call__(self, spared: Spared) -> FloatArray:
-        shape = (len(self.masks), self.game.n_outputs)
+        shape = (len(self.masks), self.instances.n_outputs)
         found = np.full((len(spared.rows), *shape), np.nan)
-        evaluate = partial(self.game.values, self._state())
-        for micro in self.game.micro_blocks(spared.rows):
+        evaluate = partial(self.values, self._state())
+        for micro in self.instances.micro_blocks(spared.rows):
             found[micro] = spared(evaluate, micro, shape)
         return found
 
     def _state(self) -> State:
-        state: State = self.game.made.of(("undone", self.state_name), self._made)
+        state: State = self.instances.made.of(("undone", self.state_name), self._made)
         return state
 
     def _made(self) -> State:
-        value: Any = self.game.value
         if self.state_name:
-            joined: State = value.join([self.game.store.get(self.state_name, State)])
+            joined: State = self.value.join([self.instances.store.get(self.state_name, State)])
             return joined
-        prepared: State = value.prepare(self.masks)
+        prepared: State = self.value.prepare(self.masks)
         return prepared
+
+
+@dataclass
+class GameWithout(CoalitionsWithout):
+    """The values without codes by the value function of a game, its link applied."""
+
+    instances: Game
+
+    @property
+    def values(self) -> Values:
+        return self.instances.values
 
 
 @dataclass
@@ -185,6 +204,8 @@ class UndoingAttributor:
         good = found.good
         v_full = good.prediction
         values = np.repeat(v_full[:, None], len(self.undone.positions), axis=1)
+        # a code of all players leaves v(∅); one of constant players alone leaves v(N), and its
+        # difference is 0
         is_all = ~self.undone.masks.any(axis=1)
         values[:, is_all] = np.broadcast_to(good.base, v_full.shape)[:, None]
         failed: dict[int, str] = {}

@@ -61,5 +61,6 @@ def with_floor(
     errors = jackknife_errors(phi[rows], replicates[:, rows]).max(axis=1)
     floor = np.where(is_still[rows] & (errors <= rounding[rows]), unmet * ranges[rows], 0.0)
     out = replicates.copy()
+    # to one replicate: std_error² is the sum of their squared deviations, so one is enough
     out[0, rows] += floor[:, None] if is_drawn is None else floor[:, None] * is_drawn[:, None]
     return out

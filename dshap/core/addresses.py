@@ -262,7 +262,7 @@ def reason_to_refuse(text: str, noun: str) -> str:
     noun : the kind of thing at the path, "store", "table" or "file"
     """
     if "\0" in text:
-        return "it holds a NUL character, which no path has: leave it out"
+        return "it contains a NUL character, which no path has: leave it out"
     if not is_understood(text):
         return (
             f"it looks like an address, and is not understood as one, so that it is not shown: {noun}s "
@@ -319,5 +319,5 @@ def bucket_fault(text: str, noun: str) -> str:
     if not is_in_bucket(text) or not key.strip("/"):
         return f"it names no {noun} in a bucket: give {scheme}://BUCKET/NAME"
     if ".." in key.split("/"):
-        return "it holds '..', which a bucket does not know: give the name in full"
+        return "it contains '..', which a bucket does not know: give the name in full"
     return ""

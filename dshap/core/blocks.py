@@ -176,6 +176,17 @@ class DesignInfo:
         return self.n_coalitions >= 1 << self.n_players
 
     @property
+    def why_no_order(self) -> str:
+        """Why no order of attributions is certain; empty where they are exact or have errors."""
+        is_exact = self.is_whole or (self.has_graph and self.has_errors)
+        if self.why_no_errors or self.n_replicates or is_exact:
+            return self.why_no_errors
+        return (
+            f"the design lists {self.n_coalitions:,} of 2^{self.n_players} coalitions and has "
+            "n_replicates = 0: give n_replicates = 20, or a design with standard errors"
+        )
+
+    @property
     def unmet(self) -> float:
         """An upper 95 % bound on the share of coalitions unlike all that were drawn: 3/m.
 
@@ -463,11 +474,11 @@ class RowBlock:
     """(n, columns) float64: the feature columns in the order of `RowReader.feature_names`."""
     is_ok: BoolArray
     """(n,): False where a feature is NaN or infinite and `missing` is not "pass"."""
-    keys: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    keys: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Key column -> (n,): int64, datetime64[ns] or StringDType."""
     target: FloatArray | None = None
     """(n,) or (n, k): the target; only where asked for."""
-    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    columns: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Feature column -> (n,) in its own dtype; only where asked for."""
     predictions: FloatArray | None = None
     """(good rows, k): the predictions f(x); only where asked for."""

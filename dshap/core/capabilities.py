@@ -365,9 +365,7 @@ def held_coalitions(design: Design) -> int:
 def interactions_of(design: Design, start: int, stop: int) -> FloatArray:
     """Scores (m, pairs) of the interactions of pairs; an InputError where the design has none."""
     if not isinstance(design, Interactions):
-        raise InputError(
-            "interactions are those of designs.exact or designs.kriging: give one of them"
-        )
+        raise InputError("interactions need designs.exact or designs.kriging: give one of them")
     return design.interactions(start, stop)
 
 
@@ -420,9 +418,8 @@ def refuse_lacking(given: object, kind: type, called: str) -> None:
     missing = lacking(given, kind)
     if missing and is_nearly(given, kind):
         raise InputError(
-            f"{type(given).__name__} is no {called}, it lacks {', '.join(missing)}: "
-            "docs/extending.md shows how to "
-            "write one"
+            f"{type(given).__name__} cannot be the {called}, as it lacks {', '.join(missing)}: "
+            "docs/extending.md shows how to write one"
         )
 
 

@@ -107,7 +107,7 @@ def _value_of(found: re.Match[str]) -> str:
     if call is None:
         raise ValueError(
             f"{found.group()} is not known: write {{{{ env_var(NAME) }}}}, or {{{{ "
-            f'env_var(NAME, "default") }}}}; what Airflow or dbt fill in is not filled in here'
+            f'env_var(NAME, "default") }}}}; templates of Airflow and dbt are not filled in here'
         )
     name = call["name"]
     default = call["default"]

@@ -109,7 +109,7 @@ class DamagedError(DshapError):
 
 
 class CheckFailedError(DshapError):
-    """The run is over, and a [[check]] of the job is beyond its `error` bound."""
+    """A run has ended, and a [[check]] of its job has passed its `error` bound."""
 
     exit_status = 8
 
@@ -149,7 +149,7 @@ class FailedBlocksError(DshapError):
 
 
 class InterruptedRunError(DshapError):
-    """The cluster went away; a later run resumes from the finished blocks."""
+    """The cluster was lost during a run; the same run again continues after its finished blocks."""
 
     exit_status = 130
 

@@ -91,9 +91,8 @@ def unmasked(given: Any, what: str) -> Any:
 def rounded_refusal(name: str, value: int) -> str:
     """The sentence for an integer that float64 would round."""
     return (
-        f"{name} holds the integer {value}, and numbers are float64, which rounds integers beyond "
-        "±2^53 "
-        f"({LARGEST_WHOLE:,}): leave the column out, name it in key, or divide it"
+        f"{name} contains the integer {value}, and numbers are float64, which rounds integers "
+        f"beyond ±2^53 ({LARGEST_WHOLE:,}): leave the column out, name it in key, or divide it"
     )
 
 
@@ -131,9 +130,9 @@ def _refuse_times(values: Any, what: str) -> None:
     """Raise where an array or a column contains times: as numbers they could be of any unit."""
     if values.dtype.kind in "mM":
         raise InputError(
-            f"{what} holds times ({values.dtype}) where numbers are needed: give them as a number, "
-            "such as days since "
-            "a date, or explain a predict function of data frames by Marginal"
+            f"{what} contains times ({values.dtype}) where numbers are needed: give them as a "
+            "number, such as days since a date, or explain a predict function of data frames by "
+            "Marginal"
         )
 
 

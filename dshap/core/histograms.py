@@ -50,6 +50,15 @@ def bin_ends(codes: CodeArray) -> tuple[FloatArray, FloatArray]:
     return np.where(is_negative, -far, near), np.where(is_negative, -near, far)
 
 
+def filled_ends(histogram: Moments) -> tuple[FloatArray, FloatArray]:
+    """The lowest and the highest number of each bin that rows can have.
+
+    The outermost bins of a histogram end at its smallest and its largest attribution.
+    """
+    lower, upper = bin_ends(histogram["codes"])
+    return np.maximum(lower, histogram["least"]), np.minimum(upper, histogram["largest"])
+
+
 def number_bins(sample: FloatArray, n_bins: int = MAX_VALUE_BINS) -> Record:
     """Bins of about equally many numbers of a sample, at most `n_bins`.
 
@@ -65,7 +74,8 @@ def number_bins(sample: FloatArray, n_bins: int = MAX_VALUE_BINS) -> Record:
         chosen = chosen[chosen > 0]
     lower = values[chosen - 1]
     upper = values[chosen]
-    middle = lower + (upper / 2 - lower / 2)
+    with np.errstate(invalid="ignore"):  # -inf has no middle to a number
+        middle = lower + (upper / 2 - lower / 2)
     return Record({"edges": np.where(middle > lower, middle, upper)})
 
 
@@ -147,8 +157,9 @@ def histogram_of(phi: FloatArray, bins: CodeArray, n_bins: int) -> Moments:
 
     Gives `codes (c,)`, the bins of attributions, rising; `counts (c, v)`, the rows in each bin of
     attributions and each of the `n_bins` of column values, that of missing ones among them; and
-    `sums (v,)`, `magnitudes (v,)` and `squares (v,)`, those of φ, |φ| and φ² added up.  Histograms
-    of the same value bins add up.
+    `sums (v,)`, `magnitudes (v,)` and `squares (v,)`, those of φ, |φ| and φ² added up; and `least (1,)`
+    and `largest (1,)`, the ends of all φ, ∞ and −∞ without a row.  Histograms of the same value bins
+    add up.
     """
     is_there = ~np.isnan(phi)
     if not is_there.all():
@@ -165,6 +176,7 @@ def histogram_of(phi: FloatArray, bins: CodeArray, n_bins: int) -> Moments:
             "sums": np.bincount(bins, phi, n_bins),
             "magnitudes": np.bincount(bins, np.abs(phi), n_bins),
             "squares": np.bincount(bins, np.square(phi), n_bins),
+            **_extremes(phi),
         }
     )
 
@@ -182,8 +194,17 @@ def _of_one_bin(phi: FloatArray) -> Moments:
             "sums": np.array([phi.sum()]),
             "magnitudes": np.array([np.abs(phi).sum()]),
             "squares": np.array([np.square(phi).sum()]),
+            **_extremes(phi),
         }
     )
+
+
+def _extremes(phi: FloatArray) -> dict[str, FloatArray]:
+    """The smallest and the largest attribution, by the names under which moments combine them."""
+    return {
+        "least": phi.min(initial=np.inf, keepdims=True),
+        "largest": phi.max(initial=-np.inf, keepdims=True),
+    }
 
 
 def _raw_bins(phi: FloatArray) -> CodeArray:

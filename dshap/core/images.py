@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dshap.core.errors import InputError, shown
 from dshap.core.records import FloatArray
@@ -20,7 +20,7 @@ SIZE = Whole(1)
 
 
 def image_players(
-    height: int, width: int, channels: int = 1, *, patch: int = 1, segments: Any = None
+    height: int, width: int, channels: int = 1, *, patch: int = 1, segments: ArrayLike | None = None
 ) -> dict[str, list[int]]:
     """Players of images for `players=` of a value function; a pixel's channels stay together.
 
@@ -68,7 +68,7 @@ def image_players(
     return players
 
 
-def _labels(segments: Any, shape: tuple[int, int]) -> NDArray[np.int64]:
+def _labels(segments: ArrayLike, shape: tuple[int, int]) -> NDArray[np.int64]:
     """The part (height, width) that each pixel belongs to; an InputError for another shape."""
     try:
         labels = np.asarray(segments)
@@ -82,7 +82,7 @@ def _labels(segments: Any, shape: tuple[int, int]) -> NDArray[np.int64]:
     return labels.astype(np.int64)
 
 
-def image_rows(images: Sequence[Any] | Any) -> FloatArray:
+def image_rows(images: ArrayLike | Sequence[ArrayLike]) -> FloatArray:
     """Turn images of one size into rows (n, height · width · channels) to explain.
 
     Parameters

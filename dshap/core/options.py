@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from dshap.core.code_groups import checked_codes
 from dshap.core.errors import InputError, shown, unknown_name
@@ -88,6 +89,43 @@ ELSEWHERE: Mapping[str, str] = {
     "check_additivity": "Every row is checked.",
 }
 """Name of an option in other programs, or of another part of dshap -> what to give here instead."""
+
+
+class TaskOptions(TypedDict, total=False):
+    """Options, by keyword, of every call that reads rows; `RunOptions` has their meanings."""
+
+    missing: str
+    coalition_tile: int | None
+    row_span: int | None
+    micro_rows: int | None
+    memory_limit: int | str | None
+    wait: float
+    scratch: str | None
+
+
+class LearnOptions(TaskOptions, total=False):
+    """Options, by keyword, of `dshap.prepare` and `dshap.mse_v`."""
+
+    max_coalitions: int | None
+    instance_tile: int | None
+
+
+class CubeOptions(TaskOptions, total=False):
+    """Options, by keyword, of calls that make a cube."""
+
+    dtype: DTypeLike
+    units: str
+    codes: Mapping[str, Sequence[str]] | None
+    undo_codes: bool | None
+    stochastic: bool
+    instance_tile: int | None
+    coalition_groups: int | None
+
+
+class ExplainOptions(CubeOptions, total=False):
+    """Options, by keyword, of `dshap.explain`."""
+
+    interactions: bool
 
 
 @dataclass(frozen=True)
@@ -180,7 +218,7 @@ class RunOptions:
             object.__setattr__(self, "memory_limit", parse_bytes(self.memory_limit))
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
+    def of(cls, given: Mapping[str, object]) -> Self:
         """Build the record from keyword arguments or a job file's table.
 
         Unknown names raise an `InputError`.
@@ -189,7 +227,8 @@ class RunOptions:
         for name in given:
             if name not in allowed:
                 raise InputError(_unknown_option(name, allowed))
-        return cls(**given)
+        options: Mapping[str, Any] = given
+        return cls(**options)
 
 
 def _unknown_option(name: str, allowed: list[str]) -> str:

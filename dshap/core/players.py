@@ -16,10 +16,11 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Players:
-    """The names of the d players and the columns of each.
+    """The d players, each of which gets an attribution, and the columns of each.
 
-    `of(n_columns, names, groups)` builds them from ``players={"location": ["lat", "lon"]}``: a
-    group has the position of its first column, and all other columns are players by themselves.
+    A player is a single column, or several columns under one name.  With the groups
+    ``{"location": ["lat", "lon"]}``, `of(n_columns, names, groups)` makes "location" one player, at
+    the position of its first column, and every other column a player.
 
     Examples
     --------
@@ -101,7 +102,7 @@ def _owners(columns: list[str], groups: Mapping[str, Sequence[str | int]]) -> li
             )
         if not len(members):
             raise InputError(
-                f"player {group!r} holds no column: list at least one, or leave it out"
+                f"player {group!r} contains no column: list at least one, or leave it out"
             )
         for member in members:
             column = _position(columns, member)

@@ -32,10 +32,14 @@ __all__ = [
 ]
 
 FloatArray = NDArray[np.float64]
+"""An array of numbers in float64."""
 
 BoolArray = NDArray[np.bool_]
+"""An array of truth values."""
 
-JSON = Any
+type JSON = Any
+"""A plain value, as JSON has it: None, a truth value, a number, a text, or a list or a mapping of
+plain values.  For a type checker it is Any, so that you read what is inside without a cast."""
 
 FAN_IN = 5
 """The most sums that one task of a cluster adds.  A worker hears of an addition only once it has
@@ -76,7 +80,7 @@ class Record:
     True
     """
 
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, array in self.arrays.items():

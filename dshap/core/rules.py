@@ -245,7 +245,9 @@ class PerColumn:
         if isinstance(given, str | bool | Mapping) or values.ndim > 1 or not values.size:
             words = " or ".join(map(repr, self.words))
             raise refused(
-                name, given, f"a positive number, one a column, a mapping by column name, {words}"
+                name,
+                given,
+                f"a positive number, one for each column, a mapping by column name, {words}",
             )
         if not values.ndim:
             return float(self.each(name, values.item()))
@@ -345,7 +347,7 @@ def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = No
     noun : the kind of thing at the path, "store", "table" or "file"
     folder : the folder that a path is relative to; the working directory where None
     """
-    text = str(of_kind(name, given, str | os.PathLike, "a path"))
+    text = os.fsdecode(of_kind(name, given, str | os.PathLike, "a path"))
     if not text.strip():
         raise refused(name, given, "a path")
     if reason := reason_to_refuse(text, noun):
@@ -399,7 +401,7 @@ def finite_array(name: str, given: Any, ndims: Sequence[int], shape: str) -> Flo
         raise refused(name, given, f"numbers of shape {shape}")
     if not np.isfinite(array).all():
         raise InputError(
-            f"{name} of shape {array.shape} holds NaN or infinity: drop such rows, or fit again"
+            f"{name} of shape {array.shape} contains NaN or infinity: drop such rows, or fit again"
         )
     return array
 

@@ -13,7 +13,7 @@ prediction.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -34,7 +34,7 @@ class Design(Protocol):
     @property
     def info(self) -> DesignInfo: ...
     def block(self, start: int, stop: int) -> CoalitionBlock:
-        """Coalitions start..stop: the same on any worker, in any order of asking."""
+        """Coalitions start..stop; every call returns the same ones, on any worker."""
         ...
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
@@ -57,7 +57,7 @@ class Design(Protocol):
         ...
 
     def fingerprint(self) -> dict[str, JSON]:
-        """Name and parameters; two designs with one fingerprint are the same design."""
+        """Name and parameters; two designs with equal fingerprints give the same numbers."""
         ...
 
 
@@ -87,7 +87,7 @@ class RowReader(Protocol):
     @property
     def has_target(self) -> bool: ...
     @property
-    def column_dtypes(self) -> Mapping[str, np.dtype[Any]]:
+    def column_dtypes(self) -> Mapping[str, np.dtype]:
         """Feature column -> its own dtype, one for the whole table."""
         ...
 
@@ -116,7 +116,7 @@ class RowReader(Protocol):
         ...
 
     @property
-    def stamp(self) -> Mapping[str, Any] | None:
+    def stamp(self) -> Mapping[str, JSON] | None:
         """Plain values that identify these rows, found without reading them; None: unknown.
 
         The same stamp means the same rows, so that the results of an earlier run on them are still
@@ -252,12 +252,12 @@ class Predictor(Protocol):
         ...
 
     @property
-    def categories(self) -> Mapping[str, tuple[Any, ...]]:
+    def categories(self) -> Mapping[str, tuple[Hashable, ...]]:
         """Column -> its categories; rows contain positions in that list (NaN where missing)."""
         ...
 
-    def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Predictor:
-        """Return this model with longer lists, each of which begins with the present one."""
+    def with_categories(self, categories: Mapping[str, tuple[Hashable, ...]]) -> Predictor:
+        """Return this model with longer lists of categories; each begins with the current list."""
         ...
 
     @property
@@ -273,7 +273,7 @@ class Predictor(Protocol):
         ...
 
     def predict_bytes(self, n: int) -> int:
-        """Peak bytes of a call with n rows beyond the rows, the predictions included."""
+        """The most bytes that a call with n rows needs: the predictions too, but not the rows."""
         ...
 
     def fingerprint(self) -> dict[str, JSON]:

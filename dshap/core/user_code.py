@@ -107,9 +107,8 @@ def _refuse_another(name: str) -> None:
     if not any(Path(folder) in Path(first.origin).parents for folder in JOB_FOLDERS[-1:]):
         return
     raise InputError(
-        f"{name} stands for {taken.origin or 'a part of Python'} in this process, not for "
-        f"{first.origin}: rename the "
-        "file, or run the jobs in two processes"
+        f"module {name} is {taken.origin or 'a part of Python'} in this process, not "
+        f"{first.origin}: rename the file, or run the jobs in two processes"
     )
 
 
@@ -117,7 +116,7 @@ def raised_by_import(error: BaseException) -> str:
     """The sentence naming the user's file and line that raised during an import; else empty."""
     match error:
         case SyntaxError(filename=str(file)) if _is_users(file):
-            return f"{Path(file).name} is no Python: {error.msg}, in {file}:{error.lineno}"
+            return f"{Path(file).name} is not valid Python: {error.msg}, in {file}:{error.lineno}"
     frames = list(_frames_of_import(error))
     if not frames:
         return ""

@@ -17,7 +17,7 @@ from dshap.core.floats import LARGEST_WHOLE
 
 Ids = NDArray[np.int64]
 """(length,): the token ids of a text."""
-Tokenizer = Callable[[str], Iterable[Any]]
+Tokenizer = Callable[[str], Iterable[int | str]]
 """A function from a text to its tokens, as ids or as words."""
 
 
@@ -52,8 +52,8 @@ class Vocabulary:
         if isinstance(token, str):
             if token not in self._positions:
                 raise InputError(
-                    f"{name} is {token!r}, which is no word of the vocabulary: give one of it, or "
-                    "an id"
+                    f"{name} is {token!r}, which is not a word of the vocabulary: give one of it, "
+                    "or an id"
                 )
             return self._positions[token]
         try:
@@ -93,7 +93,7 @@ class Vocabulary:
             raise InputError(f"token id {bad[0]} is outside the vocabulary: ids are {self._range}")
         if len(bad := np.flatnonzero(found == self.padding)):
             raise InputError(
-                f"the padding id {self.padding} stands at position {bad[0]}, before the end: texts "
+                f"the padding id {self.padding} is at position {bad[0]}, before the end: texts "
                 "are padded at their "
                 "end alone; give padding= an id that no text holds"
             )
@@ -152,8 +152,8 @@ class Vocabulary:
             unknown = next((word for word in tokens if word not in self._positions), None)
             if unknown is not None:
                 raise InputError(
-                    f"{unknown!r} is no word of the vocabulary: let the tokenizer give the one for "
-                    "unknown ones"
+                    f"{unknown!r} is not a word of the vocabulary: let the tokenizer give the one "
+                    "for unknown ones"
                 )
             return np.array([self._positions[word] for word in tokens], dtype=np.int64)
         try:

@@ -18,7 +18,7 @@ from dshap.core.places import Place
 from dshap.core.scales import MEANINGS
 from dshap.cube.array_groups import ArrayGroup, NewArray, ZarrGroup
 from dshap.cube.creation import CONTAINER, creation_at, is_free
-from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout
+from dshap.cube.layout import TEXT, TIME_UNITS, CubeLayout, flag_attributes
 from dshap.cube.reference_copy import PLAN, has_copy, keep_copy, renew_copy, states_of, whole_copy
 from dshap.cube.summary import STATISTICS
 from dshap.storage.folder import Folder
@@ -236,6 +236,7 @@ def lay_out(root: ArrayGroup, layout: CubeLayout) -> None:
                 name,
                 _column_fill(name),
                 long_name=column,
+                **flag_attributes(column, layout.flags),
             )
 
 
@@ -419,6 +420,7 @@ def _small(
         dims,
         values.shape or (),
         fill,
+        # packing takes arrays with "." for those with a file for each block
         separator="/",
         values=values if values.shape else None,
         **attributes,
@@ -496,9 +498,7 @@ def create_store(path: Place, job: Mapping[str, Any]) -> None:
         _created(path, create, lambda private, path: renew_copy(path, private))
         return
     if not is_free(path):
-        raise StoreMismatchError(
-            f"{path} exists and is no store of this program: choose another store"
-        )
+        raise StoreMismatchError(f"{path} exists and is not a store of dshap: choose another store")
     _created(path, create, _put_whole)
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.late import zarr
-from dshap.core.places import Place, place_of
+from dshap.core.places import Place
 from dshap.core.records import FloatArray
+from dshap.core.rules import as_place
 from dshap.cube.arrays import read_run
 from dshap.cube.block_arrays import SUMMARIES
 from dshap.cube.current import cube_at
@@ -92,6 +93,12 @@ class CubeArrays:
         """Code -> its players, of the codes that the run was asked for."""
         codes = self._fingerprint.get("options", {}).get("codes") or {}
         return {code: tuple(players) for code, players in codes.items()}
+
+    @property
+    def design(self) -> Mapping[str, Any]:
+        """The fingerprint of the design of its run; empty where it has none."""
+        found: Mapping[str, Any] = self._fingerprint.get("design", {})
+        return found
 
     @cached_property
     def n_replicates(self) -> int:
@@ -179,7 +186,7 @@ def joined_columns(fingerprint: Mapping[str, Any]) -> Mapping[str, tuple[str, ..
 
 @dataclass(frozen=True)
 class FinishedBlock:
-    """One block that has a receipt; the stored values of its rows are read on demand.
+    """A block of rows that is finished; its stored values are read when you ask for them.
 
     Examples
     --------
@@ -211,12 +218,12 @@ class FinishedBlock:
         return slice(self.start, self.stop)
 
     @property
-    def keys(self) -> Mapping[str, NDArray[Any]]:
+    def keys(self) -> Mapping[str, np.ndarray]:
         """key column -> values (n,) as int64, text or datetime64[ns]."""
         return self.cube.rows(self.cube.keys, self._rows)
 
     @property
-    def columns(self) -> Mapping[str, NDArray[Any]]:
+    def columns(self) -> Mapping[str, np.ndarray]:
         """stored column -> values (n,); empty if the cube stores no columns."""
         return self.cube.rows(self.cube.columns, self._rows)
 
@@ -245,12 +252,12 @@ class FinishedBlock:
             return self.read("base_value").astype(np.float64)
         return np.broadcast_to(values, (self.stop - self.start, len(values)))
 
-    def read(self, name: str) -> NDArray[Any]:
+    def read(self, name: str) -> np.ndarray:
         """The stored values (n, …) of a variable along instance, such as "status"."""
         return self.cube.read_rows(name, self._rows)
 
     @property
-    def summary(self) -> Mapping[str, NDArray[Any]]:
+    def summary(self) -> Mapping[str, np.ndarray]:
         """Sums over the good rows of the block, their count, and the largest residual (k,)."""
         return {
             name.removeprefix("blocks/"): self.cube.read_rows(
@@ -293,7 +300,7 @@ def finished_blocks(store: str | Place) -> Iterator[FinishedBlock]:
     >>> n_rows
     6
     """
-    path = cube_at(place_of(store))
+    path = cube_at(as_place("store", store))
     cube = CubeArrays(path)
     receipts = sorted(receipts_of(path).whole())
     sizes = Folder(path).sizes(len(receipts))

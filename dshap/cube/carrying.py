@@ -85,6 +85,8 @@ class CarriedRows:
 
     def residual_of(self, positions: NDArray[np.int64]) -> FloatArray:
         """(k,): the largest |Σφ + base − prediction| of the blocks with the carried rows."""
+        # A shard of `status` has the rows of as many blocks as a shard of `blocks/count` has
+        # entries.
         blocks_of_file = self._array("blocks/count").shard_rows
         block_rows = self._array("status").shard_rows // blocks_of_file
         blocks = np.unique(positions[positions != EXPLAINED] // block_rows)
@@ -108,6 +110,7 @@ def rows_at(array: StoredRows, positions: NDArray[np.int64]) -> NDArray[Any]:
     They are read in sorted, contiguous pieces of one shard each: rows that moved little cost whole
     chunks, each read once.
     """
+    # Keys in the order of the night before need no sort, and no second copy of the values.
     if (positions[1:] >= positions[:-1]).all():
         return _sorted_rows_at(array, positions)
     order = np.argsort(positions, kind="stable")
@@ -118,6 +121,7 @@ def rows_at(array: StoredRows, positions: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def _sorted_rows_at(array: StoredRows, ordered: NDArray[np.int64]) -> NDArray[Any]:
+    # the shape and dtype of the result where no row is asked for
     parts = [array.read(0, 0)]
     for piece in _pieces(ordered, array.chunk_rows, array.shard_rows):
         first = ordered[piece][0]

@@ -116,6 +116,7 @@ def _receipt_digest(receipt: Mapping[str, Any] | None) -> bytes:
     """The digest of a receipt without the names of files, which packing changes."""
     if receipt is None:
         return UNREADABLE
+    # without its files, whose names and sizes change when the cube is packed
     content = {name: value for name, value in receipt.items() if name != "files"}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).digest()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from dshap.core.late import pd, xr
 from dshap.core.places import Place
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.datasets import origin_of, rows_of, same_rows, stored_arrays
-from dshap.cube.layout import variable_names
+from dshap.cube.layout import FLAG_MEANINGS, flag_attributes, variable_names
 from dshap.cube.reader import ROW_PREFIX
 
 ReadColumn = Callable[[slice], NDArray[Any]]
@@ -47,12 +47,14 @@ class Columns(Mapping[str, ReadColumn]):
 
 
 def column_variables(
-    columns: Mapping[str, NDArray[Any]], orders: Mapping[str, Sequence[str]]
+    columns: Mapping[str, NDArray[Any]],
+    orders: Mapping[str, Sequence[str]],
+    flags: Collection[str] = (),
 ) -> dict[str, xr.Variable]:
     """The variables `row_COLUMN` of explained columns with the values (n,).
 
     Texts are str, NaN where they are missing; `long_name` is the column's name as it was, `order`
-    its categories in their order.
+    its categories in their order.  Columns in `flags` have 0 and 1 for False and True.
     """
     names = variable_names(columns)
     told = {column: {"order": list(order)} for column, order in orders.items()}
@@ -61,11 +63,17 @@ def column_variables(
         f"{ROW_PREFIX}{names[column]}": xr.Variable(
             ("instance",),
             _with_str(values),
-            {"long_name": column, **told.get(column, {})},
+            {"long_name": column, **told.get(column, {}), **flag_attributes(column, flags)},
             fastpath=True,
         )
         for column, values in columns.items()
     }
+
+
+def flags_of(cube: xr.Dataset) -> frozenset[str]:
+    """The columns of a cube whose numbers 0 and 1 are False and True."""
+    held = (cube[name].attrs for name in cube.data_vars if str(name).startswith(ROW_PREFIX))
+    return frozenset(str(about.get("long_name")) for about in held if FLAG_MEANINGS in about)
 
 
 def category_orders(rows: Any) -> dict[str, list[str]]:
@@ -186,8 +194,8 @@ def _given(cube: Any, rows: Any) -> Columns:
     n_rows = cube.sizes["instance"]
     if arrays and len(arrays[0]) != n_rows:
         raise InputError(
-            f"rows has {len(arrays[0]):,} rows and the cube {n_rows:,}: give those of the cube, in "
-            "its order"
+            f"rows has {len(arrays[0]):,} rows and the cube {n_rows:,}: give the rows of the cube, "
+            "in its order"
         )
     return Columns(
         {name: array.__getitem__ for name, array in zip(names, arrays, strict=True)},

@@ -49,7 +49,7 @@ def copy_store(source: Place, target: Place, say: Callable[[str], None]) -> Stor
     made = Folder(Folder(source).true_place())
     root = next((name for name in ROOTS if made.has_file(name)), None)
     if root is None:
-        raise InputError(f"{source} is no store: give the store of a run, or a prepared one")
+        raise InputError(f"{source} is not a store: give the store of a run, or a prepared one")
     _refuse_inside(source, target)
     refuse_running(source, say)
     with alone(target, f"a copy of {source}", say):
@@ -62,8 +62,8 @@ def _copied(made: Folder, put: Folder, root: str) -> StoreCopy:
     if not is_begun:
         if not is_free(put.path):
             raise StoreMismatchError(
-                f"{put.path} exists, and is no copy of {made.path} that was stopped: choose another "
-                "place"
+                f"{put.path} exists, and is not a copy of {made.path} that was stopped: choose "
+                "another place"
             )
         for name in put.list():  # what a killed creation left
             put.delete(name)
@@ -92,7 +92,7 @@ def _copy_file(made: Folder, put: Folder, name: str) -> tuple[int, bool]:
     if put.get(name) != content:
         raise UnreachableError(
             f"{put.place(name)} reads back with another content than was written: run the same "
-            "again"
+            "command again"
         )
     return len(content), True
 
@@ -100,4 +100,4 @@ def _copy_file(made: Folder, put: Folder, name: str) -> tuple[int, bool]:
 def _refuse_inside(source: Place, target: Place) -> None:
     for one, other in ((source, target), (target, source)):
         if one == other or one in other.parents:
-            raise InputError(f"{source} and {target} lie in each other: choose another place")
+            raise InputError(f"{source} and {target} are inside each other: choose another place")

@@ -103,6 +103,7 @@ class CreationOnDisk:
             shutil.rmtree(private, ignore_errors=True)
 
     def put_whole(self, made: Path) -> None:
+        # before the name: a store that a power cut leaves under its name is whole
         sync_tree(made)
         path = true_path(self.path)
         container = path / CONTAINER
@@ -164,6 +165,7 @@ class CreationInBucket:
         self.folder.delete(CREATING)
 
     def remove(self) -> None:
+        # the root document first: without it there is no store, whatever a kill leaves
         for name in (ROOT, *self.folder.list(), CREATING):
             self.folder.delete(name)
 

@@ -43,7 +43,7 @@ def set_current(folder: Place, run_id: str) -> None:
     if named is not None and named > run_id and read_run(folder / named) is not None:
         raise LockedError(
             f"{folder / CURRENT} names the later run {named}, which another process has finished: "
-            f"it cannot name {run_id} again; run the same again"
+            f"it cannot name {run_id} again; run the same command again"
         )
     if before is not None and not files.has_file(CURRENT):  # a folder or a broken link
         files.clear_way(CURRENT)
@@ -51,7 +51,7 @@ def set_current(folder: Place, run_id: str) -> None:
     if not files.exchange(CURRENT, before, f"{run_id}\n".encode()):
         raise LockedError(
             f"{folder / CURRENT} was written by another process while it was to name {run_id}: run "
-            "the same again"
+            "the same command again"
         )
 
 
@@ -172,7 +172,7 @@ def _no_run(folder: Place, run_id: str) -> InputError:
     shown = ", ".join(runs[-SHOWN_RUNS:]) or "none"
     if len(runs) > SHOWN_RUNS:
         shown = f"…, {shown}"
-    return InputError(f"{folder} holds no cube of the run {run_id!r}: give one of {shown}")
+    return InputError(f"{folder} contains no cube of the run {run_id!r}: give one of {shown}")
 
 
 def remove_run(folder: Place, run_id: str) -> None:

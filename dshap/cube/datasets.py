@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.blocks import Status
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError, shown
 from dshap.core.late import xr
 from dshap.core.places import Place, place_of
-from dshap.core.records import FloatArray, Moments, tree_sum
+from dshap.core.records import BoolArray, FloatArray, Moments, tree_sum
 from dshap.core.rules import as_place
 from dshap.cube.arrays import read_run
 from dshap.cube.blocks import CubeArrays
+from dshap.cube.erased_note import ERASED, erased_rows, is_filled
 from dshap.cube.importance import Importance, feature_ranking, stored_deviations, stored_share
 from dshap.cube.reader import (
     ROW_PREFIX,
@@ -54,8 +56,8 @@ def as_cube(given: Any) -> xr.Dataset:
     is_dataset = has_member(given, "data_vars")
     if has_member(given, "shape") or (is_dataset and "attribution" not in given):
         raise InputError(
-            f"cube is {shown(given)} without attributions: give that of dshap.explain or "
-            "dshap.open_cube, or the path of a store"
+            f"cube is {shown(given)} without attributions: give the result of dshap.explain "
+            "or dshap.open_cube, or the path of a store"
         )
     if not is_dataset:
         return open_cube(as_place("cube", given))
@@ -105,6 +107,25 @@ def variable_of(cube: xr.Dataset, name: str, rows: slice, output: int) -> FloatA
 def status_of(cube: xr.Dataset, rows: slice) -> NDArray[np.int8]:
     """How the explanation of these rows ended (n,), a number of `Status` each."""
     return rows_of(cube, "status", rows)
+
+
+def are_erased(cube: xr.Dataset, rows: slice) -> BoolArray:
+    """(n,): whether each of these rows was erased: skipped, and its key is the fill value.
+
+    Of a Dataset that is as its store has it, the note of the store lists the rows.
+    """
+    if ERASED not in cube.attrs:
+        return np.zeros(len(range(*rows.indices(cube.sizes["instance"]))), bool)
+    path = store_of(cube)
+    if path is not None:
+        erased = np.zeros(cube.sizes["instance"], bool)
+        erased[erased_rows(path)] = True
+        return erased[rows]
+    found = status_of(cube, rows) == Status.SKIPPED
+    names = key_coordinates(cube)
+    for name in names:
+        found &= is_filled(np.asarray(cube[name].isel(instance=rows).values))
+    return found & bool(names)
 
 
 def rows_of(cube: xr.Dataset, name: str, rows: slice) -> NDArray[Any]:
@@ -377,5 +398,5 @@ def _as_key(value: Any, array: np.ndarray, key: Any) -> Any:
         return given.astype(array.dtype)[()]
     except (OverflowError, TypeError, ValueError):
         raise InputError(
-            f"key {key}: {value!r} is no {array.dtype}, as the key column is"
+            f"key {key}: {value!r} is not of type {array.dtype}, the type of the key column"
         ) from None

@@ -72,8 +72,10 @@ def erase_rows(path: Place, positions: NDArray[np.int64], *, has_learned: bool) 
     DamagedError
         A block that has such a row is not as it was written.
     """
+    # before the mark is written anew: it alone lists the other cubes of a job
     others = _list_before(path)
     unpack_cube(path)
+    # rows of earlier erasures stay in the note
     rows = np.union1d(positions, erased_rows(path))
     tile = block_rows(path)
     for block in np.unique(positions // tile).tolist():
@@ -147,7 +149,7 @@ def _erase_in_block(path: Place, block: int, positions: NDArray[np.int64]) -> No
 
 def _damaged(path: Place, block: int) -> DamagedError:
     return DamagedError(
-        f"block {block} of {path} is not as it was written: dshap verify names what; mend it, and "
+        f"block {block} of {path} is not as it was written: dshap verify lists the damage; repair it, and "
         "forget the same keys again"
     )
 
@@ -193,6 +195,7 @@ def _sums_without(
 
 def _share_of_coalitions(sums: FloatArray) -> FloatArray | float:
     """(d, k): the share of the sampled coalitions in the squared errors, from sums of a block."""
+    # cubes of earlier versions have no sums of squared errors
     if len(sums) < 6:
         return 1.0
     return np.divide(sums[4], sums[5], out=np.ones_like(sums[4]), where=sums[5] > 0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +54,9 @@ TAKEN = frozenset(
 """Variable names of the cube itself; a key column of such a name gets the prefix `key_`."""
 OF_TEXTS = frozenset(("length", "token"))
 """Further variable names that only a cube of texts has."""
+FLAG_MEANINGS = "flag_meanings"
+FLAG_ATTRIBUTES: Mapping[str, Any] = {"flag_values": [0.0, 1.0], FLAG_MEANINGS: "false true"}
+"""The attributes, in the words of CF, of a column of numbers that are False and True."""
 INSTANCE = "instance"
 FEATURE = "feature"
 OUTPUT = "output"
@@ -108,6 +111,8 @@ class CubeLayout:
     """key column -> "int64", "string" or "datetime64[ns]"."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Explained column that is stored -> its dtype; empty if none is stored."""
+    flags: tuple[str, ...] = ()
+    """The columns of False and True that are stored, if at all, as 0, 1 and NaN."""
     vocabulary: Vocabulary | None = None
     """The vocabulary of rows that are texts; None for other rows.
 
@@ -155,6 +160,13 @@ def variable_names(columns: Iterable[str]) -> dict[str, str]:
     return names
 
 
+def flag_attributes(column: str, flags: Collection[str]) -> Mapping[str, Any]:
+    """The attributes of a stored column that is one of these flags; none of another."""
+    if column in flags:
+        return FLAG_ATTRIBUTES
+    return {}
+
+
 @contextlib.contextmanager
 def reading(path: Place) -> Iterator[None]:
     """Turn any error inside into one about the store at `path`.
@@ -174,16 +186,16 @@ def reading(path: Place) -> Iterator[None]:
     except Exception as error:
         if said := raised_by_import(error):
             raise InputError(
-                f"{said}: it stands in the way of an installed package, rename it"
+                f"{said}: it hides the installed package of the same name, rename it"
             ) from error
         reason = f"{type(error).__name__}: {error}"
         if has_copy(path):
             raise DamagedError(
-                f"{path} is damaged ({reason}): dshap verify {path} names what, and its --repair "
-                "mends it"
+                f"{path} is damaged ({reason}): dshap verify {path} lists the damage, and --repair "
+                "repairs it"
             ) from error
         raise InputError(
-            f"{path} is no attribution cube of dshap: it cannot be read ({reason})"
+            f"{path} is not an attribution cube of dshap: it cannot be read ({reason})"
         ) from error
 
 
@@ -228,4 +240,4 @@ def decoded_times(values: NDArray[Any], units: str) -> NDArray[Any]:
 
 
 def _foreign(path: Place, what: str) -> InputError:
-    return InputError(f"{path} is no attribution cube of dshap: {what}")
+    return InputError(f"{path} is not an attribution cube of dshap: {what}")

@@ -16,7 +16,7 @@ from dshap.core.html import table_html
 from dshap.core.late import xr
 from dshap.core.printing import label
 from dshap.core.scales import unit_words
-from dshap.cube.datasets import as_cube, global_means, row_slices, status_of
+from dshap.cube.datasets import are_erased, as_cube, global_means, row_slices, status_of
 
 MAX_FEATURES = 10
 MAX_OUTPUTS = 4
@@ -114,8 +114,10 @@ def without_attribution(cube: xr.Dataset) -> str:
     counts = np.zeros(len(Status.MEANINGS), np.int64)
     if "status" in cube:
         for rows in row_slices(cube):
-            counts += np.bincount(status_of(cube, rows), minlength=len(counts))
-    found = zip(counts.tolist(), Status.MEANINGS, strict=True)
+            status = status_of(cube, rows)[~are_erased(cube, rows)]
+            counts += np.bincount(status, minlength=len(counts))
+    n_erased = cube.sizes["instance"] - int(counts.sum()) if "status" in cube else 0
+    found = [*zip(counts.tolist(), Status.MEANINGS, strict=True), (n_erased, "erased")]
     return ", ".join(f"{count:,} {name}" for count, name in found if count and name != "ok")
 
 

@@ -52,12 +52,13 @@ def named_cubes(store: Place, run_id: str = "") -> dict[str, Place]:
     if not paths and run_id:
         runs = sorted({run for name in Folder(store).list() for run in runs_of(store / name)})
         raise InputError(
-            f"{store} holds no cube of the run {run_id!r}: give one of {', '.join(runs) or 'none'}"
+            f"{store} contains no cube of the run {run_id!r}: give one of "
+            f"{', '.join(runs) or 'none'}"
         )
     if not paths and read_job(store) is not None:
-        raise InputError(f"{store} holds no attribution cube yet: its job is not that far")
+        raise InputError(f"{store} contains no attribution cube yet: its job is not that far")
     if not paths:
-        raise InputError(f"{store} holds no attribution cube: {_instead(store)}")
+        raise InputError(f"{store} contains no attribution cube: {_instead(store)}")
     return paths
 
 

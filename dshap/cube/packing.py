@@ -57,6 +57,8 @@ def pack_cube(path: Place) -> bool:
     is_new = not is_packed(path) and _pack_blocks(path)
     if is_packed(path):
         keep_opening(path)
+        # files of single blocks go last, and each call repeats that: a kill leaves files too many,
+        # never too few
         mark_of(path).remove(PACKING)
         _Forms(path, plain_documents(path)).discard_blocks()
     return is_new
@@ -95,6 +97,7 @@ def unpack_cube(path: Place) -> bool:
     if is_packed(path):
         for span in forms.spans:
             forms.restore(span)
+        # from here to its removal either form of a document counts as unaltered (`expected_files`)
         marks.put(PACKING, {})
         marks.remove(PACKED)
     forms.put(forms.plain)
@@ -156,6 +159,7 @@ class _Forms:
             files[f"{name}/{file}"] = _pack_files(
                 one, many, file, dict(zip(own, sizes, strict=True))
             )
+        # a pack that a killed packing left may have other bytes, and `put` would leave it
         kept.packs.remove(_pack_name(span))
         kept.packs.put(_pack_name(span), packed_receipts(receipts, files))
 
@@ -183,6 +187,8 @@ class _Forms:
     def switch(self) -> None:
         """Let the packed form be the one that is read."""
         marks = mark_of(self.path)
+        # as in `unpack_cube`: documents change one by one, and both forms are right until PACKED
+        # is there
         marks.put(PACKING, {})
         self.put(packed_documents(self.plain))
         marks.put(PACKED, {})

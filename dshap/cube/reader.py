@@ -139,7 +139,7 @@ def _refuse_unreadable(path: Place) -> None:
     if read_run(path) is None:
         inside = [str(path / name) for name in cubes_in(path)]
         raise InputError(
-            f"{path} holds no attribution cube"
+            f"{path} contains no attribution cube"
             + (f"; open one of: {', '.join(inside)}" if inside else "")
         )
     refuse_foreign(path)
@@ -279,6 +279,7 @@ def key_arrays(path: Place) -> dict[str, zarr.Array[Any]]:
     """key column -> its array, in the order of the key."""
     group = stored_group(path)
     arrays = [array for array in map(group.get, key_names(path)) if isinstance(array, zarr.Array)]
+    # the long_name that `arrays` writes has the column in brackets
     return {str(array.attrs["long_name"])[len("key of the row (") : -1]: array for array in arrays}
 
 

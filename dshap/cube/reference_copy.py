@@ -239,7 +239,7 @@ def _files_of(path: Place, record: Record) -> dict[str, bytes]:
         name for name in record.arrays if Path(name).is_absolute() or ".." in Path(name).parts
     ]:
         raise DamagedError(
-            f"{path}: the copy of its created files names {outside[0]!r}, which lies outside of "
+            f"{path}: the copy of its created files names {outside[0]!r}, which is outside of "
             "the store: it was made "
             "by another program; nothing is restored from it"
         )
@@ -295,7 +295,8 @@ def refuse_altered(path: Place, *, with_plan: bool = True) -> None:
         raise DamagedError(
             f"{path} is damaged: {', '.join(names)} {'are' if len(names) > 1 else 'is'} not what "
             "was written; "
-            f"dshap verify {path} --repair puts back what it can, and says what to run again"
+            f"dshap verify {path} --repair restores what it can, and shows which command to run "
+            "again"
         )
 
 
@@ -313,6 +314,8 @@ def mark_finished(path: Place, others: Iterable[str] = ()) -> None:
     mark = mark_of(path)
     if mark.holds(FINISHED, content):
         return
+    # between the two steps the run counts as unfinished, and the same command writes the list
+    # again
     mark.remove(FINISHED)
     mark.put(FINISHED, content)
 

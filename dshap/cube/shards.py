@@ -116,6 +116,7 @@ class Shards:
         """Whether a file is not stored, so that its rows have the fill value; False if it is damaged."""
         if self.folder.has(name):
             return False
+        # Packing names files with another separator: the file may have moved, not been left out.
         now = self.folder.get("zarr.json") or b"{}"
         if separator_of(json.loads(now)) != self.separator:
             raise MovedFilesError(f"{self.folder.place(name)}: {MOVED}")
@@ -323,7 +324,7 @@ def known_shards(folder: Folder, content: bytes) -> Shards:
     found = shards_by(folder, content)
     if found is None:
         raise DamagedError(
-            f"{folder.path} is not an array as dshap creates it: dshap verify says more"
+            f"{folder.path} is not an array as dshap creates it: dshap verify shows more"
         )
     return found
 

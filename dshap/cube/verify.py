@@ -178,6 +178,7 @@ def repair_store(
     `may_be_read` returns whether a lost pointer may name a cube for a run.
     """
     place = Folder(store).true_place()
+    # the store may be a cube inside of a job's store, which a run locks as a whole
     for above in (place.parent, place.parent.parent):
         refuse_running(above)
     with alone(store, "a repair"):

@@ -74,6 +74,7 @@ class CubeWriter:
         mark = block_name(tile)
         before = receipts.whole_one(mark)
         if before is not None and self._is_stored(before):
+            # before its files change: until the next receipt the block counts as not written
             if "failed" in before:
                 receipts.remove(mark)
             elif attribution.reasons:  # meanwhile another worker has explained all rows
@@ -82,7 +83,8 @@ class CubeWriter:
         summary = summary_of_block(attribution.good)
         if self.carried is not None:
             stored, summary = self._with_carried(self.carried, tile, stored, summary)
-        status = {"status": stored["status"]}  # it comes last
+        # last, so that rows whose status is ok have their values (`Folder.replace_all`)
+        status = {"status": stored["status"]}
         rows = {name: values for name, values in stored.items() if name not in status}
         files = self._store(
             {**rows, **{name: value[None] for name, value in summary.items()}, **status}, tile
@@ -234,6 +236,7 @@ class CubeWriter:
             failures.remove(name)
             failures.put(name, {"failed": [group]})
             self._store({"status": status}, tile)
+            # until no other process has come in between
             is_marked = failures.has(name) and not receipts.has(name)
 
     def done(self, tiles: Iterable[int] | None = None) -> set[int]:
@@ -247,6 +250,7 @@ class CubeWriter:
             names = [*receipts.names()]
         else:
             names = [*map(block_name, tiles)]
+        # in a bucket one listing, instead of a request for each file
         sizes = Folder(self.path).sizes(len(names))
         return {
             receipt["block"]
@@ -307,7 +311,7 @@ class CubeWriter:
         start, stop = self._span(tile)
         if (block.start, block.stop) != (start, stop):
             raise DshapError(
-                f"block {tile} holds rows {block.start} to {block.stop}, its shard {start} to "
+                f"block {tile} contains rows {block.start} to {block.stop}, its shard {start} to "
                 f"{stop}"
             )
         return start, stop

@@ -33,9 +33,9 @@ class DesignByLength(BaseDesign):
         found = self.make(self.n_players)
         if not isinstance(found, Design) or found.info.n_players != self.n_players:
             raise InputError(
-                f"design is a function, and of {self.n_players} players it gave {shown(found)}: "
-                "let it give a design "
-                "of as many players, like lambda d: dshap.designs.kernelshap(d, 4 * d)"
+                f"design is a function, and for {self.n_players} players it returned {shown(found)}: "
+                "let it return a design of that many players, like lambda d: "
+                "dshap.designs.kernelshap(d, 4 * d)"
             )
         return found
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dshap.core.blocks import EMPTY, FULL, CoalitionBlock, DesignInfo
 from dshap.core.errors import InputError
-from dshap.core.records import BoolArray, FloatArray
+from dshap.core.records import JSON, BoolArray, FloatArray
 
 MAX_WHOLE_BYTES = 2**30
 """The most bytes of `masks` and `operator`, which are for reading and testing."""
@@ -100,8 +100,8 @@ def checked_span(n_coalitions: int, start: int, stop: int) -> None:
 class BaseDesign:
     """Base of all designs, public as `dshap.Design`: a frozen dataclass with a field `n_players`.
 
-    A design adds `info` and `block`, `finish` if sums of scored values are not yet attributions,
-    and `replicates` if it has standard errors.
+    To write a design, define `info` and `block` in a subclass.  Define `finish` too if the sums of
+    values × scores are not the attributions yet, and `replicates` if the design has standard errors.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class BaseDesign:
         return self.info.why_no_errors
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """Return the sums (n, d, k) unchanged: the scores make them attributions, ends included."""
+        """Return the sums (n, d, k) unchanged: here they are the attributions already."""
         return sums
 
     def replicates(
@@ -147,14 +147,14 @@ class BaseDesign:
         """Return this design for another number of players."""
         return replace(self, n_players=n_players)  # type: ignore[type-var]
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         """The kind of design, and its fields, with lists in place of tuples."""
         fields = asdict(self)  # type: ignore[call-overload]
         fields |= {name: list(value) for name, value in fields.items() if type(value) is tuple}
         return {"design": self.kind or type(self).__name__, **fields}
 
     @classmethod
-    def restored(cls, parameters: Mapping[str, Any]) -> Self:
+    def restored(cls, parameters: Mapping[str, JSON]) -> Self:
         """The design of a fingerprint without its kind, which may have lists for tuples."""
         return cls(
             **{

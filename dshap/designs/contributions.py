@@ -42,6 +42,7 @@ def contributions(d: int, player: int, n_coalitions: int, seed: int = 0) -> Cont
         return Contributions(
             block.masks[N_ENDS:], each[N_ENDS:], float(each[EMPTY]), float(each[FULL])
         )
+    # a draw asks for four coalitions: itself and its complement, each without and with the player
     without = _drawn(d - 1, max(1, n_coalitions // 4), stream(seed, 0))
     without = np.insert(without, player, False, axis=1)  # (J, d)
     both = np.concatenate([without, without])

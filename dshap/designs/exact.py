@@ -116,6 +116,8 @@ def exact(d: int) -> ExactDesign:
 
 def _masks(d: int, start: int, stop: int) -> BoolArray:
     """Coalitions start..stop from the bits of their positions."""
+    # position 2p has the coalition of the bits of p, position 2p + 1 its complement: pairs are
+    # neighbours, and ∅ and N come first
     index = np.arange(start, stop)[:, None]  # (m, 1)
     return np.asarray((index // 2 >> np.arange(d)) & 1 != index % 2)  # (m, d)
 

@@ -19,6 +19,7 @@ N_REPLICATES = 20
 Few enough to be cheap, and enough that t with 19 degrees of freedom (2.09) is near the normal
 quantile.
 """
+# each group costs sums as large as the attributions (`engine.tiles.GROUP_BYTES`)
 MAX_REPLICATES = 100
 
 
@@ -69,6 +70,8 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
     n_groups = max(n_groups, 1)
     units = []
     groups = []
+    # a random beginning: else the draws that are left over would go to the first groups in every
+    # design
     first = int(stream(seed, DEALING).integers(n_groups))
     for turn, draws in enumerate(sample.draws):
         unit = np.repeat(np.arange(len(size)), draws)  # one entry a draw

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
+from dshap.core.records import JSON
 from dshap.core.types import Design
 
 KINDS: Mapping[str, str] = {
@@ -21,7 +22,7 @@ KINDS: Mapping[str, str] = {
 """Name of a design -> the function that makes it; job files accept all of them."""
 
 
-def restored_design(fingerprint: Mapping[str, Any]) -> Design:
+def restored_design(fingerprint: Mapping[str, JSON]) -> Design:
     """The design with this `fingerprint`, which may have lists in place of tuples, as JSON has.
 
     Examples

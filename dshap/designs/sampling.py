@@ -76,6 +76,7 @@ class Stratum:
         )
         if counts[-1] < self.n_units:
             return drawn
+        # drawn ones first, as rounds with smaller counts have listed them already
         units = np.concatenate([drawn, self.enumerate()])
         return units[first_distinct(units)[0]]
 
@@ -221,6 +222,8 @@ def _expected_counts(
     def total(t: Fraction) -> Fraction:
         return sum(counts(t), Fraction(0))
 
+    # the total is linear in t between bends, where a stratum reaches one of its bounds: the budget
+    # is in the piece behind `left`
     bends = sorted(Fraction(bound, rate) for rate, *bounds in limits for bound in bounds)
     left = bends[bisect_right(bends, Fraction(budget), key=total) - 1]
     missing = budget - total(left)
@@ -329,6 +332,7 @@ def _draw_until(
     edges = np.cumsum([stratum.mass for stratum in strata])
     batch = max(LEAST_BATCH, min(budget, SPAN_BYTES // (8 * units.shape[1])))
     while len(units) < budget:
+        # without the last edge: a product that rounds up to it still belongs to the last stratum
         chosen = np.searchsorted(edges[:-1], rng.random(batch) * edges[-1], side="right")
         candidates = np.concatenate([units, random_units(rng, strata, chosen)])
         first, which = first_distinct(candidates)

@@ -161,8 +161,8 @@ def bound_to(
         match kernel:
             case Product():
                 raise InputError(
-                    f"column {names[j]!r} holds categories, and its kernel is {families[j]}: give "
-                    "dshap.kernels.Categorical()"
+                    f"column {names[j]!r} contains categories, and its kernel is {families[j]}: "
+                    "give dshap.kernels.Categorical()"
                 )
         families[j] = "categorical"
         parameters[j] = even_rho(len(names))

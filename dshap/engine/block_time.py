@@ -70,6 +70,9 @@ class Deadline:
             self._refuse_long(evaluation, tile, sample_rows)
             yield
         except KeyboardInterrupt:
+            # an interrupt before the deadline is the user's; after a stored part the next attempt
+            # has less to do; both may be resumed, and only an attempt that stored nothing would
+            # repeat for ever
             has_kept = _kept_parts(evaluation, tile) > n_kept
             if self.left_s > 0.0 or has_kept or self.another_has_more(begun_s):
                 raise

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from dshap.core.errors import InputError
 from dshap.core.late import distributed
+from dshap.core.rules import as_path
 
 AUTHORITY = "ca.pem"
 CERTIFICATE = "cert.pem"
@@ -42,6 +43,10 @@ class Certificates:
     certificate: Path
     key: Path
 
+    def __post_init__(self) -> None:
+        for name, given in tuple(vars(self).items()):
+            object.__setattr__(self, name, as_path(name, given, "file"))
+
     @classmethod
     def of_folder(cls, folder: str | Path) -> Certificates:
         """The certificates of a folder that `make_certificates` made."""
@@ -63,7 +68,7 @@ class Certificates:
         except OSError as error:
             raise InputError(f"TLS: {error.filename} cannot be read: {error.strerror}") from None
         except ValueError:
-            raise InputError(f"TLS: {self.certificate} is no certificate in PEM") from None
+            raise InputError(f"TLS: {self.certificate} is not a certificate in PEM") from None
         if found.not_valid_after_utc < datetime.datetime.now(datetime.UTC):
             raise InputError(
                 f"TLS: {self.certificate} was valid until {found.not_valid_after_utc:%Y-%m-%d}: "
@@ -133,8 +138,8 @@ def make_certificates(folder: str | Path, days: int = VALID_DAYS) -> Certificate
             _put_private(path, content)
     except FileExistsError as error:
         raise InputError(
-            f"{error.filename} is there already: give another folder, as whoever has the old files "
-            "would no longer reach the cluster"
+            f"{error.filename} exists already: give another folder, as whoever has the old files "
+            "could no longer reach the cluster"
         ) from None
     except OSError as error:
         raise InputError(f"cannot write {error.filename}: {error.strerror}") from None

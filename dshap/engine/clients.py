@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dshap.core.addresses import masked
+from dshap.core.annotations import ClientLike
 from dshap.core.cores import n_cores
 from dshap.core.errors import InputError, shown
 from dshap.core.late import dask, distributed
@@ -46,7 +47,7 @@ NOTICE_S = 2.0
 """Seconds to wait for the first worker before a line informs the user about the wait."""
 
 
-def checked_client(given: Any) -> distributed.Client:
+def checked_client(given: ClientLike) -> distributed.Client:
     """A client as it is, or a connection to the scheduler at a given address.
 
     An address looks like "tls://10.0.0.5:8786".
@@ -229,9 +230,9 @@ def connect(
         )
     if not (is_open or is_encrypted(address) or is_on_loopback(address)):
         raise InputError(
-            f"{masked(address)!r} leaves this machine without encryption, and whoever can speak to it runs "
-            "code as its user: start the scheduler with certificates (tls://HOST:PORT), or, in a "
-            'network that you trust, say so: [cluster] security = "none" in a job file, '
+            f"{masked(address)!r} leaves this machine without encryption, and everybody who can connect to it "
+            "can run code as its user: start the scheduler with certificates (tls://HOST:PORT), or, in a "
+            'network that you trust, allow it: [cluster] security = "none" in a job file, '
             "client=distributed.Client(ADDRESS) in Python"
         )
     try:
@@ -240,7 +241,7 @@ def connect(
         )
     except TypeError as error:
         raise InputError(
-            f"{masked(address)!r} asks for certificates: name their folder, [cluster] certificates = "
+            f"{masked(address)!r} requires certificates: name their folder, [cluster] certificates = "
             '"FOLDER", or the files in dask\'s configuration (distributed.comm.tls)'
         ) from error
     # an AssertionError comes from a tls:// scheduler that is called tcp://, a MemoryError from

@@ -192,6 +192,7 @@ def _n_last(reduction: Reduction) -> int:
     """The number of leaves in the last chain, the leaves of leaves not counted."""
     if reduction.chain == 1:
         return 0
+    # 1 to `chain`: a last chain that is full counts in full, not as 0
     return (len(reduction.leaves) - 1) % reduction.chain + 1 if reduction.leaves else 0
 
 
@@ -239,6 +240,7 @@ class DaskExecutor:
         self.client = client
         self._say = say or say_nothing
         self._wait_s = wait_s
+        # a cluster without workers must see tasks before it starts any, as one that adapts does
         self._grows = grows or not client.nthreads() or is_adaptive(client)
         await_workers(client, wait_s, self._say)
         self._patience = Patience(lifetime_s, wait_s, self._say)
@@ -253,7 +255,7 @@ class DaskExecutor:
 
     def run(
         self,
-        context: Any,
+        context: object,
         reductions: Iterable[Reduction],
         on_done: OnDone,
         on_failed: OnFailed | None = None,
@@ -273,6 +275,7 @@ class DaskExecutor:
             if self.client.status == "running" and not isinstance(error, CommClosedError):
                 raise
             raise _gone(error) from error
+        # the context is large (a model, states): workers drop it even where the run has failed
         finally:
             with contextlib.suppress(OSError):  # the scheduler is gone, and its plugin
                 self.client.unregister_worker_plugin(run)
@@ -351,6 +354,8 @@ class DaskExecutor:
             fill_window()
             for futures in self._patience.completed(finished, self._is_manned):
                 batches_ended = [window.end(future) for future in futures]
+                # one request for all that ended together; with one for each, quick tasks wait for
+                # the client
                 fetch = self._fetch_of([batch.future for batch in batches_ended if batch.is_last])
                 for batch in batches_ended:
                     batch.end(fetch, on_done, on_failed)
@@ -360,6 +365,8 @@ class DaskExecutor:
             self._has_workers()  # reports those that were lost since they were counted
         finally:
             if window.running:
+                # tasks that still wait would go on to write blocks after the run has reported its
+                # end
                 self.client.cancel(list(window.running), force=True)
 
     def _n_threads_now(self) -> int:
@@ -369,7 +376,7 @@ class DaskExecutor:
             self._has_workers()
         return self._n_threads
 
-    def each_partition(self, parts: Sequence[Any], write: WritePart) -> list[int]:
+    def each_partition(self, parts: Sequence[object], write: WritePart) -> list[int]:
         futures = self.client.compute(partition_tasks(parts, write))
         return [int(count) for count in self.results(futures)]
 
@@ -392,7 +399,10 @@ class DaskExecutor:
         found: dict[Any, Any] = {}
         if len(ended) > 1:
             found = self._patience.answer(
-                lambda: self.client.gather(ended, errors="skip"), self._is_manned
+                # results that were lost with their worker are left out here; `_fetched` asks for
+                # them anew
+                lambda: self.client.gather(ended, errors="skip"),
+                self._is_manned,
             )
 
         def fetch(future: Future) -> Any:
@@ -449,6 +459,8 @@ class DaskExecutor:
         strangers = late & with_other_versions(self.client)
         if strangers:
             self._strangers |= strangers
+            # before they retire: a pod reads this list once its worker has ended, and else starts
+            # it again
             self.client.set_metadata(SENT_AWAY, sorted(self._strangers))
             self.client.retire_workers(sorted(strangers), close_workers=True, remove=True)
             self._say(
@@ -529,6 +541,9 @@ class DaskExecutor:
                 yield _Batch(total.future, stop - start)
             sums.add(total)
         inputs = sums.total().future if leaves else None
+        # a larger priority runs first: earlier reductions before later ones, and inside of one its
+        # sums and finish (half a step more) before further leaves, so that partial sums do not
+        # pile up
         return submit(call_task, run, reduction.finish, inputs, step=0.5)
 
     def _submit(
@@ -557,9 +572,8 @@ class DaskExecutor:
 
 def _gone(error: BaseException) -> InterruptedRunError:
     return InterruptedRunError(
-        f"the scheduler does not answer any more ({type(error).__name__}): what was finished is "
-        "kept, run the same "
-        "again on a cluster that is up"
+        f"the scheduler does not answer any more ({type(error).__name__}): finished blocks stay in "
+        "the store, run the same command again on a cluster that is up"
     )
 
 
@@ -576,6 +590,7 @@ class ContextPlugin(WorkerPlugin):
 
     def setup(self, worker: Any) -> None:
         """Set up a worker; one with other versions has no context, and is sent away by the client."""
+        # first, so that a worker of other versions gets no context and can do no task of the run
         refuse_other_versions_than(self.versions)
         _keep_freed_memory()
         loops.warm_up()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dshap.core.rates import seconds_left
+from dshap.core.records import JSON
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Events:
         self._began = time.monotonic()
 
     def begin(
-        self, stage: str, total: int | None, unit: str, done: int = 0, /, **facts: Any
+        self, stage: str, total: int | None, unit: str, done: int = 0, /, **facts: JSON
     ) -> None:
         """Start a stage of `total` units, `done` of which an earlier run has finished."""
         self._count = Count(stage, self._explanation, total, unit, done, done)
@@ -91,11 +92,11 @@ class Events:
         """End the stage."""
         self.tell("ended")
 
-    def say(self, text: str, event: str = "message", **facts: Any) -> None:
+    def say(self, text: str, event: str = "message", **facts: JSON) -> None:
         """Send a line for people; `facts` are the same for machines, with the name of the event."""
         self.tell(event, text, **facts)
 
-    def tell(self, event: str, text: str = "", /, **facts: Any) -> None:
+    def tell(self, event: str, text: str = "", /, **facts: JSON) -> None:
         """Send an event to every listener."""
         count = replace(self._count, seconds=time.monotonic() - self._began)
         for listener in self.listeners:

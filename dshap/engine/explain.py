@@ -185,6 +185,8 @@ def evaluate(
         tile = reduction.finish.args[0]
         failures.append(_whole_failure(evaluation, tile, error))
         progress.advance(n_rows(tile))
+        # only from the start of a run: a model that fails for every row stops it after a few
+        # blocks, not after all
         if not n_good and len(failures) == ALIKE and len(todo) > ALIKE:
             _stop_if_alike(failures, len(todo))
 
@@ -196,12 +198,14 @@ def evaluate(
 
     progress.begin("evaluation", sum(map(n_rows, wanted)), "rows", sum(map(n_rows, done)))
     executor.run(evaluation, _Reductions(evaluation, iter(todo)), succeeded, failed)
+    # in this order: a block that ends well alone needs no copy of its carried rows by themselves
     failures = _again_alone(executor, evaluation, failures)
     failures = _with_carried_alone(executor, evaluation, failures)
     progress.end()
     if chosen is not None:
         done = evaluation.writer.done(chosen)
         return [failure for failure in failures if failure.tile not in done]
+    # parts of blocks that failed stay: the same run, started again, adds those that are there
     if not any(failure.is_whole for failure in failures):
         remove_parts(evaluation.store, evaluation.run_digest)
     return failures
@@ -353,6 +357,7 @@ def _from_parts(evaluation: Evaluation, names: tuple[str, ...], tile: int) -> di
     block = evaluation.read(tile)
     partial = []
 
+    # one after the other: only their sum stays in memory
     def parts() -> Iterator[Moments]:
         for name in names:
             part: Moments = evaluation.store.get(name, Moments)
@@ -409,13 +414,14 @@ def _stop_if_alike(failures: Sequence[Failure], n_blocks: int) -> None:
     reasons = {re.sub(r"\d+", "#", failure.reason) for failure in failures}
     if len(reasons) == 1:
         raise FailedBlocksError(
-            f"the first {len(failures)} of {n_blocks} blocks failed alike, and the run stopped: "
+            f"the first {len(failures)} of {n_blocks} blocks failed for the same reason, and the run stopped: "
             f"{failures[0].reason}. "
-            "Mend the model or the rows and run the same again"
+            "Correct the model or the rows, and run the same command again"
         )
 
 
 def _reason(error: Exception) -> str:
+    # by its name: without a cluster, distributed is never imported
     if type(error).__name__ == "KilledWorker":
         return KILLED
     return f"{error}" or type(error).__name__

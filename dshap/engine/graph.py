@@ -54,7 +54,7 @@ class Executor(Protocol):
 
     def run(
         self,
-        context: Any,
+        context: object,
         reductions: Iterable[Reduction],
         on_done: OnDone,
         on_failed: OnFailed | None = None,
@@ -82,7 +82,7 @@ class Executor(Protocol):
         """The numbers `workers` and `workers_lost`; empty where there is no cluster."""
         ...
 
-    def each_partition(self, parts: Sequence[Any], write: WritePart) -> list[int]:
+    def each_partition(self, parts: Sequence[object], write: WritePart) -> list[int]:
         """The results of write(partition, index), called where Dask has each delayed partition.
 
         The partitions themselves never pass through this process, unless they are here already.
@@ -106,14 +106,14 @@ class LoopExecutor:
     is_local = True
     workers: Mapping[str, int] = MappingProxyType({})
 
-    def each_partition(self, parts: Sequence[Any], write: WritePart) -> list[int]:
+    def each_partition(self, parts: Sequence[object], write: WritePart) -> list[int]:
         return [
             int(task.compute(scheduler="synchronous")) for task in partition_tasks(parts, write)
         ]
 
     def run(
         self,
-        context: Any,
+        context: object,
         reductions: Iterable[Reduction],
         on_done: OnDone,
         on_failed: OnFailed | None = None,

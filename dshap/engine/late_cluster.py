@@ -81,6 +81,7 @@ class ClusterExecutor:
     @property
     def running(self) -> DaskExecutor | None:
         """The executor of the cluster, if it has started."""
+        # not by attribute: the first access to `started` starts the cluster
         return self.__dict__.get("started")
 
     @cached_property
@@ -118,12 +119,15 @@ class ClusterExecutor:
 
     @property
     def n_threads(self) -> int:
+        # limits of the job answer the plan, so that a run that is refused, or has nothing to do,
+        # starts no cluster
         if self.running or self._limit is None:
             return self.started.n_threads
         return self._threads
 
     @property
     def memory_limit(self) -> int | None:
+        # as for `n_threads`; without a limit in the job the workers themselves must be asked
         if self.running or self._limit is None:
             return self.started.memory_limit
         return self._limit

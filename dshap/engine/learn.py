@@ -86,6 +86,8 @@ def learn(
 
     def done(reduction: Reduction, _: None) -> None:
         for name in _kept_names(reduction):
+            # only now: Dask may compute a result of a lost worker anew, which reads these sums
+            # again
             learning.store.remove(name)
         on_done()
 
@@ -294,6 +296,7 @@ def learn_from(executor: Executor, one: Pass, reader: RowReader) -> Any:
     >>> census.n_rows, census.high
     (3, (4.0, 5.0))
     """
+    # one span is one task in either executor, so the sums have the same bits
     local = LoopExecutor() if reader.n_rows <= SPAN_ROWS else executor
     return run_pass(local, one, reader, spans(0, reader.n_rows))
 

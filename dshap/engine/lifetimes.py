@@ -74,6 +74,8 @@ class Patience:
             As in `completed`; else the error of the task.
         """
         answered: concurrent.futures.Future[Answer] = concurrent.futures.Future()
+        # Dask's request has no time limit: in a thread of its own it can be left behind, even at
+        # exit
         threading.Thread(target=_answer, args=(ask, answered), daemon=True).start()
         while not concurrent.futures.wait([answered], timeout=self._step_s).done:
             self._look(has_workers)
@@ -100,6 +102,8 @@ class Patience:
 
     def _wait(self, seconds: float) -> None:
         self.waited_s += seconds
+        # two lives, each up to a tenth longer than stated (`WorkerOptions.lifetime_arguments`
+        # spreads their ends)
         if self.lifetime_s is not None and self.waited_s > 2.2 * self.lifetime_s:
             raise InputError(
                 f"no task has ended for {self.waited_s:.0f} s, and a worker lives for "
@@ -121,8 +125,8 @@ class Patience:
         if now - self.alone_since >= self.wait_s:
             raise InterruptedRunError(
                 f"the cluster has had no worker for {self.wait_s:g} s: what was finished is kept, "
-                "run the same again on a cluster with workers, or wait longer: wait=SECONDS in "
-                "Python, [cluster] wait in a job file, --wait of dshap run"
+                "run the same command again on a cluster with workers, or wait longer: wait=SECONDS "
+                "in Python, [cluster] wait in a job file, --wait of dshap run"
             )
 
     def _end_of_wait(self) -> None:

@@ -30,6 +30,7 @@ WORTH = 2.0
 """How many times the start they must save."""
 
 
+# no Exception: `LoopExecutor.run` would report it as the failure of a reduction
 class _TakesLong(BaseException):
     """Raised between two leaves of a reduction that the processes do from its beginning."""
 
@@ -79,6 +80,7 @@ class Watched(LoopExecutor):
         if spent_s < LOOK_S or not n_done:
             return False
         saved_s = spent_s / n_done * n_left * (1.0 - 1.0 / self.n_processes)
+        # at a single process nothing is saved, so it never stops: `_stay` relies on that
         return saved_s > WORTH * START_S
 
     def do(
@@ -208,6 +210,8 @@ class OwnProcesses:
             try:
                 self._loop.do(context, reduction, on_done, on_failed)
             except _TakesLong:
+                # its leaves that are done here are done again: sums in the memory of this process
+                # cannot be sent on
                 rest.first.append(reduction)
                 return
 

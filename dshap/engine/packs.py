@@ -76,6 +76,7 @@ class PackSize:
         if grows:
             wanted_s = max(wanted_s, GROWING_S)
         even = n_left // (AHEAD * max(1, n_threads))
+        # the larger divisor bounds the quotient by `MOST`, for tasks that took no measurable time
         return max(1, min(MOST, even, int(wanted_s / max(self.task_s, wanted_s / MOST))))
 
 

@@ -293,19 +293,18 @@ def check_stages(
     worker = f"a worker of {counted(threads, 'thread')}"
     if memory_limit <= idle_bytes:
         raise DoesNotFitError(
-            f"stage {largest.name} does not fit, however small its tasks: {worker} holds "
+            f"stage {largest.name} does not fit, however small its tasks: {worker} needs "
             f"{format_bytes(idle_bytes)} "
             f"throughout, and {given}: {wanted}"
         )
     raise DoesNotFitError(
         f"stage {largest.name} needs {format_bytes(needed)} on {worker} "
-        f"({format_bytes(idle_bytes)} of it held "
-        f"throughout) but {given}: {remedy} or {wanted}"
+        f"({format_bytes(idle_bytes)} of it for the whole run) but {given}: {remedy} or {wanted}"
     )
 
 
 def stage_lines(stages: Sequence[Stage]) -> list[str]:
-    """The lines of a table of stages, with a heading.
+    """Format stages as the lines of a table, with a heading.
 
     Examples
     --------

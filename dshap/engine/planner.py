@@ -299,6 +299,8 @@ def _evaluation_bytes(plan: Plan, work: Work, rows: RowReader, options: RunOptio
     n = min(plan.instance_tile, plan.n_rows)
     micro = min(plan.micro_rows, n)
     joined = plan.coalition_tile * plan.join_tiles
+    # the peaks of these sums are compared with measured ones in tests/engine/test_memory.py: an
+    # array that a task gains has to be counted here too
     m = max(1, min(joined, plan.n_coalitions - N_ENDS))
     block = work.cost(m, micro)
     cell = plan.n_players * plan.n_outputs

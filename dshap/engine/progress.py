@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from dshap.core.printing import dated, json_line, printable
 from dshap.core.rates import rate_in_words
+from dshap.core.records import JSON
 from dshap.engine.events import Count, Event
 from dshap.engine.graph import Executor
 
@@ -166,7 +167,7 @@ class ToldProgress:
 
     def __init__(
         self,
-        tell: Callable[[Mapping[str, Any], bool], None],
+        tell: Callable[[Mapping[str, JSON], bool], None],
         executor: Callable[[], Executor | None],
     ) -> None:
         self._tell = tell

@@ -18,8 +18,11 @@ TASK_SECONDS = 2.0
 Beside it 2.4 to 3.4 ms of scheduling and some 25 ms of writing a block are negligible.  With a
 black box that takes 30 times `PREDICTION_SECONDS` a row, a task lasts a minute; a crash loses it.
 """
+# of a small table: still a hundred times as long as its scheduling
 SHORT_TASK_SECONDS = 0.25
+# a tile is a file, and what a killed task loses: 16 columns of so many rows are 2 MiB in float32
 MAX_INSTANCE_TILE = 32_768
+# so that writing a block takes 1 % of its time or less ("Blocks" in docs/performance.md)
 MIN_INSTANCE_TILE = 256
 SMALLEST_TILE = 64
 MOST_BLOCKS = 1 << 20
@@ -29,6 +32,7 @@ See "Blocks" in docs/performance.md for the cost of more of them.
 """
 WANTED_TASKS = 32
 """Number of evaluation tasks of a small table that keep a small cluster busy to the end."""
+# a reader of a single row fetches and decodes a chunk
 MAX_CHUNK = 4_096
 MOMENT_TILE_BYTES = 34 << 20
 """Upper bound of the bytes of a coalition tile: 64 coalitions of a regression on 256 landmarks."""
@@ -90,6 +94,8 @@ def cut_tiles(
         1 if 2 * n_instance_tiles >= wanted else math.ceil(wanted / n_instance_tiles)
     )
     if options.tol:
+        # rounds add coalitions until the errors are small, which only a task that has all sums of
+        # its rows can see
         groups = 1
     else:
         groups = min(groups, max(n_tiles, work.shares))
@@ -155,8 +161,11 @@ def _instance_tile(row: Cost, n_rows: int, wanted: int, row_share: float) -> int
         smallest = SMALLEST_TILE
     else:
         smallest = BLACK_BOX_TILE
+    # a task is near TASK_SECONDS, unless that makes too many blocks; few rows are cut smaller, to
+    # keep all workers busy
     wished = max(MIN_INSTANCE_TILE, n_rows / MOST_BLOCKS, by_cost)
     rows = min(MAX_INSTANCE_TILE, wished, max(smallest, n_rows / wanted))
+    # a power of two, so that chunks of `MAX_CHUNK` rows divide it and fill whole shards
     tile = int(2 ** math.ceil(math.log2(rows)))
     while tile > BLACK_BOX_TILE and tile * row_share > 1.0:
         tile //= 2
@@ -177,6 +186,7 @@ def _coalition_tile(work: Work, proper: int, data_rows: int) -> int:
     However many rows there are, a tile reads all of them once.
     """
     pair = work.cost(2)
+    # by the cost of a pair, as tiles have whole pairs
     fits = int(MOMENT_TILE_BYTES // (max(pair.moment_bytes + pair.state_bytes, 1) / 2))
     n_tiles = WANTED_TASKS
     if work.learns:  # each tile computes the kernel again: few tiles
@@ -210,7 +220,9 @@ def _black_box_tile(work: Work, proper: int, n_groups: int) -> int:
     scores = (work.info.block_bytes(proper) - work.info.block_bytes(0)) / max(proper, 1)
     fits = int(
         min(
-            MOMENT_TILE_BYTES // max(work.cost(2).state_bytes / 2, 1), SCORE_BYTES // max(scores, 1)
+            # both bounds hold: what is learned of a tile, and the scores of its coalitions
+            MOMENT_TILE_BYTES // max(work.cost(2).state_bytes / 2, 1),
+            SCORE_BYTES // max(scores, 1),
         )
     )
     return _in_pairs(min(fits, MAX_BLACK_BOX_TILE, math.ceil(proper / n_groups)))

@@ -71,6 +71,7 @@ def seconds_of(told: str) -> float | None:
     None for words such as UNLIMITED.
     """
     if told.count(":") == 1:
+        # squeue writes short times as "M:SS"; a walltime needs hours, and minutes of two digits
         told = f"0:{told.zfill(5)}"
     with contextlib.suppress(InputError):
         return float(seconds_of_walltime(told))

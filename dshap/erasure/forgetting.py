@@ -23,15 +23,12 @@ from dshap.cube.current import has_nights
 from dshap.erasure.given_keys import read_keys
 from dshap.erasure.journal import Erasure, Journal, new_erasure_id
 from dshap.erasure.kinds_of_places import PLACES
-from dshap.erasure.renewed_seals import renew_seals, sealed_among
+from dshap.erasure.reached_jobs import jobs_of_store
+from dshap.erasure.renewed_seals import keys_of_seals, renew_seals
 from dshap.erasure.stored_cubes import all_cubes_in
 from dshap.erasure.work import ErasureWork
 from dshap.history.leftovers import clear_leftovers
 from dshap.history.run_folders import ROWS, RunFolders, runs_in_store, unfinished_runs
-from dshap.history.run_record import read_records
-from dshap.jobfile.reading import read_job_file
-from dshap.jobfile.schema import Job
-from dshap.steps.sealing import key_of_job
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone
 from dshap.tables.keys.digests import RowDigests
@@ -55,6 +52,8 @@ class Forgotten:
     """The runs that were not finished, and were dropped with their rows."""
     resealed: tuple[str, ...] = ()
     """The sealed runs that have a new statement."""
+    warnings: tuple[str, ...] = ()
+    """Lines about signatures that are others than before."""
 
     @property
     def failure(self) -> DshapError | None:
@@ -64,7 +63,8 @@ class Forgotten:
             return None
         return SinkError(
             f"the store has none of these rows any more, and {len(left):,} places may have: "
-            f"{'; '.join(left)}: mend the place and run the same command again, or remove the rows there"
+            f"{'; '.join(left)}: let the command reach them and run it again, with --job JOB.toml and "
+            "--target where another job names them, or remove the rows there"
         )
 
     def __str__(self) -> str:
@@ -80,6 +80,7 @@ class Forgotten:
         lines += [f"  run {run_id} was not finished: it is dropped" for run_id in self.dropped]
         if self.resealed:
             lines.append(f"  sealed again: {', '.join(self.resealed)}")
+        lines += self.warnings
         lines.append("the next run reads what the source has: remove these keys there too")
         return "\n".join(lines)
 
@@ -91,6 +92,7 @@ class Forgotten:
             "withdrawn": list(self.erasure.withdrawn),
             "dropped_runs": list(self.dropped),
             "sealed_again": list(self.resealed),
+            "warnings": list(self.warnings),
             "sinks": dict(self.erasure.sinks),
             "left": list(self.erasure.left),
         }
@@ -102,7 +104,9 @@ def forget_keys(
     file: str | None = None,
     *,
     job_file: str | None = None,
+    target: str = "",
     known_only: bool = False,
+    unsigned: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> Forgotten:
     """Erase the rows of some keys from a store, from the sinks of its job, and from its page.
@@ -120,18 +124,22 @@ def forget_keys(
     file : str, optional
         A file of keys: one a line, or a CSV or Parquet file with the key columns.
     job_file : str, optional
-        The job of the store, which names its sinks and its page; left out, the file that the last
-        run names, where it is there.
+        A job of the store, whose sinks and page are reached beside those that its runs have
+        recorded; left out, the file that the last run names, where it is there.
+    target : str
+        The target of the job file.
     known_only : bool
         Whether keys that the store does not have are passed over.
+    unsigned : bool
+        Whether signed runs are sealed again without a signature where their key is not here.
     say : function, optional
         Receives a line for people.
 
     Raises
     ------
     InputError
-        A key that the store does not have (nothing is erased then), a key of another type, or a
-        store without keys.
+        A key that the store does not have, a key of another type, a store without keys, or signed
+        runs whose key is not here; nothing is erased then.
     LockedError
         A job runs on the store.
     DamagedError
@@ -140,13 +148,14 @@ def forget_keys(
     place = place_of(store)
     if read_job(place) is None and read_run(place) is None and not is_job_store(place):
         raise InputError(
-            f"{place} is no store of dshap: give the store of a job, or that of a cube"
+            f"{place} is not a store of dshap: give the store of a job, or that of a cube"
         )
     kinds = _key_kinds(place)
     wanted = read_keys(keys, file, kinds)
-    job = _job_of(place, job_file)
+    jobs = jobs_of_store(place, job_file, target)
     with alone(place, "an erasure", say):
-        return _Forgetting(place, wanted, job, say).carry_out(known_only=known_only)
+        work = ErasureWork(place, wanted, jobs, say)
+        return _Forgetting(work).carry_out(known_only=known_only, unsigned=unsigned)
 
 
 def _key_kinds(store: Place) -> Mapping[str, str]:
@@ -165,56 +174,22 @@ def _key_kinds(store: Place) -> Mapping[str, str]:
     )
 
 
-def _job_of(store: Place, job_file: str | None) -> Job | None:
-    """The job of a store: of a file that is given, else of the file that the last run names.
-
-    Raises
-    ------
-    InputError
-        The file is of another store; or none is found, and a run has loaded sinks.
-    """
-    if job_file is not None:
-        job = read_job_file(job_file)
-        if not _is_same(place_of(job.job.store), store):
-            raise InputError(
-                f"{job_file} has the store {job.job.store}, not {store}: give the job of this store"
-            )
-        return job
-    records = [each for each in read_records(store) if each.is_over]
-    named = [
-        str(dict((each.content or {}).get("args", {})).get("job_file", "")) for each in records[-1:]
-    ]
-    for name in filter(None, named):
-        try:
-            job = read_job_file(name)
-        except (DshapError, OSError):
-            continue
-        if _is_same(place_of(job.job.store), store):
-            return job
-    return None
-
-
-def _is_same(one: Place, other: Place) -> bool:
-    """Whether two places are one, after following links."""
-    return one.resolve() == other.resolve()
-
-
 class _Forgetting:
     """An erasure under way, while the store is locked."""
 
-    def __init__(
-        self, store: Place, keys: WantedKeys, job: Job | None, say: Callable[[str], None]
-    ) -> None:
-        self.journal = Journal(store)
-        self.work = ErasureWork(store, keys, job, say)
-        self.store = store
-        self.say = say
+    def __init__(self, work: ErasureWork) -> None:
+        self.journal = Journal(work.store)
+        self.work = work
+        self.store = work.store
+        self.say = work.say
 
-    def carry_out(self, *, known_only: bool) -> Forgotten:
+    def carry_out(self, *, known_only: bool, unsigned: bool) -> Forgotten:
+        work = self.work
+        runs = [run.run_id for run in runs_in_store(self.store)]
+        seals, warnings = keys_of_seals(self.store, runs, work.jobs.keys(), unsigned=unsigned)
         self._clear()
         begun = self.journal.unfinished
         chosen, digests = self._known(known_only=known_only)
-        work = self.work
         if begun is not None and not set(begun.keys) <= set(digests):
             raise InputError(
                 f"an erasure of {len(begun.keys):,} keys was not finished: give all of its keys again, "
@@ -235,10 +210,10 @@ class _Forgetting:
         dropped = self._drop_unfinished_runs()
         for place in PLACES:
             place.erase(work)
-        resealed = self._seal_again()
+        resealed = tuple(renew_seals(self.store, seals, work.jobs, REASON))
         ended = self._as_is(erasure).ended()
         self.journal.write(ended)
-        return Forgotten(ended, dict(work.counts), len(chosen), dropped, resealed)
+        return Forgotten(ended, dict(work.counts), len(chosen), dropped, resealed, tuple(warnings))
 
     def _clear(self) -> None:
         """Remove the remains of killed runs, which may contain rows too."""
@@ -261,6 +236,7 @@ class _Forgetting:
         is_known = np.zeros(len(work.keys), bool)
         is_known[sorted(found)] = True
         before = self.journal.digests if self.journal.has_records else frozenset()
+        # no secret is made in a store that has none of the keys
         digests = work.keys.digests(self.journal.secret()) if before or is_known.any() else []
         if before:
             is_known |= np.array([each in before for each in digests])
@@ -269,7 +245,7 @@ class _Forgetting:
             found_words = f"{len(is_known) - n_unknown:,} of {len(is_known):,} keys were found"
             raise InputError(
                 f"{self.store} does not have {n_unknown:,} of the keys ({found_words}): nothing is "
-                "erased; mend the keys, or give --known-only to forget those that were found"
+                "erased; correct the keys, or give --known-only to forget those that were found"
             )
         if n_unknown:
             self.say(f"warning: {n_unknown:,} keys are not in the store, and are passed over")
@@ -306,8 +282,8 @@ class _Forgetting:
             path = all_cubes_in(self.store)[name]
             if "/" not in name and not is_finished(path):
                 raise InputError(
-                    f"{path} is not finished, and holds rows of these keys: run the same job, or the same "
-                    "explain, to its end first, or remove the store; nothing is erased"
+                    f"{path} is not finished, and contains rows of these keys: run the same job, "
+                    "or the same explain, to its end first, or remove the store; nothing is erased"
                 )
 
     def _drop_unfinished_runs(self) -> tuple[str, ...]:
@@ -330,12 +306,3 @@ class _Forgetting:
                 remove_run(place, run.run_id)
                 self.work.positions.pop(f"{name}/{run.run_id}", None)
         run.drop()
-
-    def _seal_again(self) -> tuple[str, ...]:
-        """Renew the statements of the runs whose cubes, records or keys were changed."""
-        runs = [run.run_id for run in runs_in_store(self.store)]
-        sealed = sealed_among(self.store, runs)
-        if not sealed:
-            return ()
-        key = None if self.work.job is None else key_of_job(self.work.job)
-        return tuple(renew_seals(self.store, sealed, key, REASON))

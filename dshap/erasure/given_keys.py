@@ -88,7 +88,7 @@ def _rows_in(file: Path, kinds: Mapping[str, str]) -> list[tuple[str, ...]]:
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise InputError(f"--keys {file} is no text in UTF-8") from None
+        raise InputError(f"--keys {file} is not text in UTF-8") from None
     if file.suffix == ".csv":
         return _rows_of_csv(file, lines, kinds)
     return [_row_of(line.strip(), kinds) for line in lines if line.strip()]

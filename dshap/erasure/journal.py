@@ -20,6 +20,7 @@ ROOM = "state/erasures"
 """The room of the records, in the store of a job or in that of one cube."""
 SECRET = "secret"
 """The file of the secret of the keyed digests."""
+# as long as the digests of SHA-256, the least that RFC 2104 advises
 SECRET_BYTES = 32
 ID_FORMAT = "%Y%m%dT%H%M%S.%fZ"
 

@@ -1,17 +1,35 @@
-"""Seals of runs whose cubes an erasure has changed: a new statement, which names the old one."""
+"""Seals of runs whose cubes an erasure has changed: a new statement, which names the old one.
+
+A statement that was signed is signed again, by the same key where that is here.  One that was not
+signed stays so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
+from dshap.core.errors import DamagedError, InputError
 from dshap.core.places import Place
+from dshap.core.printing import counted
 from dshap.cube.arrays import RUNS
-from dshap.seals.attestations import replace_seal
+from dshap.erasure.reached_jobs import ReachedJobs
+from dshap.history.backfills import sink_of_backfill
+from dshap.history.key_joins import KeyJoins
+from dshap.jobfile.schema import Job
+from dshap.seals.attestations import read_envelope, replace_seal
+from dshap.seals.materials import attestation_file
+from dshap.seals.sealed_loads import loads_of
+from dshap.seals.signing_keys import SigningKey
+from dshap.seals.statement import Resource
+from dshap.steps.sink_targets import sink_in
 from dshap.storage.folder import Folder
 
 STATEMENT = "attestation.json"
 """The file of the statement of a run, in its folder."""
+SHOWN = 12
+"""The characters of the name of a key in messages."""
 
 
 def sealed_among(store: Place, runs: Iterable[str]) -> list[str]:
@@ -22,20 +40,107 @@ def sealed_among(store: Place, runs: Iterable[str]) -> list[str]:
     ]
 
 
-def renew_seals(store: Place, runs: Iterable[str], key: Any, reason: str) -> list[str]:
-    """Seal these runs again, those that have a statement; gives their ids.
+def keys_of_seals(
+    store: Place, runs: Iterable[str], keys: Sequence[SigningKey], *, unsigned: bool
+) -> tuple[dict[str, SigningKey | None], list[str]]:
+    """The key that each sealed run is signed with again, and warnings about other keys than then.
 
     Parameters
     ----------
     store : Place
     runs : iterable of str
-    key : SigningKey, optional
-        None: the new statements are not signed, and contain a note on this.
+    keys : sequence of SigningKey
+        The keys that are here.
+    unsigned : bool
+        Whether signed runs lose their signature where no key is here.
+
+    Returns
+    -------
+    tuple
+        Run -> its key, None for a statement without a signature; and lines for people.
+
+    Raises
+    ------
+    InputError
+        A run was signed, and no key is here.
+    DamagedError
+        A statement cannot be read.
+    """
+    chosen: dict[str, SigningKey | None] = {}
+    others: dict[str, list[str]] = {}
+    """Name of a key that is not here -> the runs that were signed with it."""
+    for run_id in sealed_among(store, runs):
+        try:
+            envelope = read_envelope(store, run_id)
+        except ValueError as error:
+            raise DamagedError(
+                f"{store / attestation_file(run_id)} is damaged ({error}): nothing is erased; write "
+                "the file again from a copy of the store, or remove it, and run the same command "
+                "again"
+            ) from error
+        chosen[run_id] = None
+        if envelope is None or not envelope.is_signed:
+            continue
+        same = next((key for key in keys if envelope.is_signed_by(key.public)), None)
+        chosen[run_id] = same or next(iter(keys), None)
+        if same is None:
+            others.setdefault(next(iter(envelope.signatures))[:SHOWN], []).append(run_id)
+    if others and not keys and not unsigned:
+        n_runs = sum(map(len, others.values()))
+        raise InputError(
+            f"an erasure seals runs again, and the key {', '.join(others)} is not here, which signed "
+            f"{counted(n_runs, 'run')} of {store}: nothing is erased; give the job whose [seal] key "
+            "it is with --job JOB.toml, or --unsigned to seal them without a signature"
+        )
+    return chosen, [_warning(name, ids, keys) for name, ids in others.items()]
+
+
+def _warning(name: str, runs: Sequence[str], keys: Sequence[SigningKey]) -> str:
+    """The line about runs whose key is not here."""
+    said = f"warning: the key {name} is not here, which signed {counted(len(runs), 'run')}"
+    if not keys:
+        return f"{said}: sealed again without a signature"
+    return f"{said}: signed again with the key {keys[0].public.keyid[:SHOWN]}"
+
+
+def renew_seals(
+    store: Place, keys: Mapping[str, SigningKey | None], jobs: ReachedJobs, reason: str
+) -> list[str]:
+    """Seal these runs again; gives their ids.
+
+    Parameters
+    ----------
+    store : Place
+    keys : mapping
+        Sealed run -> the key of its new statement; None: it is not signed, and contains a note on
+        this.
+    jobs : ReachedJobs
+        The jobs whose sinks the runs have loaded.
     reason : str
         Why the statements are replaced, in words for the new ones.
     """
     renewed = []
-    for run_id in sealed_among(store, runs):
-        replace_seal(store, run_id, key, reason)
-        renewed.append(run_id)
+    with tempfile.TemporaryDirectory(prefix="dshap-keys-") as folder:
+        joins = KeyJoins(partial(tempfile.mkdtemp, dir=folder))
+        for run_id, key in sorted(keys.items()):
+            job = jobs.of_run(run_id)
+            loads = () if job is None else tuple(_loads_now(store, run_id, job, joins))
+            replace_seal(store, run_id, key, reason, loads)
+            renewed.append(run_id)
     return renewed
+
+
+def _loads_now(store: Place, run_id: str, job: Job, joins: KeyJoins) -> Iterator[Resource]:
+    """The loads that a statement names, with the lines that they have now.
+
+    A load of a sink that the job does not have any more is left out.
+    """
+    sinks = [(table, sink_in(job, table)) for table in job.sink]
+    named = {table.name or sink.label: sink for table, sink in sinks}
+    for load in loads_of(store, run_id):
+        sink = named.get(load.name)
+        if sink is None:
+            continue
+        if load.is_of_backfill:
+            sink = sink_of_backfill(sink) or sink
+        yield load.renewed(sink, joins)

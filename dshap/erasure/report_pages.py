@@ -1,4 +1,4 @@
-"""Pages: the page of the job is written again from the rows that the store still has."""
+"""Pages: the page of each job is written again from the rows that the store still has."""
 
 from __future__ import annotations
 
@@ -8,19 +8,25 @@ from dshap.core.errors import DshapError
 from dshap.cube import cube_paths
 from dshap.erasure.work import ErasureWork, HoldsRows
 from dshap.history.run_record import read_records
+from dshap.jobfile.schema import Job
 
 
 class ReportPages(HoldsRows):
-    """The page of [report], its picture, and the files of rows beside the page."""
+    """The pages of [report], of every target, and the files of rows beside them."""
 
     noun = "pages"
 
     def erase(self, work: ErasureWork) -> None:
-        if work.job is None or not work.job.report.page:
-            return
-        page = Path(work.job.report.page)
-        if not page.exists():
-            return
+        written = set()
+        for page, job in work.jobs.pages():
+            written.add(page)
+            if page.exists():
+                self._write_again(work, page, job)
+        for page in sorted(work.jobs.unread_pages - written):
+            if page.exists():
+                work.left.append(f"the page {page}, whose job cannot be read here")
+
+    def _write_again(self, work: ErasureWork, page: Path, job: Job) -> None:
         from dshap import report
 
         has_rows = page.with_name(f"{page.stem}_rows").is_dir()
@@ -29,8 +35,8 @@ class ReportPages(HoldsRows):
                 work.store,
                 page,
                 all_rows=has_rows,
-                segments=work.job.report.segments,
-                what_if=work.job.report.what_if and _has_models(work),
+                segments=job.report.segments,
+                what_if=job.report.what_if and _has_models(work),
                 about=_about(work),
                 force=True,
             )

@@ -49,6 +49,8 @@ class StoredCubes(HoldsRows):
 
     def erase(self, work: ErasureWork) -> None:
         cubes = all_cubes_in(work.store)
+        # before any row: once rows are erased, a repeated erasure cannot tell which texts only
+        # they had
         for name, path in cubes.items():
             redact_documents(path, _texts_to_redact(work, name, path))
         for name, path in cubes.items():
@@ -56,6 +58,8 @@ class StoredCubes(HoldsRows):
             is_withdrawn = name.partition("/")[0] in work.withdrawn
             if not (len(positions) or is_withdrawn) or not is_finished(path):
                 continue
+            # a cube that all runs share has learned from its own rows, a cube of a night by the
+            # method of all nights
             erase_rows(path, positions, has_learned="/" not in name or is_withdrawn)
             work.count(self.noun, len(positions))
 

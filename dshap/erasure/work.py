@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.places import Place
-from dshap.jobfile.schema import Job
+from dshap.erasure.reached_jobs import ReachedJobs
 from dshap.tables.keys.wanted import WantedKeys
 from dshap.tables.parts_without import SeenTexts
 
@@ -21,8 +21,8 @@ class ErasureWork:
 
     store: Place
     keys: WantedKeys
-    job: Job | None = None
-    """The job of the store, whose sinks and page are reached; None: the store alone."""
+    jobs: ReachedJobs = field(default_factory=ReachedJobs)
+    """The jobs of the store, whose sinks and pages are reached."""
     say: Callable[[str], None] = lambda _: None
     positions: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     """Cube, by its name in the store -> the positions of the rows."""

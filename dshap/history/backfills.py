@@ -44,6 +44,7 @@ def last_day(store: Place) -> LastDay | None:
         if record.is_over and record.explained:
             as_of = record.as_of
             is_backfill = record.is_backfill
+        # a run that was killed after its rows were read has its day: it will be finished first
         elif not record.is_over and about is not None and has_snapshot(run.parts):
             as_of = date.fromisoformat(about.as_of)
             is_backfill = about.backfill

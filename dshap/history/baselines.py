@@ -98,6 +98,7 @@ class Baselines:
             if found["status"] == FAILED:
                 if is_accepted(self.store, record.run_id):
                     return AcceptedNumber(record.run_id, response["value"])
+            # a result that an accepted number made a warning is no pass: the number stays in force
             elif not response.get("accepted"):
                 return None
         return None

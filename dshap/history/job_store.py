@@ -105,10 +105,10 @@ def refuse_place(store: Place) -> None:
     for above in store.parents:
         if read_job(above) is not None or read_run(above) is not None:
             raise StoreMismatchError(
-                f"{above} is a store, and {store} would lie inside it: choose another [job] store"
+                f"{above} is a store, and {store} would be inside it: choose another [job] store"
             )
     may_begin = is_free(store) or lost_its_metadata(store) or holds_runs_alone(store)
     if not may_begin and read_job(store) is None:
         raise StoreMismatchError(
-            f"{store} exists and is no store of a job: choose another [job] store"
+            f"{store} exists and is not the store of a job: choose another [job] store"
         )

@@ -167,6 +167,7 @@ class NightHistory:
         """(n,): whether a row was computed after a run; None where that run is not known any more."""
         if self._before(run_id, method) is None:
             return None
+        # ids of runs begin with their time, so that text order is the order of the runs
         is_later = np.array([run > run_id for run in self._said["runs"]])
         parts = [is_later[part] for part in parts_of_array(self._computed)]
         return np.concatenate([np.zeros(0, bool), *parts])
@@ -229,13 +230,17 @@ class NightHistory:
         n_carried = 0
         n_damaged = 0
         used = {0}
+        # two passes: the numbers of the runs are known only when all rows are decided, and the
+        # rows do not fit in memory
         for each in self._decisions(before, statuses):
             n_carried += int(np.count_nonzero(each.is_carried))
             n_damaged += each.n_damaged
             used |= {*np.unique(each.run_of_row).tolist()}
+        # runs without a row left are dropped, else the list would grow with each night
         number = np.zeros(len(runs), np.int32)
         number[sorted(used)] = np.arange(len(used))
         room = Folder(self.folders.keys)
+        # first: without this file the arrays count as not written
         room.delete(self._file)
         n_rows = len(self.rows)
         with (
@@ -281,6 +286,7 @@ class NightHistory:
             positions = np.full(stop - start, -1, np.int64)
             positions[at] = known[at]
             run_of_row = np.zeros(stop - start, np.int32)
+            # 0 is this run, so that the runs of the earlier cube follow from 1
             run_of_row[at] = 1 + entries_of_array(before._computed, known[at])
             yield _Decision(positions, run_of_row, int((status == Status.PENDING).sum()))
 

@@ -190,6 +190,8 @@ class RunFolders:
 
     def drop_rows(self) -> None:
         """Remove the rows and digests of the run; its record stays."""
+        # Both lose their marks before either loses a file, so that a kill between leaves nothing
+        # whole.
         for folder in (self.parts, self.keys):
             _unmark(folder)
         for folder in (self.keys, self.parts):
@@ -255,6 +257,7 @@ def made_by(store: Place, explain: str, run_id: str) -> str:
     room = Folder(store / RUNS)
     name = _maker_file(explain)
     known = room.get(name) or b""
+    # the file is empty after `forget_maker`
     if not known:
         known = run_id.encode()
         room.replace(name, known)

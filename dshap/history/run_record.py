@@ -254,6 +254,8 @@ def exit_status(facts: RunFacts) -> int:
 def new_run_id(store: Place, now: datetime) -> str:
     """The time in UTC as an id, or the second after the store's newest run where that is later."""
     at = now.astimezone(UTC)
+    # The order of ids is that of the runs, also where two begin in one second or a clock was set
+    # back.
     ids = [name for name in Folder(store / RUNS).list() if ID.fullmatch(name)]
     if ids:
         at = max(at, started_at(ids[-1]) + timedelta(seconds=1))
@@ -399,6 +401,7 @@ def _sink(facts: RunFacts, each: SinkFacts) -> _Result:
 
 
 def _check(facts: RunFacts, each: CheckResult) -> _Result:
+    # dbt's "error" is a test that could not run
     status = {"error": "fail"}.get(each.status, each.status)
     response = {
         "kind": each.kind,
@@ -564,7 +567,7 @@ def _record_in(runs: Folder, run_id: str) -> Iterator[RunRecord]:
     document = document_in(content)
     if document is None:
         warnings.warn(
-            f"{runs.place(name)} is damaged and left out: it is no record of a run, or was altered",
+            f"{runs.place(name)} is damaged and left out: it is not the record of a run, or was altered",
             stacklevel=4,
         )
         return

@@ -428,7 +428,8 @@ def _data(given: Any, context: Context) -> RowReader:
     if listed := categories_of(context.table.reader):
         names = ", ".join(listed)
         raise InputError(
-            f'[[explain]] value = "{given.value}" learns from numbers, and {names} holds text or '
+            f'[[explain]] value = "{given.value}" learns from numbers, and {names} contains text '
+            "or "
             'categories: use value = "marginal", or leave the column out of the model'
         )
     return context.table.reader
@@ -467,7 +468,7 @@ def _is_chosen(given: Any, context: Context) -> bool:
 def _no_distances(table: SourceRows) -> str:
     """Why the rows of a table have no distances; empty where they have."""
     if listed := categories_of(table.reader):
-        return f"{', '.join(listed)} holds text or categories"
+        return f"{', '.join(listed)} contains text or categories"
     if table.reader.missing == "pass":
         return '[source] missing = "pass" leaves NaN in the rows'
     return ""

@@ -38,7 +38,8 @@ class CheckTable(KindTable):
     def _check_bounds(self) -> CheckTable:
         if self.warn is None and self.error is None:
             raise ValueError(
-                f'kind = "{self.kind}" judges nothing without a bound: give warn, error or both'
+                f'kind = "{self.kind}" compares with nothing without a bound: give warn, error or '
+                "both"
             )
         if (
             self.warn is not None

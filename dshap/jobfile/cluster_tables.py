@@ -159,7 +159,7 @@ class GrowingTable(ClusterTable):
             if name in self.model_fields_set:
                 raise ValueError(
                     f"maximum = {self.maximum} lets the number of workers follow the tasks, and "
-                    f"{name} is given too: leave one of both out"
+                    f"{name} is given too: leave one of them out"
                 )
         return self
 

@@ -75,7 +75,7 @@ def _tables_in(path: str) -> dict[str, Any]:
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}; give the path of a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no TOML: {error}") from None
+        raise ValueError(f"{path} is not valid TOML: {error}") from None
     match tables:
         case {"columns": {**inner}} if len(tables) == 1:
             return {str(column): entry for column, entry in inner.items()}

@@ -294,7 +294,7 @@ def options_of(
                 found[name] = (kind if default is not None else kind | None, default)
         elif is_needed:
             raise InputError(
-                f"{make.__name__} takes {name}, and a job file has no words for it: give it a type "
+                f"{make.__name__} takes {name}, and a job file cannot express its type: give it a type "
                 "like int, float, "
                 "str or bool, or a default"
             )

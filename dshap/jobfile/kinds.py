@@ -118,7 +118,7 @@ class Kinds:
             return _record(self, kind, imported(kind, self.tag))
         if kind in self.not_built:
             raise ValueError(
-                f'{self.tag} = "{kind}" is not built yet; built: {", ".join(self.known)}'
+                f'{self.tag} = "{kind}" is not available yet; available: {", ".join(self.known)}'
             )
         raise ValueError(unknown_name(self.tag, kind, self.known))
 

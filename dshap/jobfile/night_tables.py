@@ -32,7 +32,8 @@ def duration_of(given: Any) -> datetime.timedelta:
         found = _DURATION.fullmatch(given.strip())
     if found is None or float(found[1]) == 0:
         raise ValueError(
-            f'{shown(given)} is no time span: give a number and a unit, as in "90m", "24h", "30d" '
+            f'{shown(given)} is not a time span: give a number and a unit, as in "90m", "24h", '
+            '"30d" '
             'or "2w"'
         )
     try:

@@ -67,8 +67,8 @@ def _address_of(text: str, given: str, folder: Path | None) -> str:
     Database(given)
     if secrets_of(without_environment(text)):
         raise ValueError(
-            "the password stands in the job file: write {{ env_var(NAME) }} in its place, or leave "
-            "it out and set PGPASSWORD or PGPASSFILE"
+            "the password is written in the job file: write {{ env_var(NAME) }} in its place, or "
+            "leave it out and set PGPASSWORD or PGPASSFILE"
         )
     return text
 
@@ -82,8 +82,8 @@ def _pem_of(text: str) -> str:
     """A key as the job file has it: its text is in the environment alone."""
     if is_pem(text):
         raise ValueError(
-            "the private key stands in the job: write {{ env_var(NAME) }} in its place, or the path "
-            "of its file"
+            "the private key is written in the job: write {{ env_var(NAME) }} in its place, or "
+            "the path of its file"
         )
     return text
 

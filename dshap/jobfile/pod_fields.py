@@ -54,8 +54,8 @@ def _check_name(name: str) -> str:
     is_name = re.fullmatch(rf"({_SUBDOMAIN}/)?{_LABEL}", name)
     if not is_name or len(domain) > _SUBDOMAIN_LENGTH:
         raise ValueError(
-            f"\"{name}\" is no name of a label: write letters, digits, '-', '_' and '.', of "
-            "at most 63, with a domain before it like example.com/team"
+            f"\"{name}\" is not a valid name of a label: write letters, digits, '-', '_' and '.', "
+            "of at most 63, with a domain before it like example.com/team"
         )
     return name
 
@@ -108,7 +108,7 @@ class Toleration(Table):
             raise ValueError('key is missing: give it, or operator = "Exists" for every taint')
         if self.tolerationSeconds is not None and self.effect != "NoExecute":
             raise ValueError(
-                'tolerationSeconds goes with effect = "NoExecute": give that, or leave it out'
+                'tolerationSeconds needs effect = "NoExecute": give that, or leave it out'
             )
         return self
 
@@ -131,7 +131,8 @@ def amount_of(quantity: str) -> Decimal:
     found = _QUANTITY.fullmatch(quantity)
     if found is None or found[2] not in _SUFFIXES.keys() | _BINARY.keys():
         raise ValueError(
-            f'"{quantity}" is no quantity of Kubernetes: write one like "500m" or "2" (cores), or '
+            f'"{quantity}" is not a quantity of Kubernetes: write one like "500m" or "2" (cores), '
+            "or "
             '"512Mi" or "4Gi" (bytes)'
         )
     number = Decimal(found[1])

@@ -52,7 +52,7 @@ def read_cluster_profile(name: str, beside: Path | None = None) -> dict[str, Any
     except OSError as error:
         raise InputError(f"{said}: {error.strerror}") from None
     except ValueError as error:
-        raise InputError(f"{said} is no TOML: {error}") from None
+        raise InputError(f"{said} is not valid TOML: {error}") from None
     for table, held in written.items():
         if table not in TABLES_OF_PROFILE:
             raise InputError(f"{said}: {unknown_name('table', table, TABLES_OF_PROFILE)}")
@@ -81,8 +81,9 @@ def with_profile(tables: Mapping[str, Any], beside: Path | None = None) -> dict[
     kind = profile["cluster"]["kind"]
     if own.get("kind", kind) != kind:
         raise InputError(
-            f'[cluster] kind = "{own["kind"]}" stands beside profile = "{name}", which is of kind '
-            f'"{kind}": leave one of both out'
+            f'[cluster] kind = "{own["kind"]}" is given beside profile = "{name}", which is of '
+            "kind "
+            f'"{kind}": leave one of them out'
         )
     merged = {**tables, "cluster": {**profile["cluster"], **tables["cluster"]}}
     match tables.get("worker", {}):

@@ -21,7 +21,7 @@ from dshap.jobfile.kinds import Table
 from dshap.jobfile.profiles import read_cluster_profile, with_profile
 from dshap.jobfile.rooting import refuse_left_behind, with_paths_from
 from dshap.jobfile.schema import SEVERAL, TABLES, Job
-from dshap.jobfile.settings import places_of_target, with_settings, with_target
+from dshap.jobfile.settings import TARGETS, places_of_target, with_settings, with_target
 
 SHOWN_PROBLEMS = 3
 """The most problems that one message names; the others are counted."""
@@ -71,6 +71,16 @@ def target_settings(path: str | Path, target: str) -> list[str]:
         return places_of_target(written, target)
 
 
+def targets_in(path: str | Path) -> list[str]:
+    """The names of the targets of a job file; none where it has no [targets]."""
+    with _naming_file(path):
+        written = tomllib.loads(as_path("job file", path, "file").read_text(encoding="utf-8"))
+    match written.get(TARGETS):
+        case dict(targets):
+            return list(targets)
+    return []
+
+
 def _said(path: str | Path, settings: Sequence[str], target: str) -> str:
     """The beginning of messages about a job: its file, and the options that changed it."""
     said = f"job file {masked(str(path))}"
@@ -98,12 +108,14 @@ def _naming_file(path: str | Path) -> Iterator[None]:
     except OSError as error:
         raise InputError(f"{said}: {error.strerror}; give the path of a TOML file") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{said} is no TOML: it holds bytes that are no text in UTF-8") from error
+        raise InputError(
+            f"{said} is not valid TOML: it contains bytes that are not text in UTF-8"
+        ) from error
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{said} is no TOML: {error}") from error
+        raise InputError(f"{said} is not valid TOML: {error}") from error
     except RecursionError as error:
         raise InputError(
-            f"{said} has lists or tables that lie too deep in each other: no key takes such"
+            f"{said} has lists or tables that are nested too deeply: no key accepts them"
         ) from error
 
 

@@ -160,7 +160,7 @@ def _addressed(tables: dict[str, Any], change: _Change) -> tuple[dict[str, Any],
         table = _inside(table, room)
     key = key.rpartition(".")[2]
     if not isinstance(table, dict) or not key:
-        raise InputError(f"{change.said}: no key of a table is addressed; {change.form}")
+        raise InputError(f"{change.said}: it names no key of a table; {change.form}")
     return table, key
 
 

@@ -163,12 +163,12 @@ class OwnSinkTable(SinkTable):
     def kind_of_sink(self) -> type[Sink]:
         making: Any = type(self).making
         if not (inspect.isclass(making) and issubclass(making, Sink)):
-            raise ValueError(f'kind = "{self.kind}" is no class on dshap.sinks.Sink')
+            raise ValueError(f'kind = "{self.kind}" is not a subclass of dshap.sinks.Sink')
         for name in self.keys_of_place.keys() - {
             *making.keys,
             *inspect.signature(making).parameters,
         }:
-            raise ValueError(f'{name} is no key of kind = "{self.kind}": leave it out')
+            raise ValueError(f'{name} is not a key of kind = "{self.kind}": leave it out')
         return making
 
 

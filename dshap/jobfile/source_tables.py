@@ -65,7 +65,7 @@ def _seconds_or_none(period: str | None) -> float | None:
 
 def _built(given: str) -> str:
     if given.startswith("discard"):
-        raise ValueError(f'"{given}" is not built: built are "freeze" and "evolve"')
+        raise ValueError(f'"{given}" is not available: available are "freeze" and "evolve"')
     if given not in ("freeze", "evolve"):
         raise ValueError(f'{given!r} is unknown: give "freeze" or "evolve"')
     return given
@@ -73,7 +73,7 @@ def _built(given: str) -> str:
 
 def _unique(given: str) -> str:
     if given != "unique":
-        raise ValueError(f'keys = "{given}": a key tells rows apart, so that it is "unique"')
+        raise ValueError(f'keys = "{given}": a key identifies a row, so it must be "unique"')
     return given
 
 

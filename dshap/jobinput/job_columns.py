@@ -104,7 +104,7 @@ def _times_in_words(job: Job, error: InputError) -> str:
             )
     model = model_of_job(job)
     said = (
-        f"column {error.column!r} of {place_of_table(job)} holds {what} ({error.times}), and "
+        f"column {error.column!r} of {place_of_table(job)} contains {what} ({error.times}), and "
         f"{model_of_job(job)} takes numbers there: give it as {model.number}, {remedy}"
     )
     if model.names is None:

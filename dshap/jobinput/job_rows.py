@@ -91,12 +91,12 @@ class JobRows:
         unknown = sorted(categories_of(self.reader).keys() - value.model.categories.keys())
         if unknown:
             raise InputError(
-                f"column {unknown[0]!r} of the source holds text or categories, and the model takes "
-                "numbers there: mend its values, or cast it in the query"
+                f"column {unknown[0]!r} of the source contains text or categories, and the model "
+                "takes numbers there: correct its values, or cast it in the query"
             )
         for name, kind in times_of(self.reader).items():
             if name not in times_of(value.model):
-                raise times_refused(name, kind, f"column {name!r} holds times ({kind})")
+                raise times_refused(name, kind, f"column {name!r} contains times ({kind})")
 
     def reader_of(self, value: Any) -> RowReader:
         """The reader of all rows, coded by the categories that a value function knows."""
@@ -105,7 +105,7 @@ class JobRows:
             return self.reader
         if not isinstance(self.reader, ParquetSource):
             raise InputError(
-                f'[source] kind = "{self.job.source.kind}" holds numbers, and the model takes '
+                f'[source] kind = "{self.job.source.kind}" contains numbers, and the model takes '
                 "categories: name a Parquet table"
             )
         return self.reader.with_categories(value.model.categories)
@@ -286,8 +286,8 @@ def n_classes(job: Job, reader: RowReader) -> int:
     if not 2 <= len(classes) <= MAX_CLASSES:
         count = f"more than {MAX_CLASSES}" if len(classes) > MAX_CLASSES else len(classes)
         raise InputError(
-            f'[source] target "{reader.target_names[0]}" holds {count} different values: [model] '
-            "kind = "
+            f'[source] target "{reader.target_names[0]}" contains {count} different values: '
+            "[model] kind = "
             f'"kernel_logistic" takes 2 to {MAX_CLASSES} classes; for numbers use kind = '
             '"kernel_ridge"'
         )

@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date
 from functools import partial
 from typing import Any
 
-from dshap.core.errors import DamagedError, DshapError, SinkError
+from dshap.core.errors import DamagedError, DshapError, InputError, SinkError
 from dshap.core.places import Place
-from dshap.cube.arrays import read_run
 from dshap.cube.blocks import CubeArrays
-from dshap.cube.current import has_nights
 from dshap.history.key_joins import KeyJoins
-from dshap.history.row_history import NightHistory
-from dshap.history.run_folders import RunFolders, made_by
 from dshap.jobfile.reading import read_job_file
 from dshap.jobfile.schema import Job
 from dshap.jobs.verification import verify_job_store
 from dshap.seals.attest_check import SealCheck, SealFault, check_seals, refuse_unsealed
 from dshap.seals.attestations import read_envelope, sealed_runs
 from dshap.seals.materials import attestation_file
+from dshap.seals.sealed_loads import SealedLoad, loads_of
 from dshap.seals.signing_keys import verifying_key
-from dshap.seals.statement import Resource
 from dshap.seals.stored_job import StoredJob
-from dshap.sinks import RowHistory, SingleRun, Sink
-from dshap.sinks.line_digests import digest_of_load
-from dshap.sinks.records import LastLoad
+from dshap.sinks import Sink
 from dshap.steps.sink_targets import sink_in
 
 
@@ -38,9 +31,11 @@ class AttestedSinks:
     """Which job names the sinks, and whether they are compared at all."""
 
     job_file: str | None = None
-    """The job file; None: the job in the store."""
+    """The job file; None: the job that the run of each load has recorded."""
     settings: tuple[str, ...] = ()
     are_checked: bool = True
+    target: str = ""
+    """The target of the job file."""
 
 
 @dataclass
@@ -58,7 +53,9 @@ class StoreCheck:
             raise SinkError("; ".join(self.unchecked))
 
 
-def attest_store(store: Place, key: str | None, run_id: str, sinks: AttestedSinks) -> StoreCheck:
+def attest_store(
+    store: Place, key: str | None, run_id: str, sinks: AttestedSinks, since: str = ""
+) -> StoreCheck:
     """Check the statements of a store, all its contents, and the tables of its sinks.
 
     Parameters
@@ -69,14 +66,20 @@ def attest_store(store: Place, key: str | None, run_id: str, sinks: AttestedSink
     run_id : str
         The one run whose statement is checked; all where empty.
     sinks : AttestedSinks
+    since : str
+        The run, or the day, from which on statements must be signed with the key; all where empty.
 
     Raises
     ------
     InputError
         No statement, no such run, or a key that is none.
     """
+    if sinks.job_file is None:
+        refuse_target_alone(sinks.target)
     given = None if key is None else verifying_key(key, "--key")
-    found = check_seals(store, given, run_id)
+    if since and key is None:
+        raise InputError(f"--since {since} bounds the runs that --key counts for: give --key too")
+    found = check_seals(store, given, run_id, since)
     damaged = verify_job_store(store)
     for part, damages in damaged.items():
         found.faults += [SealFault("", part, str(each)) for each in damages]
@@ -88,75 +91,82 @@ def attest_store(store: Place, key: str | None, run_id: str, sinks: AttestedSink
 
 def _check_sinks(check: StoreCheck, store: Place, sinks: AttestedSinks) -> None:
     """Compare the lines of the last load of each sink, and its table with them."""
-    loads = _last_loads(store)
-    if not loads:
-        return
-    try:
-        job = _job(store, sinks)
-    except DshapError as error:
-        check.unchecked.append(f"no sink was compared: {error}")
-        return
+    jobs = _JobsOfLoads(store, sinks)
     with tempfile.TemporaryDirectory(prefix="dshap-keys-") as folder:
         joins = KeyJoins(partial(tempfile.mkdtemp, dir=folder))
-        for table in job.sink:
-            sink = sink_in(job, table)
-            name = table.name or sink.label
-            if name not in loads:
-                continue
-            run_id, sealed = loads.pop(name)
+        for name, sealed in _last_loads(store).items():
             try:
-                for fault in _faults(job, store, sink, sealed, run_id, joins):
-                    check.seals.faults.append(SealFault(run_id, f"sink {name}", fault))
+                job = jobs.of(sealed.run_id)
+                for fault in _faults(job, _sink_named(job, name), sealed, joins):
+                    check.seals.faults.append(SealFault(sealed.run_id, f"sink {name}", fault))
             except DshapError as error:
                 check.unchecked.append(f"sink {name} was not compared: {error}")
-    for name in loads:
-        check.unchecked.append(f"sink {name} was not compared: the job has no such [[sink]]")
 
 
-def _job(store: Place, sinks: AttestedSinks) -> Job:
-    if sinks.job_file is not None:
-        return read_job_file(sinks.job_file, sinks.settings)
-    return StoredJob.read(store, sealed_runs(store)[-1]).job(store, sinks.settings)
+@dataclass
+class _JobsOfLoads:
+    """The jobs that name the sinks: a given one, or the one that each run has recorded."""
+
+    store: Place
+    sinks: AttestedSinks
+    known: dict[str, Job] = field(default_factory=dict)
+    """Run, or file -> its job."""
+
+    def of(self, run_id: str) -> Job:
+        """The job whose sink a run has loaded."""
+        sinks = self.sinks
+        if sinks.job_file is not None:
+            return self._given(sinks.job_file)
+        if run_id not in self.known:
+            stored = StoredJob.read(self.store, run_id)
+            self.known[run_id] = stored.job(self.store, sinks.settings)
+        return self.known[run_id]
+
+    def _given(self, job_file: str) -> Job:
+        """The job of a file."""
+        if job_file not in self.known:
+            sinks = self.sinks
+            self.known[job_file] = read_job_file(job_file, sinks.settings, target=sinks.target)
+        return self.known[job_file]
 
 
-def _last_loads(store: Place) -> dict[str, tuple[str, Resource]]:
-    """Sink -> the run that loaded it last, and the subject of that load."""
+def refuse_target_alone(target: str) -> None:
+    """Raise an `InputError` for a target without its job file."""
+    if target:
+        raise InputError(
+            f"--target {target} belongs to a job file: give --job JOB.toml too, or leave it out: the "
+            "job that each run has recorded has the values of its target"
+        )
+
+
+def _sink_named(job: Job, name: str) -> Sink:
+    for table in job.sink:
+        sink = sink_in(job, table)
+        if name == (table.name or sink.label):
+            return sink
+    raise InputError("the job has no such [[sink]]")
+
+
+def _last_loads(store: Place) -> dict[str, SealedLoad]:
+    """Sink -> the load that came last, as the statement of its run names it."""
     found = {}
     for run_id in sealed_runs(store):
         with contextlib.suppress(ValueError):
-            envelope = read_envelope(store, run_id)
-            subjects: Sequence[object] = envelope.statement["subject"] if envelope else ()
-            for each in map(Resource.read, subjects):  # type: ignore[arg-type]
-                if each.annotations.get("kind") == "sink" and not each.annotations["backfill"]:
-                    found[each.name.removeprefix("sink/")] = (run_id, each)
+            for load in loads_of(store, run_id):
+                if not load.is_of_backfill:
+                    found[load.name] = load
     return found
 
 
-def _faults(
-    job: Job, store: Place, sink: Sink, sealed: Resource, run_id: str, joins: KeyJoins
-) -> Iterator[str]:
+def _faults(job: Job, sink: Sink, sealed: SealedLoad, joins: KeyJoins) -> Iterator[str]:
     """How a load, and the table that it filled, differ from the sealed ones."""
-    explain = str(sealed.annotations["explain"])
-    place = store / explain
-    if has_nights(place):
-        place = place / str(sealed.annotations["cube"]).rpartition("/")[2]
-        history: RowHistory = NightHistory(RunFolders(store, place.name), explain, joins)
-    else:
-        method = str((read_run(place) or {}).get("method"))
-        history = SingleRun(made_by(store, explain, run_id), method)
-    if read_run(place) is None:
+    if not sealed.is_there:
         return
-    day = str(sealed.annotations["as_of"])
-    as_of = date.fromisoformat(day) if day else None
-    load = LastLoad(as_of, str(sealed.annotations["since"]))
-    chosen = None
-    if load.since:
-        chosen = history.changed_since(load.since, history.method)
-    if not load.since or chosen is not None:
-        digest, _ = digest_of_load(sink, place, history, chosen, as_of=as_of)
-        if digest != sealed.sha256:
-            yield "the lines that its last load wrote are not what was sealed"
-    yield from sink.differences(CubeArrays(place), history, job.job.name, load)
+    history = sealed.history(joins)
+    found = sealed.digest(sink, history)
+    if found is not None and found[0] != sealed.subject.sha256:
+        yield "the lines that its last load wrote are not what was sealed"
+    yield from sink.differences(CubeArrays(sealed.cube), history, job.job.name, sealed.last)
 
 
 def newest_sealed(store: Place) -> str:

@@ -112,7 +112,11 @@ class ClusterCheck:
 
 
 def check_cluster(
-    profile: str, job_file: str | None, wait_s: float | None, say: Callable[[str], None]
+    profile: str,
+    job_file: str | None,
+    wait_s: float | None,
+    say: Callable[[str], None],
+    target: str = "",
 ) -> ClusterCheck:
     """Start one worker of a profile, ask it, and end it.
 
@@ -122,17 +126,20 @@ def check_cluster(
     job_file : the job whose store and table the worker must see; None: these are not looked at
     wait_s : the seconds to wait for the worker; [cluster] wait where None
     say : called with a line where the worker is waited for
+    target : the name of a table [targets.NAME] of the job; empty for none
 
     Raises
     ------
     InputError
         No such profile, a cluster that does not start, or no worker of it.
     """
+    if target and job_file is None:
+        raise InputError(f"--target {target} is of a job: give --job too")
     if job_file is None:
         job = None
         cluster, worker = read_cluster(profile)
     else:
-        job = read_job_file(job_file, cluster=profile)
+        job = read_job_file(job_file, cluster=profile, target=target)
         cluster = job.cluster
         worker = job.worker
     if not cluster.has_workers:

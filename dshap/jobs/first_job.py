@@ -374,11 +374,11 @@ HEAD = """# A job of dshap, as `dshap init` wrote it; every key: docs/job_files.
 def refuse_file(path: Path, *, replaces: bool) -> None:
     """Raise an `InputError` where a job file cannot be written."""
     if path.exists() and not replaces:
-        raise InputError(f"{path} is there: give another name, or --force to replace it")
+        raise InputError(f"{path} exists: give another name, or --force to replace it")
     if path.is_dir():
         raise InputError(f"{path} is a folder: give the name of a file, like {path / 'job.toml'}")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"there is no folder {path.parent}: make it, or give another place")
+        raise InputError(f"there is not a folder {path.parent}: make it, or give another place")
 
 
 def _lines(keys: Mapping[str, Any]) -> list[str]:

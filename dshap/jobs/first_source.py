@@ -90,7 +90,7 @@ class FirstSource:
                 return cls("parquet", path)
             if any(name.endswith(CSV_ENDS) for name in inside):
                 return cls("csv", path)
-            raise InputError(f"source {path} holds no Parquet and no CSV file: {KNOWN}")
+            raise InputError(f"source {path} contains no Parquet and no CSV file: {KNOWN}")
         if not os.path.exists(path):
             raise InputError(f"source {path}: there is no such file or folder: {KNOWN}")
         raise InputError(f"source {path} is of no known kind: {KNOWN}")

@@ -6,6 +6,7 @@ after another has failed, and nothing is left behind.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -14,6 +15,7 @@ from typing import Any
 
 from dshap.core.errors import DshapError, InputError
 from dshap.core.places import Place, place_of
+from dshap.core.types import Design
 from dshap.core.user_code import raised_by_import
 from dshap.cube import refuse_altered
 from dshap.history.backfills import check_day
@@ -215,7 +217,16 @@ class _Checking:
             has_errors,
             codes=codes,
             undone=codes,
+            why_no_order=self._why_no_order(len(features)),
         )
+
+    def _why_no_order(self, n_players: int) -> str:
+        """As `CubeFacts`, as far as the design is known without the value function."""
+        with contextlib.suppress(InputError):  # a plan reports it
+            match self.job.design_of(n_players):
+                case Design() as design:
+                    return design.info.why_no_order
+        return ""
 
 
 def _free_in_words(store: Place) -> str:

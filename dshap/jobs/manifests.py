@@ -9,11 +9,12 @@ from typing import Any
 from dshap.core.addresses import scheme_of
 from dshap.core.errors import InputError
 from dshap.engine import format_bytes
-from dshap.engine.clusters.kubernetes import JOBS, PROFILES, Pods
+from dshap.engine.clusters.kubernetes import JOBS, PROFILES, JobInPods, Pods
 from dshap.engine.clusters.worker import WorkerOptions
 from dshap.jobfile.pod_fields import amount_of
 from dshap.jobfile.profiles import profile_file
 from dshap.jobfile.reading import read_cluster, read_job_file
+from dshap.jobfile.settings import with_target
 from dshap.jobs.schedules import Schedule
 
 PATHS = (("job", "store"), ("source", "path"), ("model", "path"))
@@ -27,6 +28,7 @@ def manifests_of(
     shards: int | None = None,
     schedule: Schedule | None = None,
     learning: int | None = None,
+    target: str = "",
 ) -> list[dict[str, Any]]:
     """The objects of Kubernetes that run a job on the pods of a profile.
 
@@ -38,6 +40,7 @@ def manifests_of(
     shards : the number of shards of a run in parts; None: a whole run on workers
     schedule : the times of a run that one pod does alone; None: a run now
     learning : the number of shards that share the learning of a run in parts; None: one pod learns
+    target : the name of a table [targets.NAME] of the job; empty for none
 
     Raises
     ------
@@ -52,18 +55,19 @@ def manifests_of(
         raise InputError(
             f'profile {profile}: kind = "{cluster.kind}" has no manifest: it is of "kubernetes"'
         )
-    read_job_file(job_file, cluster=profile)
+    read_job_file(job_file, cluster=profile, target=target)
     pods: Pods = cluster.pods(WorkerOptions(**dict(worker)))
-    _refuse_paths(Path(job_file), pods)
+    job = JobInPods(Path(job_file), target)
+    _refuse_paths(job, pods)
     _refuse_scratch(profile, pods)
     if shards is not None:
         _refuse_small(profile, pods, beside=0)
-        return pods.shards(Path(job_file), shards, learning)
+        return pods.shards(job, shards, learning)
     if schedule is not None:
         _refuse_small(profile, pods, beside=0)
-        return pods.nights(Path(job_file), schedule.times, schedule.time_zone)
+        return pods.nights(job, schedule.times, schedule.time_zone)
     _refuse_small(profile, pods, pods.beside_bytes)
-    return pods.manifests(profile_file(profile), Path(job_file), certificates)
+    return pods.manifests(profile_file(profile), job, certificates)
 
 
 def _refuse_together(
@@ -72,7 +76,7 @@ def _refuse_together(
     """Raise where options are given that exclude each other."""
     if shards is not None and schedule is not None:
         raise InputError(
-            "--schedule is a run that one pod does alone, and --shards are many: give one of both"
+            "--schedule is a run that one pod does alone, and --shards are many: give one of them"
         )
     for option, given in (("--shards", shards), ("--schedule", schedule)):
         if given is not None and certificates is not None:
@@ -81,18 +85,19 @@ def _refuse_together(
             )
 
 
-def _refuse_paths(job_file: Path, pods: Pods) -> None:
+def _refuse_paths(job: JobInPods, pods: Pods) -> None:
     """Raise where a path of the job is on no volume of the pods."""
-    written = tomllib.loads(job_file.read_text(encoding="utf-8"))
+    whole = tomllib.loads(job.file.read_text(encoding="utf-8"))
+    written = with_target(whole, job.target)
     for table, key in PATHS:
         path = written.get(table, {}).get(key)
         if path is None or (scheme_of(path) and scheme_of(path) != "file"):
             continue
         if not any(Path(path).is_relative_to(volume) for volume in pods.volumes):
-            given = ", ".join(pods.volumes) or "none"
+            volumes = ", ".join(pods.volumes) or "none"
             raise InputError(
-                f'job file {job_file}: [{table}] {key} = "{path}" is on no volume of the pods: '
-                f"give a path on one of [cluster] volumes (now {given})"
+                f'job file {job.file}: [{table}] {key} = "{path}" is on no volume of the pods: '
+                f"give a path on one of [cluster] volumes (now {volumes})"
             )
 
 

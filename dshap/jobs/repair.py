@@ -55,15 +55,15 @@ def refuse_damage(store: Place, found: Damages, mended: Damages | None, *, has_j
     count = sum(map(len, found.values()))
     if not mended and count:
         raise DamagedError(
-            f"{store}: {count} damaged, as named; dshap verify --repair mends what it can"
+            f"{store}: {count} damaged, as named; dshap verify --repair repairs what it can"
         )
     if count and has_job:
         raise DamagedError(
             f"{store}: {count} damaged after repair and the job, as named, and doing both again "
             "changes nothing: "
-            "remove what is named, or carry out the job into another store"
+            "remove what is named, or run the job into another store"
         )
     if count or (not has_job and any(map(is_left, (mended or {}).values()))):
         raise DamagedError(
-            f"{store}: what was damaged is removed: carry out the same run again to compute it"
+            f"{store}: what was damaged is removed: run the same command again to compute it"
         )

@@ -45,18 +45,17 @@ from dshap.history.stages import StageRecorder
 from dshap.jobfile.model_tables import ModelFileTable, sha256_of_given
 from dshap.jobfile.reading import read_job_file
 from dshap.jobfile.schema import ExplainTable, Job
-from dshap.jobinput.job_source import job_of_parts
+from dshap.jobs.attesting import refuse_target_alone
 from dshap.jobs.replay_outcome import ROUNDING, Replay, ReplayedCube, WantedRows
 from dshap.jobs.store_runs import StoreRuns
-from dshap.run.replaying import Replayed, replayable
+from dshap.run.replaying import Replayed, replayable, session_of_cube
 from dshap.run.session import Session
 from dshap.seals.attest_check import refuse_unsealed
 from dshap.seals.attestations import read_envelope, sealed_runs
 from dshap.seals.materials import OF_ROWS, digest_of_package, installed_packages
 from dshap.seals.statement import Resource
-from dshap.seals.stored_job import StoredJob
+from dshap.seals.stored_job import OF_ITS_MACHINE, StoredJob
 from dshap.seals.subjects import PACKAGES
-from dshap.steps.asked_codes import session_of_explanation
 from dshap.steps.learned_methods import LearnedMethods
 from dshap.steps.plans import value_of
 from dshap.steps.scope import FinishScope
@@ -65,7 +64,7 @@ from dshap.steps.under_way import Command, RunUnderWay
 from dshap.storage.array_files import rows_of_array
 from dshap.storage.folder import Folder
 from dshap.storage.workspace import Rooms
-from dshap.warehouse.snapshot import Snapshot, has_snapshot, refuse_damaged_rows
+from dshap.warehouse.snapshot import has_snapshot
 
 MOST_BLOCKS = 16
 """The most blocks that a sample is drawn from: each may have to be computed whole."""
@@ -78,6 +77,7 @@ def replay_run(
     job_file: str | None = None,
     settings: Sequence[str] = (),
     say: Callable[[str], None] = lambda line: None,
+    target: str = "",
 ) -> Replay:
     """Compute rows of a sealed run again, and compare them with its cubes, bit by bit.
 
@@ -94,6 +94,8 @@ def replay_run(
         Texts of --set, such as "source.path=/other/place.parquet".
     say : function
         Receives a line for people.
+    target : str
+        The target of the job file.
 
     Raises
     ------
@@ -112,10 +114,7 @@ def replay_run(
     except ValueError as error:
         raise InputError(f"the statement of run {run_id} is damaged: {error}") from error
     assert envelope is not None, "it is listed"
-    if job_file is None:
-        job = StoredJob.read(store, run_id).job(store, settings)
-    else:
-        job = read_job_file(job_file, settings)
+    job = _job_of_run(store, run_id, job_file, settings, target)
     given = envelope.statement["predicate"]["buildDefinition"]["resolvedDependencies"]
     materials = [Resource.read(each) for each in given]
     _refuse_other_model(job, materials)
@@ -137,6 +136,21 @@ def replay_run(
     return Replay(run_id, cubes, then, processor(), _other_packages(store, run_id, materials))
 
 
+def _job_of_run(
+    store: Place, run_id: str, job_file: str | None, settings: Sequence[str], target: str
+) -> Job:
+    """The job of a run: of a file that is given, else of the store.
+
+    It has no sinks: their options are in the record of each cube, and no file or secret of them need
+    be here.
+    """
+    if job_file is None:
+        refuse_target_alone(target)
+        return StoredJob.read(store, run_id).job(store, settings, (*OF_ITS_MACHINE, "sink"))
+    job = read_job_file(job_file, settings, target=target)
+    return job.model_copy(update={"sink": []})
+
+
 def _refuse_other_model(job: Job, materials: Sequence[Resource]) -> None:
     """Raise where the model of the job is another file than that of the run."""
     match job.model:
@@ -146,7 +160,7 @@ def _refuse_other_model(job: Job, materials: Sequence[Resource]) -> None:
             if now != then:
                 raise StoreMismatchError(
                     f"the model has changed: {path} has the SHA-256 {now[:12]}…, and the run used "
-                    f"{then[:12]}…: give the file of then with --set model.path=FILE"
+                    f"{then[:12]}…: give the file of that run with --set model.path=FILE"
                 )
 
 
@@ -225,13 +239,25 @@ class _Runs:
     def history(self, explain: ExplainTable, run_id: str) -> NightHistory:
         return NightHistory(RunFolders(self.store, run_id), explain.name, self.joins)
 
-    def _under_way(self, run_id: str) -> RunUnderWay:
-        return self.runs.under_way(RunFolders(self.store, run_id))
+    def _with_rows(self, run_id: str, cube: Place) -> RunUnderWay:
+        """A run with the options of one of its cubes, whose rows can be opened.
+
+        Raises
+        ------
+        NotLearnedError
+            The store does not have these rows any more.
+        """
+        run = self.runs.under_way(RunFolders(self.store, run_id))
+        run.session = session_of_cube(self.session, cube)
+        try:
+            self.runs.source.find_rows(run)
+        except NotLearnedError as error:
+            raise NotLearnedError(f"{error}: {self.runs.cubes.rows_again}") from None
+        return run
 
     def _shared(self, explain: ExplainTable) -> Replayed:
-        run = self._under_way(self.run_with_rows)
-        for _ in self.runs.source.steps(run):
-            pass  # the steps are not done: nothing is looked at, or read again
+        place = self.store / explain.name
+        run = self._with_rows(self.run_with_rows, place)
         opened = self.runs.source.opened(run)
         census = opened.census()
         self._refuse_other_rows(census.fingerprint)
@@ -244,8 +270,8 @@ class _Runs:
         return replayable(
             value,
             opened.table.reader_of(value),
-            self.store / explain.name,
-            session_of_explanation(self.session, self.job, explain),
+            place,
+            run.session,
             design=self.job.design_of(len(value.players)),
             seed=self.job.design_seed,
             census=census,
@@ -258,26 +284,15 @@ class _Runs:
         if then != digest:
             raise StoreMismatchError(
                 f"the source has changed: the digest of the rows of {source.uri or 'it'} is "
-                f"{digest[:12]}…, and the run explained {then[:12]}…: give the table of then with "
-                "--set source.path=PLACE"
+                f"{digest[:12]}…, and the run explained {then[:12]}…: give the table of that run "
+                "with --set source.path=PLACE"
             )
 
     def _of_night(self, explain: ExplainTable, run_id: str) -> Replayed:
-        run = self._under_way(run_id)
-        parts = run.folders.parts
-        if not has_snapshot(parts):
-            raise NotLearnedError(
-                f"the rows of run {run_id} are not in {self.store} any more: [job] keep_runs = "
-                f"{self.job.job.keep_runs} keeps those of so many runs"
-            )
-        refuse_damaged_rows(parts, "the rows of a run are not replayed once they are damaged")
-        for _ in self.runs.source.steps(run):
-            break  # its rows are read; the step is not done
-        run.snapshot = Snapshot.read(parts)
-        run.rows = job_of_parts(self.job, parts)
+        place = self.store / explain.name / run_id
+        run = self._with_rows(run_id, place)
         opened = self.runs.source.opened(run)
         methods = LearnedMethods(run)
-        place = self.store / explain.name / run_id
         known = str((read_run(place) or {}).get("method"))
         about = methods.about(explain)
         if about is None or about.method != known:
@@ -285,14 +300,19 @@ class _Runs:
                 f"the method {known} of run {run_id} is not in the store any more: it was learned "
                 "anew since"
             )
-        method = methods.settled(explain, opened.reader.n_rows)
+        try:
+            method = methods.settled(explain, opened.reader.n_rows)
+        except StoreMismatchError as error:
+            raise StoreMismatchError(
+                f"{error}: give the job of then with --job JOB.toml"
+            ) from error
         history = self.history(explain, run_id)
         value = method.learned.value
         return replayable(
             value,
             opened.table.reader_of(value),
             place,
-            session_of_explanation(self.session, self.job, explain),
+            run.session,
             census=opened.census(),
             prepared=method.learned,
             positions=history.positions if history.n_carried else None,

@@ -107,6 +107,6 @@ def _checked_zone(name: str) -> str:
     known = zoneinfo.available_timezones()
     if known and name not in known:
         raise InputError(
-            f'--time-zone "{name}" is no time zone: give one like "Europe/Berlin", or "{UTC}"'
+            f'--time-zone "{name}" is not a time zone: give one like "Europe/Berlin", or "{UTC}"'
         )
     return name

@@ -183,7 +183,7 @@ def _naming_learn(scope: Scope) -> Iterator[None]:
         if scope.does(Phase.BEGIN):
             raise
         raise DamagedError(
-            f"{error}; the parts of a run mend nothing: `{scope.learn_command}` does"
+            f"{error}; the parts of a run repair nothing: `{scope.learn_command}` does"
         ) from error
 
 
@@ -293,6 +293,7 @@ class StoreRuns:
                 may_finish = held.enter_context(finishing(self.store, what, has_failed))
             except LockedError:
                 return None
+            # asked with the lease in place: another shard may have finished the run meanwhile
             if begun is not None and begun.is_over:
                 return None
             if not may_finish:
@@ -518,6 +519,7 @@ class StoreRuns:
         if over is not None:
             return self._still_over(over, facts, run.result)
         self.session.workspace.confirm()
+        # before the record, whose presence means that the run is over
         seal_ended(run, facts)
         return RecordedRun(run.result, facts, write_record(self.store, facts))
 

@@ -202,7 +202,7 @@ def _damage_of_about(run: RunFolders) -> Iterator[Damage]:
     if not Folder(run.store).has(name):
         return
     if run.about is None:
-        yield Damage(name, "does not say what the run is about, or was altered", (name,))
+        yield Damage(name, "does not state what the run is about, or was altered", (name,))
     elif run.about.run_id != run.run_id:
         yield Damage(name, f"is about the run {run.about.run_id}", (name,))
 
@@ -224,7 +224,7 @@ def _damage_of_record(run: RunFolders, cubes: Cubes, is_before_another: bool) ->
         return
     document = document_in(content)
     if document is None:
-        yield Damage(name, "is no record of a run, or was altered", remove)
+        yield Damage(name, "is not the record of a run, or was altered", remove)
         return
     record = RunRecord(run.run_id, document)
     if record.about.get("run_id") != run.run_id:

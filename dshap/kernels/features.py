@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
-from dshap.core.records import BoolArray, FloatArray
+from dshap.core.records import JSON, BoolArray, FloatArray
 from dshap.core.rules import check_fields, of_kind
 from dshap.kernels.product import ProductKernel
 
@@ -35,15 +35,15 @@ class SubsetFeatures(Protocol):
         """Number of features p_S."""
         ...
 
-    def whitened(self, products: NDArray[Any]) -> FloatArray:
+    def whitened(self, products: np.ndarray) -> FloatArray:
         """Φ_S (n, p_S) from the selected products (n, q_S); Φ_S Φ_Sᵀ approximates K_S."""
         ...
 
-    def coefficients(self, weights: FloatArray) -> NDArray[Any]:
+    def coefficients(self, weights: FloatArray) -> np.ndarray:
         """Coefficients (q_S, k) of weights (p_S, k): Φ_S weights = Re(products · coefficients)."""
         ...
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, np.ndarray]:
         """Flat arrays of the features; `kept` is one of them."""
         ...
 
@@ -61,7 +61,7 @@ class Basis(Protocol):
         ...
 
     @property
-    def dtype(self) -> type[Any]:
+    def dtype(self) -> type[np.float64 | np.complex128]:
         """Type of the factors: float64 or complex128."""
         ...
 
@@ -75,11 +75,11 @@ class Basis(Protocol):
         """Rows (·, columns) that single features represent, in their order; at least one."""
         ...
 
-    def factors(self, x: FloatArray) -> NDArray[Any]:
+    def factors(self, x: FloatArray) -> np.ndarray:
         """Factors (columns, n, q) of rows (n, columns); rows are neighbours in memory."""
         ...
 
-    def matrix(self, x: FloatArray) -> NDArray[Any]:
+    def matrix(self, x: FloatArray) -> np.ndarray:
         """Products (n, q) over all columns."""
         ...
 
@@ -103,7 +103,7 @@ class Embedding(Protocol):
         ...
 
     @property
-    def dtype(self) -> type[Any]:
+    def dtype(self) -> type[np.float64 | np.complex128]:
         """Type of the products: float64 or complex128."""
         ...
 
@@ -131,12 +131,12 @@ class Embedding(Protocol):
         ...
 
     def basis(self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float) -> Basis: ...
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         """Plain values that determine every feature."""
         ...
 
 
-def checked_embedding(given: Any) -> Embedding:
+def checked_embedding(given: object) -> Embedding:
     """The embedding, or an InputError for anything else.
 
     Examples
@@ -251,7 +251,7 @@ class Fourier:
     def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
         return 0
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         return {
             "kind": "fourier",
             "n_features": self.n_features,
@@ -300,16 +300,16 @@ class FourierFeatures:
     def n_features(self) -> int:
         return 2 * len(self.kept)
 
-    def whitened(self, products: NDArray[Any]) -> FloatArray:
+    def whitened(self, products: np.ndarray) -> FloatArray:
         """Φ_S (n, 2q) from products (n, q)."""
         return np.hstack([products.real, products.imag]) / np.sqrt(len(self.kept))
 
-    def coefficients(self, weights: FloatArray) -> NDArray[Any]:
+    def coefficients(self, weights: FloatArray) -> np.ndarray:
         """Complex coefficients (q, k): a·cos + b·sin = Re((a − ib) e^{iω·x})."""
         cos, sin = np.split(weights, 2)
         return np.asarray((cos - 1j * sin) / np.sqrt(len(self.kept)))
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, np.ndarray]:
         return {"kept": self.kept}
 
     def describe(self) -> str:
@@ -318,7 +318,7 @@ class FourierFeatures:
 
 @dataclass(frozen=True, eq=False)
 class FourierBasis:
-    """Factors e^{iω_rj x_j} of every column; products over S are e^{iω_S·x_S}.
+    """Random Fourier features: a factor e^{iω_rj x_j} for each column, a product for each subset.
 
     Examples
     --------
@@ -345,11 +345,11 @@ class FourierBasis:
         """The origin (1, columns): frequencies represent no rows."""
         return np.zeros((1, self.frequencies.shape[1]))
 
-    def factors(self, x: FloatArray) -> NDArray[Any]:
+    def factors(self, x: FloatArray) -> np.ndarray:
         """Factors (columns, n, q) of rows x (n, columns)."""
         return unit_circle(self.frequencies.T[:, :, None] * x.T[:, None, :]).swapaxes(1, 2)
 
-    def matrix(self, x: FloatArray) -> NDArray[Any]:
+    def matrix(self, x: FloatArray) -> np.ndarray:
         """Products e^{iω·x} (n, q) over all columns."""
         return unit_circle(x @ self.frequencies.T)
 

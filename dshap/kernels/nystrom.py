@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
-from dshap.core.records import BoolArray, FloatArray, Record
+from dshap.core.records import JSON, BoolArray, FloatArray, Record
 from dshap.core.rules import Choice, check_fields, finite_array
 from dshap.kernels.product import Distinct, ProductKernel, distinct_values
 
@@ -23,6 +22,7 @@ LANDMARK_SAMPLE = 20_000
 """Number of rows that landmarks are chosen from."""
 PILOT_TOLERANCE = 1e-8
 """Rank tolerance of the pilot landmarks that ridge leverage scores are estimated with."""
+# rows whose kernel with all landmarks is in memory at once
 SCORE_BLOCK = 1_024
 
 
@@ -207,7 +207,7 @@ class Nystrom:
             leverage = 0
         return max(leverage, 8 * self.size**2 * n_columns)
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         given = self.landmarks
         return {
             "kind": "nystrom",
@@ -333,7 +333,7 @@ class KeptLandmarks:
         """w (q, k) = L⁻ᵀ weights, so that Φ weights = k(x, Z_kept) w."""
         return np.asarray(self._inverse.T @ weights)
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, np.ndarray]:
         return {"kept": self.kept, "factor": self.factor, "residual": np.array(self.residual)}
 
     def describe(self) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dshap import loops
 from dshap.core.errors import InputError, shown, unknown_name
-from dshap.core.records import BoolArray, FloatArray
+from dshap.core.records import JSON, BoolArray, FloatArray
 from dshap.core.rules import finite_array
 from dshap.loops.codes import DIFFERENT, DISTANCE, MATERN32, MATERN52, SQUARE
 
@@ -93,7 +92,8 @@ class ProductKernel:
             or not all(isinstance(family, str) for family in self.families)
         ):
             raise InputError(
-                f"families is {shown(self.families)}: give one a column, of {', '.join(FAMILIES)}"
+                f"families is {shown(self.families)}: give one for each column, of "
+                f"{', '.join(FAMILIES)}"
             )
         object.__setattr__(self, "families", tuple(self.families))
         object.__setattr__(
@@ -109,7 +109,7 @@ class ProductKernel:
                 raise InputError(unknown_name("kernel family", family, FAMILIES))
             if family == "categorical":
                 if not 0.0 <= value < 1.0:
-                    raise InputError(f"rho of column {column} is {value:g}: it must lie in [0, 1)")
+                    raise InputError(f"rho of column {column} is {value:g}: it must be in [0, 1)")
             elif not LEAST_SCALE <= value <= 1.0 / LEAST_SCALE:
                 raise InputError(
                     f"length-scale of column {column} is {value:g}: it must be positive and "
@@ -143,7 +143,7 @@ class ProductKernel:
         """Whether a fit chooses the length-scale of each column (columns,): never."""
         return np.zeros(n_columns, dtype=bool)
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         """Families and parameters as plain values."""
         return {"families": list(self.families), "parameters": [float(p) for p in self.parameters]}
 

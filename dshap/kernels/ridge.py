@@ -44,6 +44,7 @@ def add_gram(gram: FloatArray, phi: FloatArray) -> None:
     float32 rows are multiplied in float32.
     """
     if phi.dtype == np.float32:
+        # products of a block of rows in single precision, the sum over blocks in double
         gram += scipy.linalg.blas.ssyrk(1.0, phi, trans=1, lower=1)
         return
     scipy.linalg.blas.dsyrk(1.0, phi, beta=1.0, c=gram, trans=1, lower=1, overwrite_c=1)
@@ -116,6 +117,7 @@ def ridge_solve(
         _with_ridge(gram, ridge), lower=1, clean=0, overwrite_a=1
     )
     diagonal = np.square(np.diagonal(factor))
+    # the factorisation can succeed for a system that is singular up to rounding
     if info or diagonal.min() <= len(gram) * np.finfo(float).eps * diagonal.max():
         raise InputError(_singular(_with_ridge(gram, ridge), float(np.max(ridge)), what))
     return np.asarray(scipy.linalg.lapack.dpotrs(factor, cross, lower=1)[0])
@@ -131,7 +133,9 @@ def _with_ridge(gram: FloatArray, ridge: float | FloatArray) -> FloatArray:
 def _singular(system: FloatArray, ridge: float, what: str) -> str:
     """Message for a system that Cholesky refused: rank, smallest eigenvalue and a remedy."""
     if not np.isfinite(system).all():
-        return "the Gram matrix holds NaN or infinity: drop such rows, or check the length-scales"
+        return (
+            "the Gram matrix contains NaN or infinity: drop such rows, or check the length-scales"
+        )
     values = scipy.linalg.eigvalsh(system)
     floor = len(values) * np.finfo(float).eps * values[-1]
     return (
@@ -204,13 +208,14 @@ def chosen_penalty(
     # |G_ij| ≤ (G_ii + G_jj) / 2
     if not (np.isfinite(np.diagonal(gram)).all() and np.isfinite(cross).all()):
         raise InputError(
-            "the sums of a coalition hold NaN or infinity: drop such rows, or check the "
+            "the sums of a coalition contain NaN or infinity: drop such rows, or check the "
             "length-scales"
         )
     if not total > 0.0:
         return Penalty(float(PENALTIES[0]), 0.0)
     system = _tridiagonal(gram, cross)
     rounding = 10.0 * len(gram) * np.finfo(float).eps * max(n, _largest(*system[:2]))
+    # smaller ones would be decided by rounding
     ridges = n * PENALTIES[: max(1, np.count_nonzero(n * PENALTIES >= rounding))]
     path = loops.ridge_path(*system, ridges)
     if not path.pivots[0] > 0.0:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from dshap.core.annotations import LengthScale
 from dshap.core.errors import InputError, shown
-from dshap.core.records import BoolArray, FloatArray
+from dshap.core.records import JSON, BoolArray, FloatArray
 from dshap.core.rules import check_fields, for_columns, of_kind
 from dshap.kernels.product import ProductKernel
 
@@ -92,7 +93,7 @@ class Kernel:
     ) -> ProductKernel:
         """The product kernel with a factor for each column; `names` are the columns', if any."""
         raise InputError(
-            f"{type(self).__name__} does not say how it binds to columns: give RBF(), "
+            f"{type(self).__name__} does not define how it is applied to columns: give RBF(), "
             "Product([...])"
         )
 
@@ -112,7 +113,7 @@ class Kernel:
             [kernel.is_validated for kernel in self.of_columns(n_columns, names)], dtype=bool
         )
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         """Kind and options as plain values."""
         return {
             "kind": type(self).__name__,
@@ -122,7 +123,7 @@ class Kernel:
 
 @dataclass(frozen=True, eq=False)
 class _Stationary(Kernel):
-    lengthscale: Any = "median"
+    lengthscale: LengthScale = "median"
     """A number, one number a column in its units, a mapping by name, "median" or "validate".
 
     "validate": chosen by the model's fit.
@@ -175,7 +176,7 @@ class RBF(_Stationary):
     [[1.0, 0.6065]]
     """
 
-    def __init__(self, lengthscale: Any = "median") -> None:
+    def __init__(self, lengthscale: LengthScale = "median") -> None:
         super().__init__(lengthscale, "rbf")
 
 
@@ -191,7 +192,7 @@ class Laplacian(_Stationary):
     [[1.0, 0.3679]]
     """
 
-    def __init__(self, lengthscale: Any = "median") -> None:
+    def __init__(self, lengthscale: LengthScale = "median") -> None:
         super().__init__(lengthscale, "laplacian")
 
 
@@ -209,7 +210,7 @@ class Matern(_Stationary):
     [[1.0, 0.3679]]
     """
 
-    def __init__(self, nu: float = 1.5, lengthscale: Any = "median") -> None:
+    def __init__(self, nu: float = 1.5, lengthscale: LengthScale = "median") -> None:
         if not isinstance(nu, float) or nu not in MATERN:
             raise InputError(
                 f"nu is {shown(nu)}: Matérn is there for 0.5, 1.5 and 2.5 (Matern(1.5, "
@@ -275,8 +276,8 @@ class Product(Kernel):
         given = self.kernels
         if isinstance(given, str) or not np.iterable(given):
             raise InputError(
-                f"kernels is {shown(given)}: give a list, one of dshap.kernels a column, or a "
-                "mapping"
+                f"kernels is {shown(given)}: give a list, one of dshap.kernels for each column, "
+                "or a mapping"
             )
         plain = (
             {str(n): kernel for n, kernel in given.items()}
@@ -286,7 +287,8 @@ class Product(Kernel):
         object.__setattr__(self, "kernels", plain)
         if wrong := [kernel for kernel in self._all if not isinstance(kernel, Kernel)]:
             raise InputError(
-                f"kernels hold {shown(wrong[0])}: give one of dshap.kernels a column, such as RBF()"
+                f"kernels hold {shown(wrong[0])}: give one of dshap.kernels for each column, such "
+                "as RBF()"
             )
 
     @property
@@ -330,7 +332,7 @@ class Product(Kernel):
         )
 
 
-def checked_kernel(given: Any) -> Kernel | ProductKernel:
+def checked_kernel(given: object) -> Kernel | ProductKernel:
     """The kernel, or an InputError for anything else.
 
     Examples
@@ -344,7 +346,9 @@ def checked_kernel(given: Any) -> Kernel | ProductKernel:
     return kernel
 
 
-def bound_kernel(given: Any, n_columns: int, names: Sequence[str] | None = None) -> ProductKernel:
+def bound_kernel(
+    given: Kernel | ProductKernel, n_columns: int, names: Sequence[str] | None = None
+) -> ProductKernel:
     """The kernel bound to `n_columns` columns; its parameters must be numbers.
 
     Raises

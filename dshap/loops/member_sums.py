@@ -127,6 +127,7 @@ class MemberSums:
         the number of columns.
         """
         coalitions = Coalitions.of(self.columns)
+        # `_add_group` takes tiles of 4 × 4 entries: spare ones stay 0
         shape = [max(4, 1 << int(width)) for width in np.diff(coalitions.bounds)]
         placed = np.zeros((self.table.shape[2], self.table.shape[1], *shape))
         # no entry is that of two coalitions; adding 0 makes 0 of -0

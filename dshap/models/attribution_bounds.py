@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.core.annotations import MatrixLike
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray
 from dshap.core.rules import Number, Whole, checked
@@ -15,7 +16,7 @@ from dshap.models.expansion import KernelExpansion
 from dshap.models.rows import MICRO_BLOCK
 from dshap.models.shapley import learned_terms, numbers_of, player_attributions
 from dshap.models.shapley_penalty import ShapleyPenalty, checked_penalty
-from dshap.predictors.expansion import expansion_of
+from dshap.predictors.expansion import KernelModelLike, expansion_of
 
 MAX_COLUMNS = 16
 """The most columns whose coalitions are all listed."""
@@ -23,7 +24,7 @@ INTERVENTIONAL = 4.0
 """The factor in Theorem 6, ‖φ_x − φ_x'‖² ≤ 4 (1 − k(x, x')), for k_j ≤ 1 and k_j(x, x) = 1."""
 
 
-def rkhs_norm(model: Any) -> FloatArray:
+def rkhs_norm(model: KernelModelLike) -> FloatArray:
     """The RKHS norm ‖f‖ (k,) = (aᵀ K(Z, Z) a)^½ of each output, without the intercept.
 
     r² operations.
@@ -53,7 +54,10 @@ def rkhs_norm(model: Any) -> FloatArray:
 
 
 def attribution_bound(
-    model: Any, rows: Any, others: Any, amplification: float | None = None
+    model: KernelModelLike,
+    rows: MatrixLike,
+    others: MatrixLike,
+    amplification: float | None = None,
 ) -> FloatArray:
     """Upper bound (n, k) on the difference of any attribution between two rows.
 
@@ -110,7 +114,9 @@ def attribution_bound(
     )
 
 
-def conditional_amplification(model: Any, data: Any, penalty: ShapleyPenalty) -> float:
+def conditional_amplification(
+    model: KernelModelLike, data: MatrixLike, penalty: ShapleyPenalty
+) -> float:
     """M_Γ ≥ 1: the largest squared norm of a model's conditional mean embeddings.
 
     M_Γ = max(1, max over S of tr[(K_S + nλI)⁻¹ K_S (K_S + nλI)⁻¹ K_S̄]), the embedding of S̄ given
@@ -153,7 +159,7 @@ def conditional_amplification(model: Any, data: Any, penalty: ShapleyPenalty) ->
         )
     if d > MAX_COLUMNS or 1 << d > penalty.most_coalitions:
         raise InputError(
-            f"every coalition of the {d} columns is looked at, and the penalty lists "
+            f"every coalition of the {d} columns is evaluated, and the penalty lists "
             f"{penalty.most_coalitions}: "
             + (
                 f"give n_coalitions=2**{d}"
@@ -211,9 +217,9 @@ class Robustness:
 
 
 def robustness(
-    model: Any,
-    rows: Any,
-    data: Any,
+    model: KernelModelLike,
+    rows: MatrixLike,
+    data: MatrixLike,
     penalty: ShapleyPenalty,
     delta: float,
     n_pairs: int = 1_000,

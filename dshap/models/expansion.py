@@ -155,9 +155,8 @@ class KernelExpansion(BaseExpansion):
                     name = f"x{column}"
                 shown = ", ".join(f"{value:g}" for value in np.unique(known)[:MAX_SHOWN])
                 raise InputError(
-                    f"column {name!r} holds category {rows[unseen, column][0]:g} in {unseen.sum()} "
-                    "row(s), which the "
-                    "model was not fitted on (it knows "
+                    f"column {name!r} contains category {rows[unseen, column][0]:g} in "
+                    f"{unseen.sum()} row(s), which the model was not fitted on (it knows "
                     f"{shown}{', …' if len(np.unique(known)) > MAX_SHOWN else ''}): "
                     'leave such rows out, or fit with unseen="other", which takes it as different '
                     "from all"

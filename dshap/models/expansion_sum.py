@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.annotations import MatrixLike
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray, Record
 from dshap.core.rules import Choice, check_fields, finite_array
@@ -23,6 +24,8 @@ NAMES = ("feature_names", "output_names")
 class BaseExpansion(ABC):
     """Base of the single expansions, which are frozen dataclasses with arrays and names."""
 
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    weights: FloatArray
     intercept: FloatArray
     feature_names: tuple[str, ...] | None
     output_names: tuple[str, ...] | None
@@ -50,14 +53,14 @@ class BaseExpansion(ABC):
         )
         for names, count, what in wanted:
             if names is not None and len(names) != count:
-                raise InputError(f"{len(names)} {what} names for {count}: give one each")
+                raise InputError(f"{len(names)} {what} names for {count}: give one for each")
 
     @property
-    def parts(self) -> tuple[Any, ...]:
+    def parts(self) -> tuple[BaseExpansion, ...]:
         """The expansions that add up to this one: only itself."""
         return (self,)
 
-    def mapped(self, change: Callable[[Any], Any]) -> Any:
+    def mapped(self, change: Callable[[BaseExpansion], BaseExpansion]) -> BaseExpansion:
         """Apply a function to this expansion; a sum applies it to each of its parts."""
         return change(self)
 
@@ -97,7 +100,7 @@ class BaseExpansion(ABC):
     def check(self, rows: FloatArray) -> None:  # noqa: B027 - most are for any row
         """Raise InputError for rows (n, columns) that the model does not apply to."""
 
-    def predict(self, x: Any) -> FloatArray:
+    def predict(self, x: MatrixLike) -> FloatArray:
         """f(x) (n, k) in float64, computed for 1,024 rows at a time to bound memory."""
         rows = as_rows(x, self.n_columns, self.feature_names)
         self.check(rows)
@@ -214,10 +217,10 @@ class ExpansionSum:
                 )
 
     @property
-    def parts(self) -> tuple[Any, ...]:
+    def parts(self) -> tuple[BaseExpansion, ...]:
         return self.expansions
 
-    def mapped(self, change: Callable[[Any], Any]) -> ExpansionSum:
+    def mapped(self, change: Callable[[BaseExpansion], BaseExpansion]) -> ExpansionSum:
         """The sum of the parts, with the function `change` applied to each."""
         return ExpansionSum(tuple(map(change, self.expansions)))
 
@@ -262,11 +265,11 @@ class ExpansionSum:
         return np.sum([part.intercept for part in self.expansions], axis=0)
 
     @property
-    def coefficients(self) -> NDArray[Any]:
+    def coefficients(self) -> np.ndarray:
         """(size, k): A_r in f(x) = intercept + Re Σ_r A_r Π_j factors_j; complex if any part is."""
         return np.concatenate([part.coefficients for part in self.expansions])
 
-    def factors(self, x: FloatArray) -> NDArray[Any]:
+    def factors(self, x: FloatArray) -> np.ndarray:
         """Factors (columns, n, size) of rows (n, columns); complex if any part is.
 
         Rows are adjacent in memory.
@@ -275,7 +278,7 @@ class ExpansionSum:
             [part.factors(x).swapaxes(1, 2) for part in self.expansions], axis=1
         ).swapaxes(1, 2)
 
-    def predict(self, x: Any) -> FloatArray:
+    def predict(self, x: MatrixLike) -> FloatArray:
         """f(x) (n, k) in float64."""
         rows = as_rows(x, self.n_columns, self.feature_names)
         return np.sum([part.predict(rows) for part in self.expansions], axis=0)
@@ -298,6 +301,8 @@ class ExpansionSum:
 
 
 AnyExpansion = BaseExpansion | ExpansionSum
+"""A kernel model as a sum of products: a `dshap.models.KernelExpansion`, a
+`dshap.models.FourierExpansion`, or a sum of several."""
 
 
 def sum_of(expansions: Sequence[AnyExpansion]) -> AnyExpansion:

@@ -17,8 +17,9 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from dshap.core.annotations import MatrixLike, RowBlocks
 from dshap.core.blocks import RowBlock
 from dshap.core.duck_typing import column_names
 from dshap.core.errors import InputError, NotFittedError, shown, unknown_name
@@ -86,7 +87,7 @@ class KernelModel(ABC):
     report_: FitReport
     penalty_: float
     n_features_in_: int
-    feature_names_in_: NDArray[Any]
+    feature_names_in_: np.ndarray
     _estimator_type: ClassVar[str]
     n_passes: ClassVar[int] = 1
     """Passes over all rows of a fit without a Shapley penalty: see `passes`."""
@@ -133,7 +134,9 @@ class KernelModel(ABC):
             )
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
-    def fit(self, X: Any, y: Any = None, *, missing: str = "refuse") -> Self:
+    def fit(
+        self, X: MatrixLike | RowBlocks, y: ArrayLike | None = None, *, missing: str = "refuse"
+    ) -> Self:
         """Fit on arrays, a table, or blocks of rows.
 
         The result does not depend on how the input is chunked, bit for bit.
@@ -161,7 +164,12 @@ class KernelModel(ABC):
         return self
 
     def fit_path(
-        self, X: Any, y: Any = None, strengths: Sequence[float] = (), *, missing: str = "refuse"
+        self,
+        X: MatrixLike | RowBlocks,
+        y: ArrayLike | None = None,
+        strengths: Sequence[float] = (),
+        *,
+        missing: str = "refuse",
     ) -> list[Self]:
         """Fit models for several strengths of the `ShapleyPenalty`, sharing passes over the rows.
 
@@ -230,12 +238,12 @@ class KernelModel(ABC):
 
     def tuned(
         self,
-        sample_x: Any,
-        sample_y: Any,
+        sample_x: MatrixLike,
+        sample_y: ArrayLike,
         positions: NDArray[np.integer],
         feature_names: tuple[str, ...] | None = None,
         strengths: tuple[float, ...] | None = None,
-        **known: Any,
+        **known: np.ndarray,
     ) -> Pass:
         """Choose kernel and features from a sample, and return the first pass over all rows.
 
@@ -255,7 +263,7 @@ class KernelModel(ABC):
         is_ok = is_finite(x, y) & (self.roles(positions) != HELD_OUT)
         if not is_ok.any():
             raise InputError(
-                "no row of the sample is left: all are held out, or hold NaN or infinity"
+                "no row of the sample is left: all are held out, or contain NaN or infinity"
             )
         with one_blas_thread():
             step = self._first_step(
@@ -342,7 +350,7 @@ class KernelModel(ABC):
         return self.fitted(expansion, report, record.arrays)
 
     def fitted(
-        self, expansion: BaseExpansion, report: FitReport, more: Mapping[str, NDArray[Any]]
+        self, expansion: BaseExpansion, report: FitReport, more: Mapping[str, np.ndarray]
     ) -> Self:
         """A model with the same options and these fitted attributes.
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from dshap.core.annotations import MatrixLike
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray, Moments
@@ -118,7 +119,7 @@ class KernelLogistic(KernelModel):
     (5, 2)
     """
 
-    classes_: NDArray[Any]
+    classes_: np.ndarray
     class_values_: FloatArray
     _estimator_type = "classifier"
     n_passes = 4
@@ -190,7 +191,7 @@ class KernelLogistic(KernelModel):
         if len(values) == 1:
             raise InputError(
                 f"the target has one class only ({class_name(classes[0])}): there is nothing to "
-                "tell apart"
+                "distinguish"
             )
         if len(found) < len(values):
             missing = classes[~np.isin(values, found)]
@@ -211,14 +212,14 @@ class KernelLogistic(KernelModel):
             self.unfitted(), features, newton, values, classes, n_sample_passes, names, tuning
         )
 
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self, X: MatrixLike) -> FloatArray:
         """Log-odds of the second class (n,); with more classes f (n, K), which sums to 0."""
         out = self.expansion_.predict(X)
         if len(self.classes_) == 2:
             return out[:, 0]
         return out
 
-    def of_classes(self, classes: Sequence[Any]) -> AnyExpansion:
+    def of_classes(self, classes: Sequence[str | int]) -> AnyExpansion:
         """The decision function of some classes alone, as an expansion.
 
         Parameters
@@ -259,19 +260,19 @@ class KernelLogistic(KernelModel):
             )
         )
 
-    def predict_proba(self, X: Any) -> FloatArray:
+    def predict_proba(self, X: MatrixLike) -> FloatArray:
         """P(class | x) (n, K)."""
         f = self.decision_function(X)
         if f.ndim == 1:
             return np.column_stack([scipy.special.expit(-f), scipy.special.expit(f)])
         return np.asarray(scipy.special.softmax(f, axis=1))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: MatrixLike) -> np.ndarray:
         """The label with the largest probability (n,)."""
         f = self.decision_function(X)
         return np.asarray(self.classes_[(f > 0).astype(int) if f.ndim == 1 else f.argmax(axis=1)])
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: MatrixLike, y: ArrayLike) -> float:
         """Accuracy on these rows."""
         return float(np.mean(self.predict(X) == np.asarray(y)))
 
@@ -394,7 +395,7 @@ class LogisticStep:
     newton: Newton
     values: FloatArray
     """(K,): numbers that represent the classes in the target, sorted."""
-    classes: NDArray[Any]
+    classes: np.ndarray
     """(K,): labels of the classes."""
     n_sample_passes: int
     feature_names: tuple[str, ...] | None = None
@@ -463,7 +464,7 @@ class LogisticStep:
     def next(self, moments: Moments) -> LogisticStep:
         """The next step, or this step marked as ended."""
         if not moments["counts"].any():
-            raise InputError("no training rows: all are held out, or hold NaN or infinity")
+            raise InputError("no training rows: all are held out, or contain NaN or infinity")
         with one_blas_thread():
             newton = self.newton.next(
                 moments.arrays, None if self.form is None else self.form.ridge

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dshap.core.records import FloatArray
 from dshap.kernels import FourierFeatures, KeptLandmarks, ProductKernel, SubsetFeatures
@@ -45,7 +44,7 @@ class Convergence:
     n_sample_passes: int
     """Newton steps on the sample before that, including penalty trials."""
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, np.ndarray]:
         return {
             "report_newton": np.array(
                 [self.n_passes, int(self.is_converged), self.n_sample_passes]
@@ -55,7 +54,7 @@ class Convergence:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Convergence:
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Convergence:
         n_passes, is_converged, n_sample_passes = (int(count) for count in arrays["report_newton"])
         loss, objective, decrement = (float(size) for size in arrays["report_newton_sizes"])
         reason = str(arrays["report_newton_reason"])
@@ -105,7 +104,7 @@ class PlayerReport:
     held_out: FloatArray | None
     """(k,): mean of φ_A(x)² over the held-out rows; None where there are none."""
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, np.ndarray]:
         return {
             "report_player": np.array([self.player, self.value]),
             "report_player_options": np.array([self.strength, self.n_coalitions]),
@@ -114,7 +113,7 @@ class PlayerReport:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> PlayerReport:
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> PlayerReport:
         player, value = arrays["report_player"]
         strength, n_coalitions = arrays["report_player_options"]
         train = arrays["report_player_train"]
@@ -178,7 +177,7 @@ class FitReport:
             for name, score in scores
         ]
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, np.ndarray]:
         """Flat arrays with the prefix `report_`; the kernel is stored with the expansion."""
         tuning = self.tuning
         return {
@@ -195,7 +194,7 @@ class FitReport:
 
     @classmethod
     def from_arrays(
-        cls, arrays: Mapping[str, NDArray[Any]], kernel: ProductKernel, names: Sequence[str] | None
+        cls, arrays: Mapping[str, np.ndarray], kernel: ProductKernel, names: Sequence[str] | None
     ) -> FitReport:
         stored = {
             name.removeprefix("report_"): array

@@ -12,6 +12,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from dshap.core.annotations import MatrixLike
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
 from dshap.core.records import FloatArray, Moments
@@ -133,7 +134,7 @@ class KernelRidge(KernelModel):
         features, tuning = self._features(x, targets, names)
         return TunedRidge(self.unfitted(), features, targets.mean(axis=0), y.ndim, names, tuning)
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: MatrixLike) -> FloatArray:
         """f(X) (n,), or (n, k) where the target had two axes.
 
         Columns of a table are matched by name.
@@ -143,9 +144,10 @@ class KernelRidge(KernelModel):
             return out[:, 0]
         return out
 
-    def score(self, X: Any, y: Any) -> float:
+    def score(self, X: MatrixLike, y: ArrayLike) -> float:
         """R² of the predictions on these rows, averaged over outputs."""
-        target = np.asarray(y, dtype=float).reshape(len(y), -1)  # (n, k)
+        target = np.asarray(y, dtype=float)
+        target = target.reshape(len(target), -1)  # (n, k)
         error = np.square(target - self.expansion_.predict(X)).sum(axis=0)
         return float(np.mean(1.0 - error / np.square(target - target.mean(axis=0)).sum(axis=0)))
 
@@ -305,7 +307,7 @@ class TunedRidge:
         """The given λ, or the validated one."""
         train = _of_role(moments, "train")
         if not train["n"]:
-            raise InputError("no training rows: all are held out, or hold NaN or infinity")
+            raise InputError("no training rows: all are held out, or contain NaN or infinity")
         if self.model.penalty != "validate":
             return float(self.model.penalty)
         with one_blas_thread():

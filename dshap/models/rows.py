@@ -164,9 +164,9 @@ def checked_count(blocks: Blocks, missing: str) -> int:
         is_ok = is_finite(x, y)
         if missing == "refuse" and not is_ok.all():
             raise InputError(
-                f"{(~is_ok).sum()} of rows {start}..{start + len(x) - 1} hold NaN or infinity in X "
-                "or y, the first "
-                f"is row {start + np.argmin(is_ok)}: drop them, or fit with missing='skip'"
+                f"{(~is_ok).sum()} of rows {start}..{start + len(x) - 1} contain NaN or infinity "
+                f"in X or y, the first is row {start + np.argmin(is_ok)}: drop them, or fit with "
+                "missing='skip'"
             )
         n_rows += len(x)
     if not n_rows:

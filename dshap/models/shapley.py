@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.attributors.player_basis import OnePlayer, PlayerLearning, PlayerTerms
+from dshap.core.annotations import MatrixLike
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
 from dshap.core.floats import as_array
@@ -24,7 +25,7 @@ from dshap.models.expansion import FourierExpansion, KernelExpansion
 from dshap.models.report import PlayerReport
 from dshap.models.rows import HELD_OUT, MICRO_BLOCK, as_rows
 from dshap.models.shapley_penalty import ShapleyPenalty, checked_penalty
-from dshap.predictors.expansion import expansion_of
+from dshap.predictors.expansion import KernelModelLike, expansion_of
 from dshap.values.terms import InterventionalTerms, ObservationalTerms, TermValue
 
 N_LANDMARKS = 256
@@ -153,7 +154,7 @@ def regularised(
 
 
 def mean_squared_attribution(
-    model: Any, rows: Any, data: Any, penalty: ShapleyPenalty
+    model: KernelModelLike, rows: MatrixLike, data: MatrixLike, penalty: ShapleyPenalty
 ) -> FloatArray:
     """Mean over rows of φ_A(x)² (k,) of a fitted kernel model: the size of the penalty's term.
 
@@ -231,10 +232,10 @@ def numbers_of(expansion: Any, given: Any, noun: str) -> FloatArray:
     """Rows (n, columns) for an expansion; InputError where they are empty or contain NaN."""
     x = as_rows(as_array(noun, given), expansion.n_columns, expansion.feature_names)
     if not len(x):
-        raise InputError(f"{noun} of shape {x.shape} hold no row: give one at least")
+        raise InputError(f"{noun} of shape {x.shape} contain no row: give one at least")
     if not (is_ok := np.isfinite(x).all(axis=1)).all():
         raise InputError(
-            f"{(~is_ok).sum()} of {len(x)} {noun} hold NaN or infinity, the first is row "
+            f"{(~is_ok).sum()} of {len(x)} {noun} contain NaN or infinity, the first is row "
             f"{is_ok.argmin()}: drop them"
         )
     for part in expansion.parts:

@@ -78,7 +78,7 @@ class ShapleyPenalty:
     True
     """
 
-    player: Any
+    player: str | int | Sequence[str | int]
     strength: float
     value: str = "interventional"
     embedding: Embedding | None = None
@@ -99,10 +99,9 @@ class ShapleyPenalty:
     def _plain_player(self) -> str | int | tuple[str | int, ...]:
         """The player as a string, an integer or a tuple of them."""
         is_one = isinstance(self.player, str | int | np.integer)
+        given: Any = self.player
         if is_one:
             given = [self.player]
-        else:
-            given = self.player
         is_list = isinstance(given, Sequence | np.ndarray) and len(given) > 0
         if not is_list or not all(_is_column(each) for each in given):
             raise refused("player", self.player, "a column's name or position, or a list of them")
@@ -114,9 +113,9 @@ class ShapleyPenalty:
     @property
     def columns(self) -> tuple[str | int, ...]:
         """The player's columns, as given."""
-        if isinstance(self.player, tuple):
-            return self.player
-        return (self.player,)
+        if isinstance(self.player, str | int):
+            return (self.player,)
+        return tuple(self.player)
 
     def positions(self, n_columns: int, names: Sequence[str] | None) -> list[int]:
         """Positions of the player's columns in a table; unnamed columns are called x0, x1, ….
@@ -149,8 +148,8 @@ def _position(column: str | int, names: Sequence[str]) -> int:
         return names.index(column)
     if not 0 <= column < len(names):
         raise InputError(
-            f"player {column} is no column: a whole number is a position, 0 to {len(names) - 1}; "
-            "give a name as text"
+            f"player {column} is not a column: a whole number is a position, 0 to "
+            f"{len(names) - 1}; give a name as text"
         )
     return column
 

@@ -237,9 +237,8 @@ def _split(kernel: ProductKernel, x: FloatArray, y: FloatArray, seed: int) -> Tr
     n_train = max(1, len(x) * N_TRAIN // (N_TRAIN + N_VALIDATION))
     if len(np.unique(x[:n_train], axis=0)) < 2 or n_train == len(x):
         raise InputError(
-            "what is chosen by validation needs two different rows to learn from and one to "
-            "validate on, of a sample "
-            f"of {len(x)}: give more rows, or lengthscale='median' and a penalty"
+            "a choice by validation needs two different rows to learn from and one to validate "
+            f"on, in a sample of {len(x)}: give more rows, or lengthscale='median' and a penalty"
         )
     centred = y - y[:n_train].mean(axis=0)
     unit = np.sqrt(np.square(centred[n_train:]).sum(axis=0) * y.shape[1])

@@ -8,10 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
-from dshap.core.records import FloatArray
+from dshap.core.records import JSON, FloatArray
 from dshap.core.rules import checked
 from dshap.core.scales import of_classes
 from dshap.predictors.named import NamedModel, column_names_of
@@ -26,17 +25,24 @@ class Expansion(Protocol):
     above its values in the order of imports.
     """
 
-    feature_names: tuple[str, ...] | None
-    output_names: tuple[str, ...] | None
-    output_scale: str
-    """The scale of f(x), a name of `core.scales.MEANINGS`."""
-    intercept: FloatArray
-    """(k,)"""
+    @property
+    def feature_names(self) -> tuple[str, ...] | None: ...
+    @property
+    def output_names(self) -> tuple[str, ...] | None: ...
+    @property
+    def output_scale(self) -> str:
+        """The scale of f(x), a name of `core.scales.MEANINGS`."""
+        ...
+
+    @property
+    def intercept(self) -> FloatArray:
+        """(k,): c."""
+        ...
 
     @property
     def n_columns(self) -> int: ...
     @property
-    def parts(self) -> tuple[Any, ...]:
+    def parts(self) -> tuple[Expansion, ...]:
         """The expansions that add up to this one, each with real or with complex factors.
 
         A single expansion has itself as the only part.
@@ -49,11 +55,11 @@ class Expansion(Protocol):
         ...
 
     @property
-    def coefficients(self) -> NDArray[Any]:
+    def coefficients(self) -> np.ndarray:
         """A (r, k), real or complex."""
         ...
 
-    def factors(self, x: FloatArray) -> NDArray[Any]:
+    def factors(self, x: FloatArray) -> np.ndarray:
         """Factors (columns, n, r) of rows (n, columns), with the dtype of the coefficients."""
         ...
 
@@ -63,6 +69,20 @@ class Expansion(Protocol):
         ...
 
     def digest(self) -> str: ...
+
+
+class HasExpansion(Protocol):
+    """A fitted model whose `expansion_` is a sum of products, such as `dshap.models.KernelRidge`."""
+
+    @property
+    def expansion_(self) -> Expansion:
+        """The fitted function."""
+        ...
+
+
+type KernelModelLike = Expansion | HasExpansion | Sequence[Expansion | HasExpansion]
+"""A kernel model: a fitted `dshap.models.KernelRidge` or `KernelLogistic`, an expansion such as
+`dshap.models.KernelExpansion`, or a list of these, which stands for their sum."""
 
 
 class ExpansionModel(NamedModel):
@@ -106,7 +126,7 @@ class ExpansionModel(NamedModel):
         """Peak bytes of the expansion, and its predictions once more."""
         return self.expansion.predict_bytes(n) + 8 * n * self.n_outputs
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         return {"model": self.expansion.digest()}
 
 
@@ -151,7 +171,7 @@ def expansion_of(model: Any) -> Expansion:
                 "observational "
                 "ones"
             )
-        raise InputError(f"{type(model).__name__} holds no product-kernel expansion: {hint}")
+        raise InputError(f"{type(model).__name__} contains no product-kernel expansion: {hint}")
     return expansion
 
 

@@ -209,7 +209,7 @@ def _numbers(column: Any, name: str) -> FloatArray:
 def _strange(name: str, value: Any) -> InputError:
     """The error for a value that no column can contain."""
     return InputError(
-        f"column {name!r} holds {value!r} ({type(value).__name__}): columns hold numbers, "
+        f"column {name!r} contains {value!r} ({type(value).__name__}): columns contain numbers, "
         "booleans, text, categories "
         "or times (pandas.to_datetime makes them); convert it"
     )

@@ -77,7 +77,7 @@ def coefficients_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:
             "(k, columns) with (k,)"
         )
     if not (np.isfinite(weights).all() and np.isfinite(constant).all()):
-        raise InputError("coef or intercept holds NaN or infinity: fit the model again")
+        raise InputError("coef or intercept contains NaN or infinity: fit the model again")
     constant = np.broadcast_to(constant, len(weights)).copy()
     if model is not None:
         _check_linear(model, weights, constant)

@@ -136,7 +136,7 @@ class PredictFunction(NamedModel):
         """A hint for the error message: which form the rows had, and how to get the other."""
         if self.times:
             return (
-                f"; predict was given a data frame, as column {next(iter(self.times))!r} holds "
+                f"; predict was given a data frame, as column {next(iter(self.times))!r} contains "
                 "times: numbers, such as "
                 "days since a date, would let it have arrays"
             )
@@ -319,7 +319,7 @@ def row_forms(
 def _refused_arrays(name: str, holds: str) -> str:
     """The error message for arrays=True where a column does not fit in an array."""
     return (
-        f"arrays=True, and column {name!r} holds {holds}, which an array of numbers does not: "
+        f"arrays=True, and column {name!r} contains {holds}, which an array of numbers does not: "
         "leave arrays out, or "
         "that column"
     )

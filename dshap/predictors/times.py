@@ -114,7 +114,7 @@ def microseconds(values: NDArray[np.datetime64], name: str) -> FloatArray:
 def _refuse(bad: NDArray[np.datetime64], name: str, why: str) -> None:
     """Raise InputError with the first of these times, if there are any."""
     if len(bad):
-        raise InputError(f"column {name!r} holds the time {bad[0]}, and {why}")
+        raise InputError(f"column {name!r} contains the time {bad[0]}, and {why}")
 
 
 def from_microseconds(numbers: FloatArray, kind: str) -> NDArray[Any]:

@@ -151,6 +151,7 @@ def _cut(texts: Sequence[str], room: int) -> list[str]:
     head, tail = _in_common(texts)
     short = [_without(text, head, tail, room) for text in texts]
     times = Counter(short)
+    # Each call has fewer texts than the one before, so that this comes to an end.
     for alike in [each for each, count in times.items() if 1 < count < len(texts)]:
         places = [place for place, each in enumerate(short) if each == alike]
         for place, text in zip(places, _cut([texts[place] for place in places], room), strict=True):

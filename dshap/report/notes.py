@@ -8,6 +8,7 @@ from typing import Any
 from dshap.core.blocks import NOT_SERVED
 from dshap.core.printing import format_bytes
 from dshap.core.rates import rate_in_words
+from dshap.core.records import JSON
 from dshap.run.quality import note_text
 
 ABSENT = "-"
@@ -20,7 +21,7 @@ ONE_PEAK = ("client_peak_bytes", "peak memory", 16)
 """The column of peaks where one process does all."""
 
 
-def accuracy_lines(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def accuracy_lines(found: Mapping[str, Mapping[str, JSON]]) -> list[str]:
     """Describe the accuracy of each explanation in lines of text.
 
     They give the additivity residual, a pilot's forecast, the errors of learning and of folding,
@@ -113,7 +114,7 @@ def served_text(n_rows: int) -> str:
     return f"{n_rows:,} rows are unlike those of the pilot, and estimated without its choices"
 
 
-def stage_table(stages: Sequence[Mapping[str, Any]], is_one_process: bool = False) -> list[str]:
+def stage_table(stages: Sequence[Mapping[str, JSON]], is_one_process: bool = False) -> list[str]:
     """A table of the stages (`StageUse.to_dict`): a heading, then one line per stage.
 
     Where one process does all, it has one column of peaks.

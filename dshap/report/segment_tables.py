@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from dshap.analysis.column_texts import NO_TEXTS, ColumnTexts, texts_of
 from dshap.analysis.numbers_as_text import decimals_of, number
 from dshap.analysis.segment_names import column_of_segment
 from dshap.analysis.segments import Segments, segments_of
-from dshap.core.places import Place
+from dshap.core.annotations import CubesLike
 from dshap.core.printing import label
+from dshap.core.records import JSON
 from dshap.cube import open_cube
 from dshap.cube.datasets import names_along
+from dshap.cube.given_cubes import given_cubes
 
 MOST_FEATURES = 5
 MOST_SEGMENTS = 12
@@ -86,7 +86,7 @@ class SegmentTable:
             return []
         return [f"{said}: dshap.report.heatmap shows them, --json lists them"]
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, JSON]:
         """Segment -> its rows, and the mean |φ|, its half width and the mean φ of each feature."""
         found = self.segments
         return {
@@ -102,12 +102,12 @@ class SegmentTable:
         }
 
 
-def segment_tables(cubes: Mapping[str, Place], segment: str) -> list[SegmentTable]:
-    """The table of each explanation (name -> cube) and output by the segments of a column.
+def segment_tables(cubes: CubesLike, segment: str) -> list[SegmentTable]:
+    """Compare the segments of a column: one table for each explanation and output.
 
     Parameters
     ----------
-    cubes : name -> path of each cube
+    cubes : name -> path of each cube; or the path of a store, or an opened cube
     segment : as in `segments_of`
 
     Raises
@@ -134,7 +134,7 @@ def segment_tables(cubes: Mapping[str, Place], segment: str) -> list[SegmentTabl
     1           2  100.0   0.5
     """
     tables = []
-    for name, path in cubes.items():
+    for name, path in given_cubes(cubes).items():
         cube = open_cube(path)
         texts = texts_of(cube)
         outputs = names_along(cube, "output")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dshap.analysis.view import output_of
+from dshap.core.annotations import CubeLike, TableLike
 from dshap.core.errors import DoesNotFitError, InputError
 from dshap.core.options import RULES
 from dshap.core.printing import format_bytes
@@ -15,17 +16,20 @@ from dshap.core.records import FloatArray
 from dshap.cube.columns import columns_of
 from dshap.cube.datasets import as_cube, names_along, rows_of
 
+if TYPE_CHECKING:
+    import shap
+
 IN_EXPLANATION_BYTES = 2 << 30
 """The most bytes of attributions and values of columns that `to_shap` has in memory."""
 
 
 def to_shap(
-    cube: Any,
-    rows: Any = None,
+    cube: CubeLike,
+    rows: TableLike | None = None,
     output: str | int | None = None,
     *,
     interactions: bool = False,
-) -> Any:
+) -> shap.Explanation:
     """A cube as a `shap.Explanation`, for `shap.plots`.
 
     Parameters
@@ -133,6 +137,7 @@ def require_shap() -> Any:
 
 def _refuse_large(cube: Any, interactions: bool) -> None:
     """Raise a `DoesNotFitError` where the arrays would be larger than `IN_EXPLANATION_BYTES`."""
+    # the last one is that of the columns' values
     n_arrays = cube.sizes["output"] * (1 + ("std_error" in cube)) + 1
     if interactions:
         n_arrays = cube.sizes["output"] * cube.sizes["feature"] + 1

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from dshap.core.places import Place
+from dshap.core.annotations import CubesLike
+from dshap.core.records import JSON
 from dshap.cube import CubeStatus, awaits_shards, cube_status
+from dshap.cube.given_cubes import given_cubes
 from dshap.report.going_on import holder_content, holder_line, view_of_run
 from dshap.storage.lease import Holder
 
@@ -24,15 +26,27 @@ class Summary(NamedTuple):
     """
 
     lines: list[str]
-    content: dict[str, Any]
+    content: dict[str, JSON]
 
 
 def progress_summary(
-    cubes: Mapping[str, Place], is_running: bool, holders: Sequence[Holder] = ()
+    cubes: CubesLike,
+    is_running: bool,
+    holders: Sequence[Holder] = (),
 ) -> Summary:
     """The rows and blocks of each cube that are done, failed and left, and the present activity.
 
-    `holders` are the processes that run on the store, by their leases.
+    Parameters
+    ----------
+    cubes : mapping name -> path of a cube or an opened cube; or the path of a store, with all of its
+        cubes; or one opened cube
+    is_running : whether a run is going on
+    holders : the processes that run on the store, by their leases
+
+    Raises
+    ------
+    InputError
+        `cubes` is none of these, there is no such store, or a Dataset is not as its store has it.
 
     Examples
     --------
@@ -52,9 +66,10 @@ def progress_summary(
     prices: 2 rows: 2 ok, 0 pending; 1 of 1 blocks done
     no run is going on
     """
-    statuses = {name: cube_status(path) for name, path in cubes.items()}
-    learned = [name for name, path in cubes.items() if awaits_shards(path)]
-    views = {name: view_of_run(name, path, holders) for name, path in cubes.items()}
+    paths = given_cubes(cubes)
+    statuses = {name: cube_status(path) for name, path in paths.items()}
+    learned = [name for name, path in paths.items() if awaits_shards(path)]
+    views = {name: view_of_run(name, path, holders) for name, path in paths.items()}
     content = {
         name: {**asdict(status), "awaits_shards": name in learned, **views[name].to_dict()}
         for name, status in statuses.items()

@@ -8,7 +8,9 @@ from typing import Any
 from dshap.analysis.accuracy import accuracy
 from dshap.analysis.column_texts import texts_of_first
 from dshap.analysis.rankings import Ranking, rankings
+from dshap.core.annotations import CubesLike
 from dshap.core.places import Place
+from dshap.core.rules import as_place
 from dshap.cube import (
     Damage,
     cube_status,
@@ -16,6 +18,7 @@ from dshap.cube import (
     read_run,
     store_parts,
 )
+from dshap.cube.given_cubes import given_cubes
 from dshap.models import FitReport
 from dshap.report.attribution_lines import ranking_lines
 from dshap.report.notes import accuracy_lines
@@ -23,9 +26,23 @@ from dshap.report.store_progress import Summary, status_lines
 
 
 def importance_summary(
-    store: Place, cubes: Mapping[str, Place], fitted: FitReport | None
+    store: str | Place,
+    cubes: CubesLike,
+    fitted: FitReport | None,
 ) -> Summary:
     """The importance of each feature over the finished rows, with fit, accuracy and progress.
+
+    Parameters
+    ----------
+    store : the path of the store
+    cubes : mapping name -> path of a cube or an opened cube; or the path of a store, with all of its
+        cubes; or one opened cube
+    fitted : the report of the fit of its model; None without one
+
+    Raises
+    ------
+    InputError
+        `cubes` is none of these, there is no such store, or a Dataset is not as its store has it.
 
     Examples
     --------
@@ -45,14 +62,15 @@ def importance_summary(
     rooms         50.00       +0.00
     age            5.00       +0.00
     """
-    units = (read_job(store) or {}).get("units", "")
-    ranked = rankings(cubes)
-    texts = texts_of_first(cubes)
-    found = accuracy(cubes)
+    paths = given_cubes(cubes)
+    units = (read_job(as_place("store", store)) or {}).get("units", "")
+    ranked = rankings(paths)
+    texts = texts_of_first(paths)
+    found = accuracy(paths)
     lines = [*f"model: {fitted}".splitlines(), ""] if fitted else []
     lines += ranking_lines(ranked, units, texts) if ranked else ["no row is explained yet"]
     lines += ["", *accuracy_lines(found)]
-    lines += status_lines({name: cube_status(path) for name, path in cubes.items()})
+    lines += status_lines({name: cube_status(path) for name, path in paths.items()})
     content: dict[str, Any] = {
         ranking.label: {
             "rows": ranking.rows,
@@ -76,13 +94,18 @@ def _intervals(ranking: Ranking) -> dict[str, list[float]] | None:
 
 
 def damage_summary(
-    store: Place,
+    store: str | Place,
     found: Mapping[str, Sequence[Damage]],
     mended: Mapping[str, Sequence[Damage]] | None,
 ) -> Summary:
-    """The damage found in each part of a store, after a repair.
+    """Summarize the damage of each part of a store, as a check found it.
 
-    `mended` is None where no repair was asked for.
+    Parameters
+    ----------
+    store : the path of the store
+    found : name of each part -> its damage, as `dshap verify` finds it
+    mended : name of each part -> the damage that a repair has mended; None where no repair was asked
+        for
 
     Examples
     --------
@@ -99,7 +122,7 @@ def damage_summary(
     >>> summary.lines
     ['cube: verified: 1 of 1 blocks finished']
     """
-    parts = store_parts(store)
+    parts = store_parts(as_place("store", store))
     lines = [
         f"{name}: mended: {damage}"
         for name, damages in (mended or {}).items()

@@ -74,7 +74,9 @@ class Carried:
         refuse_altered(self.path)
         run = read_run(self.path)
         if run is None:
-            raise InputError(f"{self.path} is no attribution cube: no row can be carried from it")
+            raise InputError(
+                f"{self.path} is not an attribution cube: no row can be carried from it"
+            )
         if layout.vocabulary is not None:
             raise InputError("rows that are texts cannot be carried: explain all of them")
         self._refuse_other(run, layout)
@@ -84,9 +86,12 @@ class Carried:
     def _refuse_other(self, run: dict[str, Any], layout: CubeLayout) -> None:
         """Raise unless the earlier run differs from the new one in its rows alone."""
         was = run["fingerprint"]
+        # as it would be read back: tuples of the new one are lists in the stored one
         now = json.loads(json.dumps(layout.run["fingerprint"]))
         other = {name for name in was.keys() | now.keys() if was.get(name) != now.get(name)}
         other -= OF_TONIGHT
+        # OF_TONIGHT leaves out all of "rows", and with it this option, which does change which
+        # rows fail
         if was["rows"]["missing"] != now["rows"]["missing"]:
             other.add("missing")
         if other or run["method"] != layout.run["method"]:
@@ -101,9 +106,12 @@ class Carried:
         shape, dtype = form_of_array(self.positions)
         if dtype != np.int64 or shape != (n_rows,):
             raise InputError(
-                f"{self.positions} holds {dtype} {shape}: give int64 ({n_rows},), one for each row"
+                f"{self.positions} contains {dtype} {shape}: give int64 ({n_rows},), one for each "
+                "row"
             )
         spans_there = [(block.start, block.stop) for block in finished_blocks(self.path)]
+        # an empty span first, so that searchsorted finds one for every position, in a cube without
+        # blocks too
         starts = np.array([0, *(start for start, _ in spans_there)], np.int64)
         stops = np.array([0, *(stop for _, stop in spans_there)], np.int64)
         for part in parts_of_array(self.positions):

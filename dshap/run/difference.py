@@ -67,7 +67,9 @@ def same_run(
         # its metadata are lost and will be rebuilt
         if holds_run(path, digest_of(run)) or is_free(path):
             return run
-        raise StoreMismatchError(f"{path} exists and is no attribution cube: choose another store")
+        raise StoreMismatchError(
+            f"{path} exists and is not an attribution cube: choose another store"
+        )
     if session.options.stochastic:
         value = None
     else:
@@ -125,7 +127,7 @@ def unfinished_elsewhere(path: Place, writer: Writer) -> StoreMismatchError:
     """The error about a store that a version with other numerics has not finished."""
     return StoreMismatchError(
         f"{path} was begun by {writer} and is not finished, and this is {Writer.here()}; "
-        f"{writer.changes}.  One cube holds numbers of one version: {writer.remedy}, or choose "
+        f"{writer.changes}.  One cube contains numbers of one version: {writer.remedy}, or choose "
         "another store, or remove it"
     )
 
@@ -219,8 +221,8 @@ def _refuse_difference(
     if by is not None:
         version = f", which {by} finished (this is {Writer.here()})"
     raise StoreMismatchError(
-        f"{path} holds another run{version}: {'; '.join(said[:SHOWN])}{more}; choose another store, "
-        "or remove it"
+        f"{path} contains another run{version}: {'; '.join(said[:SHOWN])}{more}; choose another "
+        "store, or remove it"
     )
 
 

@@ -237,6 +237,8 @@ class EnoughRows:
             n_places = rule.more(n_places, error)
             if n_places > MOST_SHARE * table_rows:
                 self.drop(len(rows.counts))
+                # errors fall with the root of the number of rows; all rows are not judged, as
+                # nothing would follow from that
                 less = np.sqrt(rows.n_rows / table_rows)
                 errors = errors * less
                 return Decision((), table_rows, table_rows, errors, error * less, tuple(tried))
@@ -250,6 +252,7 @@ class EnoughRows:
         ends = part_ends(rows.n_rows)
         parts = list(itertools.pairwise([0, *ends]))
         tiles = judgement.tiles(judged_tile(self.plan.coalition_tile), ends)
+        # cut at the ends of the parts: `JudgedTile` counts a block for one part
         read = [span for part in parts for span in spans(*part, BLOCK_ROWS)]
         found = run_together(session.executor, tiles, rows, read)
         predictions = [rows.arrays(*part)["prediction"] for part in parts]

@@ -154,6 +154,7 @@ class Explanation:
         if read_run(self.path) is not None or holds_run(self.path, self.layout.run["digest"]):
             if not has_copy(self.path):
                 renew_cube(self.path, self.layout, plan)
+            # here too: a description may change when all rows are explained
             self.describe()
             return False
         create_cube(self.path, self.layout, plan)
@@ -244,6 +245,7 @@ class Explanation:
         """
         if self.is_complete:
             return self
+        # only who has the store alone may unpack a cube, and shards are many
         if is_packed(self.path):
             raise NotLearnedError(f"{self.path} is packed, and blocks of it are left")
         attributor = self._attributor(session)
@@ -273,6 +275,7 @@ class Explanation:
         clear_orphans(self.path, UNFINISHED_S)
         if not self.is_complete:
             unpack_cube(self.path)
+        # before the endings are read: a block whose files are gone has not ended
         for line in drop_lost_blocks(self.path):
             session.progress.say(line)
         endings = self.work.cube.endings()
@@ -314,7 +317,9 @@ class Explanation:
         A damaged state is refused here, not by each block.
         """
         if not self.is_learned:
-            raise NotLearnedError(f"{self.path} has not learned yet what its rows are explained by")
+            raise NotLearnedError(
+                f"{self.path} does not have all learned states yet that are needed to explain its rows"
+            )
         store = states_of(self.path)
         for name in store.names():
             if store.damage(name) and store.has(name):  # a finish removes sums of parts
@@ -349,8 +354,11 @@ class Explanation:
         note_ending(cube, facts, self._stated(facts.notes.get("closed_form", {})))
         if self.carried is not None:
             cube.write_note("carried", self.carried.note(self.layout))
+        # of all blocks, or not at all: the largest residual of some is none of the run
         if not any(failure.is_whole for failure in failures):
             cube.write_note("additivity", {"residual": largest_residual(self.path).tolist()})
+            # in this order: a run that is killed between the two counts as finished, not as one
+            # that has yet to learn
             mark_finished(self.path)
             unmark_learned(self.path)
         return replace(self, failures=tuple(failures))
@@ -385,6 +393,7 @@ class Explanation:
     def keep_note(self, name: str, content: dict[str, Any]) -> None:
         """Store a small record beside the cube of an explanation that has ended."""
         self.work.cube.write_note(name, content)
+        # the mark lists the digests of all notes, so it is written anew with this one
         mark_finished(self.path)
 
     def attributor(self, session: Session) -> Attributor:
@@ -399,13 +408,14 @@ class Explanation:
                 return
             states.remove(name)
         states.put(name, record)
+        # the mark lists the states: without this one it could be lost unnoticed
         mark_finished(self.path)
 
     def describe(self) -> None:
         """Store the description beside the cube: it may change when all rows are explained."""
         describe_cube(self.path, self.description)
 
-    def raise_on_failed(self, kept: str = "", again: str = "the same again") -> None:
+    def raise_on_failed(self, kept: str = "", again: str = "the same command again") -> None:
         """Raise a `FailedBlocksError` where rows failed, naming the first of them.
 
         `kept` is the sentence about the other rows, `again` the words for the command to try these
@@ -429,7 +439,7 @@ def note_ending(cube: BlockWriter, facts: Facts, stated: Mapping[str, Any]) -> N
 
 
 def refuse_failed(
-    failures: Sequence[Failure], plan: Plan, kept: str, again: str = "the same again"
+    failures: Sequence[Failure], plan: Plan, kept: str, again: str = "the same command again"
 ) -> None:
     """Raise a `FailedBlocksError` where rows failed; `kept` is the sentence about the others."""
     if not failures:
@@ -439,7 +449,7 @@ def refuse_failed(
     if n_rows < plan.n_rows:
         remedy = f". {kept}"
     else:
-        remedy = f": mend that, then run {again}"
+        remedy = f": correct that, then run {again}"
     raise FailedBlocksError(
         f"{n_rows:,} of {plan.n_rows:,} rows {'has' if n_rows == 1 else 'have'} no "
         f"attribution (status failed), in {len(failures)} of {plan.n_instance_tiles} blocks; "

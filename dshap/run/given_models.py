@@ -173,7 +173,9 @@ KINDS = (
     GivenKind(is_explained, _own),
     GivenKind(is_ensemble, _own),
     GivenKind(lambda given: isinstance(given, KernelModel), _of_kernels),
+    # before "predict", which models of MLflow have too: their signature is about frames
     GivenKind(_is_pyfunc, _of_predict(lambda given: given.predict, arrays=False)),
+    # before "predict": a classifier has both, and labels are no numbers to add up
     GivenKind(_has("predict_proba"), _of_predict(lambda given: given.predict_proba)),
     GivenKind(_has("predict"), _of_predict(lambda given: given.predict)),
     GivenKind(_has("__call__"), _of_predict(lambda given: given)),

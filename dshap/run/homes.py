@@ -109,6 +109,7 @@ class StoreHome:
     def probes(
         self, inputs: Inputs, predictions: FloatArray | None, states: States
     ) -> Probes | None:
+        # asked once: a run that goes on compares with these, and does not replace them
         if predictions is None or states.store.has(states.probe_name):
             return None
         model = inputs.value.model

@@ -35,6 +35,7 @@ from dshap.run.learned_method import DataSummary, LearnedMethod
 from dshap.run.versions import numerics
 from dshap.tables import Inputs
 from dshap.tables.lake_files import version_of
+from dshap.tables.reader import number_flags
 
 ROWS_PART = frozenset(("features", "keys", "rows", "probe", "carried"))
 """The entries of a fingerprint that identify the explained rows; the others identify the method."""
@@ -88,6 +89,7 @@ class Settled:
             data_rows=data_rows,
             noise_replicates=noise,
         )
+        # a fixed method has learned both from its data, when it was fixed
         if not self.is_fixed:
             return plan
         stages = tuple(each for each in plan.stages if each.name not in ("range", "pilot"))
@@ -122,6 +124,7 @@ def settle(
     if not is_active.all():
         names = np.array(value.players.names)[~is_active]
         reasons.append(("players", f"{', '.join(names)}: constant in all rows, attribution 0"))
+        # a design that was given may already be of the players whose columns vary
         if method.info.n_players == len(value.players):
             method = method.with_players(int(is_active.sum()))
     if options.interactions:
@@ -142,6 +145,7 @@ def settle(
     reasons += _about_model(value)
     reasons.append(("std_error", method.why_errors))
     given = tuple((name, why) for name, why in reasons if why)
+    # the method is sent to every worker; rows are read there, through readers
     return Settled(method.without_data(), options, is_active, given)
 
 
@@ -171,12 +175,13 @@ def settle_fixed(
     if other:
         raise StoreMismatchError(
             f"the method in {prepared.path} was fixed with another {', '.join(other)}: "
-            "give the options of then, or fix another method"
+            "give the options of that time, or fix another method"
         )
     reasons = [("design", method.why), ("rows", "the method is that of every night")]
     reasons += _about_model(value)
     if why := method.why_errors:
         reasons.append(("std_error", why))
+    # a column that is constant tonight may vary tomorrow, under the same method
     is_active = np.ones(len(value.players), dtype=bool)
     planned_by = prepared.method.with_value(value).without_data()
     return Settled(method.without_data(), options, is_active, tuple(reasons), planned_by)
@@ -314,6 +319,7 @@ def cube_layout(inputs: Inputs, settled: Settled, plan: Plan, run: Mapping[str, 
         is_adaptive=plan.tol is not None,
         keys=dict(rows.key_dtypes),
         columns=kept,
+        flags=number_flags(rows),
         vocabulary=settled.method.vocabulary,
         run={"digest": digest_of(run), "method": method_digest(run), "fingerprint": run} | about,
     )

@@ -206,7 +206,8 @@ def _with_choices(fixed: LearnedMethod) -> LearnedMethod:
     if not is_settled:
         raise InputError(
             "the design chooses by rows of the data, and the model explains none of those "
-            'that it asked for: mend the data, or give a design that chooses nothing ("kernelshap")'
+            "that it asked for: correct the data, or give a design that chooses nothing "
+            '("kernelshap")'
         )
     return replace(fixed, chosen=chosen)
 
@@ -216,7 +217,7 @@ def _opened(wanted: Wanted, path: Place) -> LearnedMethod:
     refuse_other_numerics(path)
     content = _described(path)
     if content is None:
-        raise InputError(f"{path} holds no method that is fixed: leave method out to fix one")
+        raise InputError(f"{path} contains no method that is fixed: leave method out to fix one")
     method, options = wanted.method(content["n_rows"])
     identity = content["identity"]
     fixed = replace(LearnedMethod.read(method, path, content), identity=identity)
@@ -251,9 +252,14 @@ def refuse_other_numerics(path: Place) -> None:
 def _refuse_other_method(path: Place, was: dict[str, Any], now: dict[str, Any]) -> None:
     """Raise unless two identities are the same, the predictions of a black box excepted."""
     of_value = names_that_differ(was["value"], now["value"], {"predictions"})
-    of_others = names_that_differ(was, now, {"value"})
-    other = sorted([*of_others, *(f"value {name}" for name in of_value)])
+    of_options = names_that_differ(was["options"], now["options"])
+    of_others = names_that_differ(was, now, {"value", "options"})
+    other = [
+        *of_others,
+        *(f"option {name}" for name in of_options),
+        *(f"value {name}" for name in of_value),
+    ]
     if other:
         raise StoreMismatchError(
-            f"{path} holds another method (it differs in {', '.join(other)}): fix another one"
+            f"the method in {path} differs from the one of now in {', '.join(other)}"
         )

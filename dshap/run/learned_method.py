@@ -19,7 +19,7 @@ from dshap.attributors.tiling import Tiling
 from dshap.core.errors import StoreMismatchError
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
-from dshap.core.records import Record, digest_of
+from dshap.core.records import JSON, Record, digest_of
 from dshap.core.types import Explained, RecordStore, RowReader
 from dshap.cube import is_left, mark_prepared, may_prepare, read_prepared, repair, states_of
 from dshap.engine import Plan, make_plan
@@ -65,12 +65,12 @@ class LearnedMethod:
     method: Method
     """The value function, and the design or closed form of the states."""
     path: Place
-    follows_from: Mapping[str, Any]
+    follows_from: Mapping[str, JSON]
     """Plain values that decide the states, the coalitions excepted."""
     data: DataSummary
     coalition_tile: int
     row_span: int
-    identity: Mapping[str, Any] = field(default_factory=dict)
+    identity: Mapping[str, JSON] = field(default_factory=dict)
     """Plain values that identify a method which no row changes (`kept_method.fixed_method`); empty
     where the rows of a run may still settle something."""
     chosen: Method | None = None
@@ -176,7 +176,7 @@ class LearnedMethod:
 def refuse_other_content(path: Place) -> None:
     """Raise a StoreMismatchError where a folder contains something else than a learned method."""
     if not may_prepare(path):
-        raise StoreMismatchError(f"{path} exists and holds something else: choose another store")
+        raise StoreMismatchError(f"{path} exists and contains something else: choose another store")
 
 
 def states_follow_from(fingerprint: Mapping[str, Any], tiling: Tiling) -> dict[str, Any]:

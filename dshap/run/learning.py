@@ -121,7 +121,9 @@ class NothingLearned:
     place: Place
 
     def run(self, *_: Any) -> None:
-        raise NotLearnedError(f"{self.place} lacks a state that its rows are explained by")
+        raise NotLearnedError(
+            f"{self.place} lacks a learned state that is needed to explain its rows"
+        )
 
     @property
     def n_threads(self) -> int:
@@ -162,6 +164,9 @@ def learn_states(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any
 
     States that exist are not computed again.
     """
+    # the order is that of what each needs: whether rows are enough is judged with the landmarks,
+    # base and tiles read the rows that are, and which coalitions there are is a choice of the
+    # pilots
     run = with_landmarks(session, run)
     _learn_range(session, run)
     run = with_enough(session, run)
@@ -285,6 +290,8 @@ def _learn_base(session: Session, run: Run) -> None:
     states = run.states
     predictions = run.predictions
     wants_predictions = predictions.is_kept and not run.are_tiles_learned
+    # this pass also stores the predictions that the tiles read: it runs again where a killed run
+    # left tiles without them
     is_there = predictions.are_there(spans) or not wants_predictions
     if states.store.has(states.base_name) and is_there:
         return
@@ -333,6 +340,7 @@ def learn_tiles(session: Session, run: Run, tiles: Sequence[int]) -> None:
     )
     learn(session.executor, learning, run.plan.data_spans, todo, progress.advance)
     progress.end()
+    # no earlier: a tile of a pilot leaves the others to be learned from the same predictions
     if run.predictions.is_kept and run.are_tiles_learned:
         run.predictions.drop(run.plan.data_spans)
 

@@ -88,6 +88,7 @@ def plan_explanation(
         method = settled.method.with_threads(process_threads())
         settled = replace(settled, method=method)
     predictions = first_predictions(inputs, settled.options)
+    # before anything is learned, so that a store that holds another run costs no work
     asked_run = fingerprint_of(inputs, settled, predictions, prepared, carried)
     run = home.same_run(asked_run, predictions, inputs, session)
     _check_own_scale(inputs)
@@ -95,6 +96,7 @@ def plan_explanation(
         data_rows = 0
     else:
         data_rows = prepared.data.n_rows
+    # the stored plan counts: blocks that are there were cut by it
     plan = home.plan() or settled.plan(inputs.rows, inputs.data, data_rows)
     layout = cube_layout(inputs, settled, plan, run)
     work = _run(home, inputs, settled, plan, layout, prepared, carried)

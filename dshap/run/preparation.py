@@ -29,7 +29,7 @@ def prepare_value(
     options = session.options
     if rows is None and (value.data is None or isinstance(value.data, OfTable)):
         raise InputError(
-            f"{type(value).__name__} holds no rows to learn from: give them, as in "
+            f"{type(value).__name__} contains no rows to learn from: give them, as in "
             "dshap.prepare(value, rows, store=...)"
         )
     if rows is None:

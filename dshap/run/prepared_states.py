@@ -17,6 +17,7 @@ from dshap.attributors.made_once import MadeAnew, MadeOnce
 from dshap.attributors.method import Method
 from dshap.attributors.states import States
 from dshap.attributors.tiling import Tiling
+from dshap.core.annotations import MatrixLike
 from dshap.core.blocks import Attribution, RowBlock
 from dshap.core.capabilities import Work, is_of_texts
 from dshap.core.errors import InputError, StoreMismatchError, shown
@@ -156,7 +157,7 @@ class PreparedAttributor:
     """Number of rows -> their tiling and its attributor, of the last calls; the attributors share
     the states in memory, and what follows from them."""
 
-    def attribute(self, rows: Any) -> Attribution:
+    def attribute(self, rows: MatrixLike) -> Attribution:
         """Attributions of rows, in their order.
 
         Parameters
@@ -242,6 +243,7 @@ class PreparedAttributor:
     def _tiling(self, n_rows: int) -> Tiling:
         """The tiling that `explain` uses for so many rows, with all states in memory."""
         tiling = tiling_of(self.work, n_rows, self.data_rows, self.session.options)
+        # not 0, which means that states are read anew for each tile
         return replace(tiling, cache_bytes=max(1, tiling.cache_bytes))
 
     def _made_for(self, n_rows: int) -> tuple[Tiling, Attributor]:
@@ -277,7 +279,7 @@ def _of_block(attributor: Attributor, block: RowBlock) -> Attribution:
         found = sparing(error, attributor.attribute, block.good)
     found = not_all_failed(with_bad_rows(found))
     at = np.flatnonzero(block.is_ok)
-    bad = dict.fromkeys(np.flatnonzero(~block.is_ok).tolist(), "the row holds NaN or infinity")
+    bad = dict.fromkeys(np.flatnonzero(~block.is_ok).tolist(), "the row contains NaN or infinity")
     return found.placed(len(block.x), at, bad)
 
 
@@ -316,7 +318,7 @@ def open_prepared(store: str | Place, value: Explained) -> Prepared:
     content = read_prepared(path)
     if content is None:
         raise InputError(
-            f"{path} holds no prepared value function: make it with dshap.prepare(value, ...)"
+            f"{path} contains no prepared value function: make it with dshap.prepare(value, ...)"
         )
     writer = Writer.of(content, content["learnt"])
     writer.refuse_other(f"{path} was prepared", f": {ANOTHER_STORE}")

@@ -34,6 +34,9 @@ from dshap.tables import Census
 PART_BYTES = 64 << 20
 """The bytes of parts of sums in memory; those beyond it go into files of the call."""
 
+OF_SINKS = ("codes", "undo_codes", "keep_rows")
+"""The options of a run that follow from the sinks of a job."""
+
 
 @dataclass(frozen=True)
 class FinishedHome(StoreHome):
@@ -120,6 +123,16 @@ class Replayed:
         evaluation = replace(evaluation, writer=writer, store=parts)
         evaluate(session.executor, evaluation, Events(), [tile])
         return writer.found.get(tile), writer
+
+
+def session_of_cube(session: Session, path: Place) -> Session:
+    """The session with the options of a finished cube that a job takes from its sinks.
+
+    These are the reason codes, whether they are undone, and whether the explained columns are stored.
+    """
+    known = (read_run(path) or {}).get("fingerprint", {}).get("options", {})
+    of_sinks = {name: known[name] for name in OF_SINKS if name in known}
+    return replace(session, options=replace(session.options, **of_sinks))
 
 
 def replayable(

@@ -116,6 +116,7 @@ class Content:
         hashes = wide_hashes(block.keys)
         marks = hashes[:, :0]
         if self.kind == "columns":
+            # sorted, as the store and the table may have the columns in different orders
             marks = hash_columns(dict(sorted(block.columns.items())))[:, None]
         elif self.kind == "predictions":
             marks = np.ascontiguousarray(predicted(), np.float64).view(np.uint64)

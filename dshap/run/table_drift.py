@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from dshap.analysis.drift.drift_record import ComparedTable, Drift
 from dshap.analysis.drift.table_comparison import drift_between
 from dshap.core.addresses import masked
+from dshap.core.annotations import ClientLike, TableLike
 from dshap.core.places import BucketPath
 from dshap.core.printing import one_line
 from dshap.core.rules import Choice, Whole, checked, of_kind
@@ -26,17 +27,17 @@ minute of one core, and time grows with its square."""
 
 
 def mmd_drift(
-    old: Any,
-    new: Any,
+    old: TableLike,
+    new: TableLike,
     *,
     features: Sequence[str] | None = None,
-    key: Any = (),
+    key: str | Sequence[str] = (),
     kernel: Kernel | None = None,
     absent: str = "pooled",
     max_rows: int | None = MAX_ROWS,
     n_permutations: int = 999,
     n_rows: int = 10,
-    client: Any = None,
+    client: ClientLike | None = None,
     seed: int = 0,
 ) -> Drift:
     """Find how the rows of two tables differ, in all columns together, and whose doing it is.
@@ -140,6 +141,8 @@ def _key_of(read: PairedSamples, row: int) -> dict[str, str]:
 def _name_of(rows: Any) -> str:
     """The path of a table, on one line without secrets, or its type."""
     match rows:
-        case str() | Path() | BucketPath():
+        case str() | os.PathLike():
+            return masked(one_line(os.fsdecode(rows)))
+        case BucketPath():
             return masked(one_line(str(rows)))
     return type(rows).__name__

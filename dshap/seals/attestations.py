@@ -120,6 +120,7 @@ def replace_seal(
         raise InputError(f"run {run_id} of {store} has no {ATTESTATION} that could be replaced")
     old = envelope_in(content).statement
     old_name = _free_name(folder, run_id)
+    # first, so that the old statement is there whenever the new one names it
     folder.replace(old_name, content)
     before = [Resource.read(each) for each in old["subject"]]
     cubes = {str(each.annotations["cube"]) for each in before if _is_of_cube(each)}

@@ -89,13 +89,14 @@ def envelope_in(content: bytes) -> Envelope:
                 found = Envelope(base64.b64decode(payload, validate=True), signatures)
                 found.statement  # noqa: B018 (it must be readable)
             case _:
-                raise ValueError("it is no envelope of a statement")
+                raise ValueError("it is not an envelope of a statement")
     except (KeyError, TypeError, UnicodeDecodeError, binascii.Error) as error:
-        raise ValueError("it is no envelope of a statement") from error
+        raise ValueError("it is not an envelope of a statement") from error
     except json.JSONDecodeError as error:
-        raise ValueError("it is no JSON") from error
+        raise ValueError("it is not JSON") from error
     if kind != PAYLOAD_TYPE:
         raise ValueError(f"its payload is of the type {kind!r}, and statements are {PAYLOAD_TYPE}")
+    # every other byte of the file would be outside of what is signed
     if found.to_bytes() != content:
         raise ValueError("it is not as dshap writes envelopes: it was altered")
     return found

@@ -108,7 +108,7 @@ def signing_key(given: str, place: str) -> SigningKey:
     except TypeError:
         raise InputError(
             f"{shown} is encrypted with a password, which dshap does not ask for: decrypt it with "
-            "`openssl pkey`, and keep it where only the run reads it"
+            "`openssl pkey`, and store it where only the run can read it"
         ) from None
     except Exception as error:  # cryptography raises several types on text that is no key
         raise _no_key(shown) from error
@@ -163,7 +163,7 @@ def _pem_of(given: str, place: str) -> tuple[str, str]:
 
 
 def _no_key(shown: str) -> InputError:
-    return InputError(f"{shown} is no key in PEM text: {MAKE_ONE}")
+    return InputError(f"{shown} is not a key in PEM text: {MAKE_ONE}")
 
 
 def _other_kind(shown: str, found: Any) -> InputError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from dshap.storage.seals import sealed_record, whole_record
 JOB = "job.json"
 """The file of the job in the folder of a run."""
 OF_ITS_MACHINE = ("cluster", "worker", "notify", "seal", "report")
-"""The tables of a job on its machines and its notifications, which a replay does not use."""
+"""The tables of a job on its machines and its notifications, which a check does not use."""
 
 
 @dataclass(frozen=True)
@@ -77,31 +77,42 @@ class StoredJob:
         """The job as a sealed record."""
         return sealed_record(JOB, asdict(self))
 
-    def job(self, store: Place, more: Sequence[str] = ()) -> Job:
-        """The job of a replay, in this process, with more texts of --set after its own.
+    def job(
+        self,
+        store: Place | None,
+        more: Sequence[str] = (),
+        without: Collection[str] = OF_ITS_MACHINE,
+    ) -> Job:
+        """The job in this process.
+
+        Parameters
+        ----------
+        store : Place, optional
+            The place that its store has now; None leaves the recorded one.
+        more : sequence of str
+            Texts of --set, which count after those of the command.
+        without : collection of str
+            Tables that are not needed: their files and secrets need not be on this machine.
 
         Raises
         ------
         InputError
             A secret in it is masked, or a variable of the environment is not set here.
         """
-        tables = {name: each for name, each in self.tables.items() if name not in OF_ITS_MACHINE}
-        tables["job"] = {**tables.get("job", {}), "store": str(store)}
-        settings = [each for each in self.settings if not _is_of_machine(each)]
+        tables = {name: each for name, each in self.tables.items() if name not in without}
+        replaced = [f"{name}." for name in without]
+        if store is not None:
+            tables["job"] = {**tables.get("job", {}), "store": str(store)}
+            replaced.append("job.store")
+        settings = [each for each in self.settings if not each.strip().startswith(tuple(replaced))]
         if any(MASK in each for each in settings) or MASK in json.dumps(tables):
             raise InputError(
                 "a secret of the job is masked in the store: give the job with --job JOB.toml, and "
                 "write {{ env_var(NAME) }} in the place of the secret next time"
             )
         make_importable(Path(self.folder))
-        said = f"the job that {store} keeps"
+        said = "the job that a run has recorded"
         return job_of_tables(tables, [*settings, *more], Path(self.folder), said)
-
-
-def _is_of_machine(setting: str) -> bool:
-    """Whether a text of --set is about the machine, or about the place of the store."""
-    place = setting.strip()
-    return place.startswith((*(f"{name}." for name in OF_ITS_MACHINE), "job.store"))
 
 
 def _safe(value: Any) -> Any:

@@ -55,16 +55,37 @@ def check_sink(sink: Sink, facts: CubeFacts) -> None:
     if is_of_columns(sink.shape) and not facts.keeps_columns:
         raise InputError(
             f'{sink}: shape = "{sink.shape}" has the values of the columns, which the cube does '
-            'not keep: give [run] keep_rows = true, or shape = "wide"'
+            'not store: give [run] keep_rows = true, or shape = "wide"'
         )
     try:
         sink.lines.chosen_outputs(facts)
         _check_codes(sink, facts)
     except InputError as error:
         raise InputError(f"{sink}: {error}") from None
+    check_order(sink, facts.why_no_order)
     columns = table_schema(sink.lines, facts).names
     sink.check_names(columns)
     _refuse_repeated(sink, columns)
+
+
+def check_order(sink: Sink, why_no_order: str) -> None:
+    """Check that a sink of reasons can state places.
+
+    Parameters
+    ----------
+    sink : the sink
+    why_no_order : see `CubeFacts`
+
+    Raises
+    ------
+    InputError
+        The sink states reasons, and the attributions are estimates without standard errors.
+    """
+    if sink.codes is not None and why_no_order:
+        raise InputError(
+            f"{sink}: no place of a reason of explanation {sink.explain!r} would be certain, as its "
+            f"attributions are estimates without standard errors: {why_no_order}"
+        )
 
 
 def _check_codes(sink: Sink, facts: CubeFacts) -> None:
@@ -165,11 +186,11 @@ def refuse_other_columns(
             what += f"; and {len(differences) - SHOWN} more"
         if not is_known:
             raise InputError(
-                f"{sink}: the table is there with another shape: {what}. No line of {LEDGER} names "
+                f"{sink}: the table exists with other columns: {what}. No line of {LEDGER} names "
                 "it, so that dshap did not make it: give another table"
             )
         raise InputError(
-            f"{sink}: the table is there with another shape: {what}. "
+            f"{sink}: the table exists with other columns: {what}. "
             f"{_remedy(sink, facts, differences, dialect, table)}"
         )
 
@@ -194,7 +215,7 @@ def _remedy(
         (view,) = view_names([sink.table])
         dropped = f"DROP VIEW IF EXISTS {dialect.place(Place(sink.schema, view))}"
         statements = {dropped: None, **statements}
-    return f"Give another table, drop it, or mend it: {'; '.join(statements)}"
+    return f"Give another table, drop it, or change it: {'; '.join(statements)}"
 
 
 def _differences(
@@ -212,6 +233,7 @@ def _differences(
             remedy = dialect.retyped(table, *stands, sql_type)
             yield ColumnDifference(f"{name!r} is {stands[1]}, not {sql_type}", remedy, name)
     for name, _ in there.values():
+        # Only columns with the names of dshap's own are refused: others may be somebody else's.
         if name.startswith(("phi_", "std_error_")) or name in (*OF_FEATURES, *TAIL, "rank"):
             remedy = f"ALTER TABLE {table} DROP COLUMN {dialect.quoted(name)}"
             yield ColumnDifference(f"its column {name!r} is none of this sink", remedy)

@@ -12,6 +12,7 @@ from dshap.core.code_groups import checked_codes
 from dshap.core.errors import InputError
 from dshap.core.printing import label
 from dshap.core.records import digest_of
+from dshap.core.rules import as_path
 
 CODE = "code"
 PLAYERS = "players"
@@ -42,7 +43,7 @@ class CodeBook:
         return tuple(self.players)
 
 
-def read_code_book(path: Path) -> CodeBook:
+def read_code_book(path: str | Path) -> CodeBook:
     """Read a code book from a CSV file with the columns code, players, and text or text_LANGUAGE.
 
     A line is a code.  Its players are in one cell with semicolons between them; a name that has a
@@ -51,16 +52,21 @@ def read_code_book(path: Path) -> CodeBook:
     Raises
     ------
     InputError
-        The file is not there, has other columns or no line, a code is there twice or has no text,
+        The file is not there or no CSV, has other columns or no line, a code stands twice or has no text,
         or a player has two codes.
     """
+    path = as_path("codes", path, "file")
     try:
+        # spreadsheets begin a file with a byte order mark
         content = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"codes: there is no file {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"codes: {path} cannot be read as text ({error})") from None
-    lines = list(csv.reader(content.splitlines(), strict=True))
+    try:
+        lines = list(csv.reader(content.splitlines(), strict=True))
+    except csv.Error as error:
+        raise InputError(f"codes: {path} cannot be read as CSV ({error})") from None
     lines = [line for line in lines if any(cell.strip() for cell in line)]
     if not lines:
         raise InputError(f"codes: {path} is empty: give the columns {_asked()}")
@@ -68,11 +74,11 @@ def read_code_book(path: Path) -> CodeBook:
     languages = _languages(path, names)
     rows = [_row(path, number, names, line) for number, line in enumerate(lines[1:], start=2)]
     if not rows:
-        raise InputError(f"codes: {path} has no code below its first line: give one a line")
+        raise InputError(f"codes: {path} has no code below its first line: give one on each line")
     rows.sort(key=lambda row: row[CODE])  # as `checked_codes` orders the players
     counts = Counter(row[CODE] for row in rows)
     if twice := [code for code, count in counts.items() if count > 1]:
-        raise InputError(f"codes: {path}: code {label(twice[0])!r} stands twice: give it one line")
+        raise InputError(f"codes: {path}: code {label(twice[0])!r} occurs twice: write it once")
     players = {row[CODE]: _split(row[PLAYERS]) for row in rows}
     if empty := [code for code, named in players.items() if not named]:
         raise InputError(f"codes: {path}: code {label(empty[0])!r} has no players: give some")

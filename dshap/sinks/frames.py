@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from dshap.core.annotations import CubeLike, TableLike
 from dshap.core.blocks import Status
 from dshap.core.errors import DoesNotFitError, InputError
 from dshap.core.late import pa, pc, pd
@@ -20,7 +21,14 @@ from dshap.core.records import FloatArray
 from dshap.core.rules import Choice, Whole
 from dshap.cube.blocks import classes_in, joined_columns
 from dshap.cube.columns import Columns, columns_of
-from dshap.cube.datasets import as_cube, key_column, key_coordinates, row_slices, rows_of
+from dshap.cube.datasets import (
+    are_erased,
+    as_cube,
+    key_column,
+    key_coordinates,
+    row_slices,
+    rows_of,
+)
 from dshap.cube.methods import without_attribution
 from dshap.engine import format_bytes
 from dshap.sinks.line_forms import LineForm, PlainShape
@@ -43,7 +51,7 @@ POSITION = "row"
 
 
 def to_frame(
-    cube: Any, shape: PlainShape = "wide", *, k: int = 3, rows: Any = None
+    cube: CubeLike, shape: PlainShape = "wide", *, k: int = 3, rows: TableLike | None = None
 ) -> pd.DataFrame:
     """A cube as a data frame, in the columns that a sink has.
 
@@ -72,6 +80,10 @@ def to_frame(
         It is no cube, an unknown shape, or rows that are not those of the cube.
     DoesNotFitError
         The frame would need more than 2 GiB: take fewer rows, or `dshap export` a store to a file.
+
+    Notes
+    -----
+    A row that was erased (`dshap forget`) has no line.
 
     Examples
     --------
@@ -130,6 +142,7 @@ class CubeTable:
         if "explained_class" in cube:
             classes = classes_in(run)
         facts = CubeFacts(
+            # no row is read for the types
             keys={name: _kind_of(values) for name, values in _keys_of(cube, slice(0)).items()},
             features=tuple(map(str, cube["feature"].values)),
             outputs=tuple(map(str, cube["output"].values)),
@@ -155,6 +168,12 @@ class CubeTable:
         return pa.schema(left)
 
     @property
+    def n_rows(self) -> int:
+        """The number of rows that were not erased."""
+        n_erased = sum(int(are_erased(self.cube, rows).sum()) for rows in row_slices(self.cube))
+        return int(self.cube.sizes["instance"]) - n_erased
+
+    @property
     def n_lines(self) -> int:
         """The number of lines, those that have no attribution counted."""
         n_features = len(self.facts.features)
@@ -168,10 +187,11 @@ class CubeTable:
         return self.n_lines * (TEXT_BYTES * n_texts + 8 * (len(self.schema) - n_texts))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The lines of all rows, in their order."""
+        """The lines of all rows but erased ones, in their order."""
         for rows in row_slices(self.cube):
             for batch in self._lines(rows).batches(self.form):
                 if self.facts.is_of_texts and self.shape == "long":
+                    # A text that is shorter than the longest has no tokens in the last positions.
                     batch = batch.filter(pc.is_valid(batch["attribution"]))
                 renamed = [OUTPUT if name == CLASS else name for name in batch.schema.names]
                 yield batch.rename_columns(renamed).select(self.schema.names)
@@ -179,24 +199,30 @@ class CubeTable:
     def _lines(self, rows: slice) -> Lines:
         """Read the values for the lines of these rows."""
         cube = self.cube
-        prediction = rows_of(cube, "prediction", rows)
+        erased = are_erased(cube, rows)
+        at: Any = np.flatnonzero(~erased) if erased.any() else slice(None)
+
+        def read(name: str) -> NDArray[Any]:
+            return rows_of(cube, name, rows)[at]
+
+        prediction = read("prediction")
         base = cube["base_value"].values
         if "instance" in cube["base_value"].dims:
-            base = rows_of(cube, "base_value", rows)
+            base = read("base_value")
         errors = None
         if self.facts.has_errors:
-            errors = _as_float(rows_of(cube, "std_error", rows))
+            errors = _as_float(read("std_error"))
         output = None
         if self.facts.classes:
-            output = names_at(self.facts.classes, rows_of(cube, "explained_class", rows))
+            output = names_at(self.facts.classes, read("explained_class"))
         return Lines(
-            keys=tuple(key_values(*each) for each in _keys_of(cube, rows).items()),
-            columns={name: _as_plain(read(rows)) for name, read in self.columns.items()},
-            phi=_as_float(rows_of(cube, "attribution", rows)),
+            keys=tuple(key_values(name, key[at]) for name, key in _keys_of(cube, rows).items()),
+            columns={name: _as_plain(of(rows)[at]) for name, of in self.columns.items()},
+            phi=_as_float(read("attribution")),
             errors=errors,
             prediction=_as_float(prediction),
             base_value=np.broadcast_to(base, prediction.shape),
-            status=names_at(Status.MEANINGS, rows_of(cube, "status", rows)),
+            status=names_at(Status.MEANINGS, read("status")),
             run_ids=pa.nulls(len(prediction), pa.string()),
             output=output,
             facts=self.facts,
@@ -296,7 +322,7 @@ def export_file(
     if path.suffix not in WRITERS:
         raise InputError(f"{path}: give a file that ends in {' or '.join(WRITERS)}")
     if path.exists() and not replaces:
-        raise InputError(f"{path} is there: give another name, or --force to replace it")
+        raise InputError(f"{path} exists: give another name, or --force to replace it")
     table = CubeTable.of(as_cube(cube), shape, k)
     n_lines = 0
     with whole_file(path) as private, WRITERS[path.suffix](private, table.schema) as writer:
@@ -305,7 +331,7 @@ def export_file(
             n_lines += batch.num_rows
     return Exported(
         path,
-        n_rows=int(table.cube.sizes["instance"]),
+        n_rows=table.n_rows,
         n_lines=n_lines,
         n_columns=len(table.schema),
         n_bytes=path.stat().st_size,

@@ -162,6 +162,7 @@ class Ledger:
         lines = [
             line
             for line in (LoadLine(*each) for each in self.session.rows(query, sink.table))
+            # again, by the rules of the dialect, where names may differ by capitals alone
             if dialect.as_name(line.table_name) == dialect.as_name(sink.table)
         ]
         for line in lines:
@@ -169,7 +170,7 @@ class Ledger:
                 raise InputError(
                     f"{sink}: job {line.job!r} loads explanation {line.explain!r} into this table, "
                     f"and job {job!r} would load {sink.explain!r}: give another table; or, if that "
-                    f"load is given up, free the table: {self._freeing(line)}"
+                    f"load is not used any more, free the table: {self._freeing(line)}"
                 )
         return lines
 
@@ -223,7 +224,7 @@ def refuse_later_run(sink: Sink, last: LoadLine | None, run_id: str) -> None:
         raise InputError(
             f"{sink}: run {last.run_id} was loaded, and this one, {run_id}, is earlier: another "
             f"store of job {last.job!r} loads here too, or a clock was wrong; give another place, "
-            f"or, if that load is given up, delete the line of run_id {last.run_id} in {LEDGER}"
+            f"or, if that load is not used any more, delete the line of run_id {last.run_id} in {LEDGER}"
         )
 
 

@@ -10,6 +10,8 @@ from dshap.core.errors import InputError, unknown_name
 from dshap.sinks.code_books import CodeBook
 
 Shape = Literal["wide", "long", "top_k", "reasons"]
+"""The meaning of one line of a sink: a row with a column for each feature, a row and a feature, the same for
+the k largest attributions of a row, or a reason of a row."""
 PlainShape = Literal["wide", "long", "top_k"]
 """The shapes that need no more than a cube."""
 Against = Literal["higher", "lower"]
@@ -65,7 +67,8 @@ class LineForm:
             )
         if self.against not in get_args(Against):
             raise InputError(
-                'shape = "reasons" states what counts against somebody: give against = "higher" '
+                'shape = "reasons" needs to know what counts against a person: give against = '
+                '"higher" '
                 "where a higher prediction does, such as a probability of default, or against = "
                 '"lower", such as for a score'
             )

@@ -140,6 +140,7 @@ def forget_in_table(
         ledger = Ledger(session, Place(sink.schema, sink.table))
         newest = ledger.newest(sink, job)
         if newest is not None:
+            # a load that runs now would write lines of the same keys, and count them
             session.dialect.lock(session, ledger.place)
         staged = KeysInTable.of(sink, session, keys)
         n_lines = 0 if staged is None else staged.count()
@@ -172,6 +173,8 @@ def _opened(sink: Sink, database: Database) -> Iterator[LoadSession]:
     try:
         with masking(database), database.connect() as connection:
             session = LoadSession(connection, dialect_of(database.kind))
+            # before the transaction begins: a setting of the connection, by which freed pages are
+            # overwritten
             session.dialect.wipe_deleted(session)
             session.dialect.begin(session)
             yield session
@@ -200,6 +203,8 @@ def forget_in_files(folder: Path, line: Path, keys: Mapping[str, NDArray[Any]]) 
         n_gone += gone
         n_left += left
     content = json.loads(line.read_text())
+    # after the files: a killed removal leaves a count that is too large, and the next one finishes
+    # it
     if content["n_lines"] != n_left:
         with whole_file(line, synced=True) as private:
             private.write_text(json.dumps(content | {"n_lines": n_left}))

@@ -195,6 +195,7 @@ def load_table(
     """
     with masking(database), database.connect() as connection:
         session = LoadSession(connection, dialect_of(database.kind))
+        # first, so that all that is read of the table below is of one transaction
         session.dialect.begin(session)
         load = TableLoad(sink, cube, history, session, day)
         load.found = session.columns(load.target)
@@ -211,6 +212,7 @@ def load_table(
         upgraded = upgrade(load)
         if upgraded:
             say(f"{sink}: {upgraded}")
+        # an upgrade alters the table too: then all rows are written, whichever changed
         alteration = upgraded or alteration_of(load, load.before)
         is_whole = not (is_empty(load) or alteration)
         is_same = line is not None and line.model_version in (None, sink.model_version)
@@ -235,8 +237,11 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
     """Put the chosen rows into the target, with the line of the load in its ledger; no commit."""
     n_deleted = 0
     if load.found:
+        # before the lock: reading the cube takes longest, and other loads need not wait for it
         n_staged = stage(load, choice)
         take_turn(load, ledger, job)
+        # before the gone keys are noted: marks of this run, from an earlier attempt, must not
+        # count as known
         delete_own_lines(load)
         n_deleted = note_gone(load, choice)
         delete_lines(load, choice)
@@ -296,7 +301,7 @@ def take_turn(load: TableLoad, ledger: Ledger, job: str) -> None:
     if now is not None and now != load.before:
         raise LockedError(
             f"{load.sink}: run {now.run_id} was loaded by another process while run "
-            f"{load.history.run_id} was being loaded: run the same again"
+            f"{load.history.run_id} was being loaded: run the same command again"
         )
 
 
@@ -394,6 +399,8 @@ class CountedStream:
         try:
             taken = take(pa.RecordBatchReader.from_batches(self._schema, self._counted()))
         finally:
+            # the driver raises in its own words for a stream that failed: the error of the stream
+            # says more
             if self._failure is not None:
                 raise self._failure from None
         if not self._is_read:

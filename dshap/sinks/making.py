@@ -45,6 +45,7 @@ def finish_table(session: LoadSession, place: Place, sink: Sink, facts: CubeFact
     """Make the key of a table that was just filled, or an index where it gets none."""
     dialect = session.dialect
     if not (sink.primary_key and dialect.has_keys):
+        # A name made of the table's could be longer than the database allows.
         digest = hashlib.blake2b(dialect.place(place).encode(), digest_size=6).hexdigest()
         keys = list(key_columns(sink.lines, facts).values())
         dialect.make_index(session, place, f"_dshap_{digest}", keys)
@@ -101,6 +102,7 @@ def make_view(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) 
     chosen += [f"MAX(t.{dialect.quoted(each)}) AS {dialect.quoted(each)}" for each in _OF_ROW]
     schema = table_schema(sink.lines, facts)
     for name, line in _texts(sink, schema).items():
+        # rank 0 is the line of a row without reasons
         numbered = f"CASE WHEN t.rank > 0 THEN CAST(t.rank AS {dialect.text}) || '. ' || {line} END"
         chosen.append(f"{dialect.joined(numbered, 't.rank')} AS {dialect.quoted(name)}")
     query = (

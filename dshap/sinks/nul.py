@@ -57,10 +57,11 @@ class NulTexts:
                 batch = self._escaped(batch, columns)
             if not (self.n_lines and self._sink.nul == "refuse"):
                 yield batch
+        # The batches were read to the end, as the message has the number of all lines.
         if self.n_lines and self._sink.nul == "refuse":
             raise InputError(
-                f'{self._sink}: {self}, and the sink has nul = "refuse": mend the source, or give '
-                f'nul = "escape", which writes {ESCAPED}'
+                f'{self._sink}: {self}, and the sink has nul = "refuse": correct the source, or '
+                f'give nul = "escape", which writes {ESCAPED}'
             )
 
     def _escaped(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
@@ -88,7 +89,7 @@ class NulTexts:
         keys = ", ".join(self._shown)
         if len(self._shown) == SHOWN_KEYS:
             keys += ", the first of them"
-        return f"{self.n_lines:,} lines hold texts with a NUL character (keys: {keys})"
+        return f"{self.n_lines:,} lines contain texts with a NUL character (keys: {keys})"
 
     @property
     def escaped(self) -> str:
@@ -102,5 +103,7 @@ def _may_have_nul(values: pa.Array) -> bool:
     """Whether the bytes of a column of texts contain a zero, which only a NUL character does."""
     if not pa.types.is_string(values.type):
         return False
+    # Of a slice this is the whole buffer, so that a column may be searched in vain; none is
+    # missed.
     content = values.buffers()[2]
     return content is not None and not np.frombuffer(content, np.uint8).all()

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from dshap.core.addresses import is_of_bucket
 from dshap.core.errors import InputError, SinkError
 from dshap.core.late import pa
+from dshap.core.rules import as_path
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.creation import is_free
 from dshap.sinks.ledger import LoadLine, is_loaded, refuse_later_run
@@ -65,6 +66,7 @@ class FolderSink(Sink):
     path: Path
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "path", as_path("path", self.path, "folder"))
         if self.table or self.schema:
             raise InputError("path is the whole address of the folder: leave table out")
         if self.text and self.shape == "reasons":
@@ -241,12 +243,14 @@ def _loaded(
     before = _named_by_link(folder)
     run = _folder_of(sink, history)
     if is_altered and run.name == before:
+        # not over the altered folder: readers have its files open, and the link still names it
         run = folder / f"{history.run_id}-{uuid.uuid4().hex[:12]}"
     clear_private_folders(run)
     if not (run / LINE).is_file():
         _write_run(sink, run, cube, history, job, day, nul)
     line = _line(run)
     _point(folder, run.name)
+    # readers of the load before may be in the middle of its files
     _clear(folder, {run.name, before})
     return line
 
@@ -280,7 +284,7 @@ def _last(sink: FolderSink, job: str) -> LoadLine | None:
             )
         return line
     if not is_free(folder) and list(_others(folder)):
-        raise InputError(f"{sink}: the folder holds something else: give an empty one")
+        raise InputError(f"{sink}: the folder contains something else: give an empty one")
     return None
 
 
@@ -339,6 +343,7 @@ def _write_files(
     n_lines = 0
     number = 0
     batch = next(batches, None)
+    # one file at least: a folder without files has no columns either
     while batch is not None or number == 0:
         with parquet_writer(folder / f"part-{number:05d}.parquet", schema) as writer:
             here = 0
@@ -353,6 +358,7 @@ def _write_files(
 
 def _point(folder: Path, run_id: str) -> None:
     """Let the link name the folder of this run, in one step."""
+    # a link cannot be replaced in one step but by another one that is renamed over it
     link = folder / f".{CURRENT}.{uuid.uuid4().hex[:12]}"
     os.symlink(run_id, link)
     os.replace(link, folder / CURRENT)

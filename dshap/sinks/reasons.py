@@ -89,6 +89,7 @@ def reason_lines(codes: CodeValues, form: LineForm) -> ReasonLines:
         pa.array(np.where(has_reason, rank + 1, 0)),
         _named(book.codes, code),
         *(_named(texts, code) for texts in book.texts.values()),
+        # the line has the sign of the attribution again
         _numbers(np.where(has_reason, sign * codes.values[row, code, output], np.nan)),
         _errors(codes, row, code, output, has_reason),
     ]

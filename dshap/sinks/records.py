@@ -6,10 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import date
-from typing import Any, ClassVar, Literal, Protocol, get_args
+from typing import ClassVar, Literal, Protocol, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dshap.core.errors import InputError, SinkError
 from dshap.core.late import pa
@@ -21,9 +20,16 @@ from dshap.sinks.line_forms import Against, LineForm, Shape
 from dshap.warehouse.databases import Database
 
 Rows = Literal["changed", "all"]
+"""Which rows of a cube a load writes: those computed since the last load, or all."""
 Write = Literal["delete_insert", "append", "replace"]
+"""How a load writes: it replaces the lines of the keys that it writes, adds lines, or replaces the
+whole table."""
 Deletes = Literal["remove", "mark", "keep"]
+"""How a load treats the lines of keys that are no longer in the cube: it removes them, marks
+them, or leaves them as they are."""
 Nul = Literal["escape", "refuse"]
+"""How a load treats a text that contains the NUL character: it writes the four characters
+\\x00, or refuses the load."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ class Sink(ABC):
     """The fate of texts with a NUL character: written with the four characters \\x00 in its place,
     or refused, so that nothing is loaded."""
 
-    def __new__(cls, *given: Any, **named: Any) -> Sink:
+    def __new__(cls, *given: object, **named: object) -> Sink:
         if cls is not Sink:
             return object.__new__(cls)
         names = [name for name, value in named.items() if value is not None]
@@ -168,7 +174,7 @@ class Sink(ABC):
         """
         raise SinkError(f"{self}: {self.noun} has no way to compare its lines with those of a load")
 
-    def forget(self, keys: Mapping[str, NDArray[Any]], job: str) -> int:
+    def forget(self, keys: Mapping[str, np.ndarray], job: str) -> int:
         """Remove the lines of these keys, of all runs, in one transaction; gives their number.
 
         Parameters
@@ -187,7 +193,7 @@ class Sink(ABC):
             f"{self}: {self.noun} has no way to remove lines by their keys: remove them there"
         )
 
-    def find_keys(self, keys: Mapping[str, NDArray[Any]], job: str) -> set[int]:
+    def find_keys(self, keys: Mapping[str, np.ndarray], job: str) -> set[int]:
         """The numbers of these keys that lines have; none of a kind that cannot look for keys.
 
         Raises
@@ -429,6 +435,9 @@ class CubeFacts:
     """The scale of the attributions, a name of `core.scales.MEANINGS`."""
     undone: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The codes that the cube has values without, with their players."""
+    why_no_order: str = ""
+    """Why no order of attributions is certain; empty where they are exact or have errors, and where it
+    is not known."""
 
     @classmethod
     def of_cube(cls, cube: CubeArrays) -> CubeFacts:
@@ -459,7 +468,7 @@ class RowHistory(Protocol):
     def method(self) -> str:
         """The digest of the method of the cube."""
 
-    def computed_by(self, start: int, stop: int) -> NDArray[Any]:
+    def computed_by(self, start: int, stop: int) -> np.ndarray:
         """The run ids (n,) of the runs that computed rows start to stop − 1."""
 
     def changed_since(self, run_id: str, method: str) -> BoolArray | None:
@@ -487,7 +496,7 @@ class SingleRun:
     run_id: str
     method: str
 
-    def computed_by(self, start: int, stop: int) -> NDArray[Any]:
+    def computed_by(self, start: int, stop: int) -> np.ndarray:
         return np.full(stop - start, self.run_id, dtype=object)
 
     def changed_since(self, run_id: str, method: str) -> None:

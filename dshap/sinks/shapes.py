@@ -343,6 +343,7 @@ class Stamp:
 
 def computed_at(run_ids: pa.Array) -> pa.Array:
     """The times (n,) at which runs began, which their ids state; null for ids of another form."""
+    # many rows have one run: each id is parsed once
     coded = pc.dictionary_encode(run_ids)
     times = [_time_of(name) for name in coded.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(coded.indices, pa.array(times, MOMENT)).cast(MOMENT)
@@ -416,7 +417,7 @@ def key_values(name: str, values: NDArray[Any]) -> pa.Array:
         return pc.cast(pa.array(values), TIME)
     except pa.ArrowInvalid:
         raise InputError(
-            f"key column {name!r} holds times finer than a microsecond, which databases would "
+            f"key column {name!r} contains times finer than a microsecond, which databases would "
             "round: give a key of text or whole numbers"
         ) from None
 

@@ -66,6 +66,7 @@ def differences_in_table(
             yield f"it has no column {', '.join(lacking)}"
             return
         n_staged = CountedStream.of_lines(load).into(partial(session.stage, STAGING))
+        # A load of changed rows leaves the date and version of an earlier load in all other lines.
         names = [name for name in load.schema.names if not (last.since and name in OF_LOADS)]
         yield from _lost(load, names)
         keeps_others = sink.write == "append" or sink.deletes != "remove"

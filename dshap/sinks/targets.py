@@ -60,6 +60,7 @@ def look_at_table(sink: Sink, database: Database, job: str) -> FoundTable:
         try:
             refuse_view(sink, session)
             last = ledger.last(sink, job)
+        # an InputError as well, but about the connection, not this table
         except DatabaseError:
             raise
         except InputError as error:

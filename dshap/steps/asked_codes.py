@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dshap.attributors.method import Method
 from dshap.core.options import RunOptions
 from dshap.jobfile.schema import ExplainTable, Job
 from dshap.run.session import Session
+from dshap.sinks.checks import check_order
 
 
 def options_of_explanation(job: Job, explain: ExplainTable) -> RunOptions:
@@ -17,6 +19,23 @@ def options_of_explanation(job: Job, explain: ExplainTable) -> RunOptions:
 def session_of_explanation(session: Session, job: Job, explain: ExplainTable) -> Session:
     """The session of a run for one explanation of a job."""
     return replace(session, options=with_codes_of(job, explain, session.options))
+
+
+def refuse_without_order(job: Job, explain: ExplainTable, method: Method) -> None:
+    """Refuse to explain rows for a sink with codes whose places nothing could show to be certain.
+
+    Raises
+    ------
+    InputError
+        The attributions are estimates without standard errors.
+    """
+    why = method.why_no_order
+    if not why:
+        return
+    for table in job.sink:
+        sink = table.sink(job.explain[0].name)
+        if sink.explain == explain.name:
+            check_order(sink, why)
 
 
 def with_codes_of(job: Job, explain: ExplainTable, options: RunOptions) -> RunOptions:

@@ -43,6 +43,7 @@ def ending_steps(run: RunUnderWay, source: RowSource, cubes: JobCubes) -> Iterat
     for table in run.job.sink:
         yield LoadSink(run, table, cubes)
     yield SealLoads(run, cubes)
+    # these block no sink, so that the sinks need not wait for what they read
     yield Judge(run, others)
     yield Act(Phase.EXPLAIN, lambda: source.tidy(run, cubes.tidy))
 

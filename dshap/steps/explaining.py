@@ -20,6 +20,7 @@ from dshap.jobinput.quality_of_job import measured_by_job, stored_quality
 from dshap.report.what_if.keeping import has_what_if, keep_what_if
 from dshap.run.explanation import Explanation
 from dshap.run.quality import Note
+from dshap.steps.asked_codes import refuse_without_order
 from dshap.steps.opened import OpenedJob
 from dshap.steps.results import ExplanationResult
 from dshap.steps.scope import OneExplanation, Phase
@@ -32,6 +33,7 @@ def steps_of_explanation(
     run: RunUnderWay, opened: OpenedJob, explain: ExplainTable, explanation: Explanation
 ) -> Iterator[Step]:
     """The steps of an explanation that is checked and planned; the end reports failed blocks."""
+    refuse_without_order(run.job, explain, explanation.work.method)
     yield ExplainRows(run, opened, explanation, explain.name)
     if explain.n_quality_rows is not None and run.results[explain.name].failure is None:
         yield MeasureQuality(run, opened, explanation, explain)

@@ -89,6 +89,11 @@ class JobCubes(ABC):
     def n_kept(self) -> int:
         """The number of runs whose rows stay."""
 
+    @property
+    @abstractmethod
+    def rows_again(self) -> str:
+        """Why rows of a run may be gone, or how the store gets them again, in words."""
+
     @abstractmethod
     def list_contents(self) -> None:
         """List the contents of the store beside its cubes."""

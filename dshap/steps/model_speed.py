@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dshap.core.cores import n_cores
 from dshap.core.errors import InputError
@@ -18,6 +19,7 @@ from dshap.core.printing import counted
 from dshap.core.records import FloatArray
 from dshap.core.rows import read_rows
 from dshap.core.spread import SpreadOrder
+from dshap.core.types import Design
 from dshap.engine import Plan
 from dshap.jobfile.schema import ExplainTable, Job
 
@@ -31,6 +33,8 @@ DRAWN = {"background": "background", "n_samples": "draws"}
 """Key of [[explain]] that is a number of rows drawn for each coalition -> the noun for them."""
 LEAST_DRAWN = 10
 """The fewest of these that are offered."""
+SPREAD = 256
+"""The fewest texts that a call has, so that each length has its share of them."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,49 @@ class Alternative:
     n_predictions: float
     effect: str
     """The effect on the errors, in words."""
+
+
+@dataclass(frozen=True)
+class TextLengths:
+    """The lengths of some texts of a table, and the predictions that texts of these lengths need.
+
+    A plan counts every text as one of the longest; a shorter one has its own, often smaller, list of
+    coalitions.
+    """
+
+    design: Design
+    """The design of the longest text."""
+    lengths: NDArray[np.int64]
+    """(n,): the number of tokens of each text."""
+
+    @classmethod
+    def of(cls, design: Design, rows: FloatArray) -> TextLengths:
+        """The lengths of texts (n, columns), NaN beyond the end of each."""
+        return cls(design, np.count_nonzero(~np.isnan(rows), axis=1))
+
+    @property
+    def n_coalitions(self) -> NDArray[np.int64]:
+        """(n,): the coalitions of each text, without the empty one: its predictions a background row."""
+        known = {
+            length: max(1, self.design.with_players(length).info.n_coalitions - 1)
+            for length in np.unique(self.lengths).tolist()
+        }
+        return np.array([known[length] for length in self.lengths.tolist()])
+
+    @property
+    def share(self) -> float:
+        """The predictions of these texts over those of as many texts of the longest length."""
+        return float(self.n_coalitions.mean()) / max(1, self.design.info.n_coalitions - 1)
+
+    def spread(self, rows: FloatArray) -> FloatArray:
+        """As many of these rows, each as often as its predictions are among all, at least once in `SPREAD`."""
+        weights = np.cumsum(self.n_coalitions / self.n_coalitions.sum())
+        n = max(len(rows), SPREAD)
+        at = np.searchsorted(weights, (np.arange(n) + 0.5) / n)
+        return rows[np.minimum(at, len(rows) - 1)]
+
+    def __str__(self) -> str:
+        return f"texts of {self.lengths.min():,} to {self.lengths.max():,} tokens"
 
 
 @dataclass(frozen=True)
@@ -61,6 +108,8 @@ class ModelSpeed:
     n_cores: int
     """The cores that the job uses, as far as the plan knows."""
     alternatives: tuple[Alternative, ...] = ()
+    texts: str = ""
+    """The lengths of the texts that were asked for, in words; empty for a table of columns."""
 
     @property
     def core_seconds(self) -> float:
@@ -77,7 +126,7 @@ class ModelSpeed:
             "",
             f"probe of {self.explain}: the model was asked for {rows}, then for {self.call_rows:,} at "
             f"once: {rate:,.0f} predictions/s (the first call took {self.first_s:.2f} s)",
-            f"{self.explain}: at most {self.n_predictions:,.0f} predictions: "
+            f"{self.explain}: {self._most} {self.n_predictions:,.0f} predictions{self._of_texts}: "
             f"{self._times(self.n_predictions)}",
         ]
         if not self.alternatives:
@@ -89,6 +138,15 @@ class ModelSpeed:
                 f"{self._times(each.n_predictions)}; {each.effect}"
             )
         return lines
+
+    @property
+    def _most(self) -> str:
+        """How exact the number of predictions is, in words."""
+        return "about" if self.texts else "at most"
+
+    @property
+    def _of_texts(self) -> str:
+        return f" of {self.texts}" if self.texts else ""
 
     def _times(self, n_predictions: float) -> str:
         """The time of so many predictions, on one core and on those of the job."""
@@ -192,11 +250,31 @@ def measured_speed(
     plan: Plan,
     n_rows: int,
     n_cores: int,
-    alternatives: tuple[Alternative, ...],
+    alternatives: Callable[[FloatArray], Iterator[Alternative]],
+    design: Design | None = None,
 ) -> ModelSpeed:
-    """Measure the model of an explanation on so many rows of its table."""
+    """Measure the model of an explanation on so many rows of its table.
+
+    Parameters
+    ----------
+    explain : the table of the explanation
+    value : its value function; for texts that of the longest of them
+    reader : the rows
+    plan : its plan
+    n_rows : the number of rows that the model is asked for
+    n_cores : the cores that share the predictions of the run
+    alternatives : function of these rows, which gives what needs fewer predictions
+    design : for texts, the design of the longest of them; None for a table of columns
+    """
     rows = rows_of_probe(reader, n_rows)
-    first_s, call_rows, seconds = prediction_seconds(value.model, rows, value.model.buffer_rows)
+    asked = rows
+    n_predictions = plan.n_predictions
+    texts = None
+    if design is not None:
+        texts = TextLengths.of(design, rows)
+        asked = texts.spread(rows)
+        n_predictions *= texts.share
+    first_s, call_rows, seconds = prediction_seconds(value.model, asked, value.model.buffer_rows)
     return ModelSpeed(
         explain.name,
         n_rows,
@@ -204,9 +282,10 @@ def measured_speed(
         first_s,
         call_rows,
         seconds,
-        plan.n_predictions,
+        n_predictions,
         n_cores,
-        alternatives,
+        tuple(alternatives(rows)),
+        "" if texts is None else str(texts),
     )
 
 

@@ -64,7 +64,7 @@ class NightlyCubes(JobCubes):
         stored = read_job(self.store)
         if stored is not None and stored.get("fingerprint") != NIGHTS:
             raise StoreMismatchError(
-                f"{self.store} holds one cube of each explanation, and [incremental] writes one "
+                f"{self.store} contains one cube of each explanation, and [incremental] writes one "
                 "each night: choose another [job] store"
             )
 
@@ -107,6 +107,13 @@ class NightlyCubes(JobCubes):
     @property
     def n_kept(self) -> int:
         return self.job.job.keep_runs
+
+    @property
+    def rows_again(self) -> str:
+        limits = f"[job] keep_runs = {self.n_kept}"
+        if self.job.retention.days is not None:
+            limits += f" and [retention] days = {self.job.retention.days}"
+        return f"{limits} bound how long they stay; replay a newer run, or bound less next time"
 
     def list_contents(self) -> None:
         if read_job(self.store) is not None:
@@ -172,6 +179,7 @@ class NightlyCubes(JobCubes):
             night.end_idle()
             return
         run.damaged = {each.name: night.history(each).n_damaged for each in self.job.explain}
+        # before rows are explained, which may take the disk space and memory of the comparisons
         night.forget_histories()
         if left:
             yield from self._cubes(night, left, found)

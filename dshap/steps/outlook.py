@@ -147,7 +147,7 @@ def night_lines(nights: Mapping[str, Any] | None) -> list[str]:
     if nights["is_other_model"]:
         return [
             *lines,
-            "[model] path holds another model than in the last run: every row is explained",
+            "[model] path contains another model than in the last run: every row is explained",
         ]
     return [*lines, "rows that are as in the current cube are copied from it, all others explained"]
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from dshap.attributors.choice import reads_data
-from dshap.attributors.method import Method
+from dshap.attributors.method import ByLength, Method
 from dshap.core.errors import EmptyTableError, InputError
 from dshap.core.html import table_html
 from dshap.core.places import place_of
 from dshap.core.printing import counted
+from dshap.core.records import FloatArray
+from dshap.core.types import Design
 from dshap.engine import Plan, Stage, check_stages, format_bytes, stage_lines
 from dshap.engine.plan import STAGE_HEADS, STAGE_TEXTS, bytes_of_stages, stage_cells
 from dshap.history.job_store import refuse_store
@@ -34,6 +37,7 @@ from dshap.steps.asked_codes import options_of_explanation
 from dshap.steps.model_speed import (
     Alternative,
     ModelSpeed,
+    TextLengths,
     cores_of_plan,
     measured_speed,
     smaller_jobs,
@@ -193,30 +197,42 @@ def plan_rows(job: Job, n_probe: int = 0) -> JobPlan:
 
 def _speeds(job: Job, table: JobRows, plan: JobPlan, n_probe: int) -> Iterator[ModelSpeed]:
     """Measure the model in each explanation that calls it for its coalitions."""
-    if job.is_of_texts:
-        raise InputError(
-            f"--probe {n_probe}: texts have no rows of columns to measure a model on: leave it out, "
-            "and give --sample to `dshap run`"
-        )
     model, _ = model_of_job(job).planned(table.context, table.n_targets)
     for explain, (_, of_explain) in zip(job.explain, plan.explanations, strict=True):
         if of_explain.calls_model:
             value = value_of(explain, table.context(model))
-            others = tuple(_alternatives(job, explain, of_explain, model, table))
+            design = None
+            if job.is_of_texts:
+                design = _design_of_texts(_planned(explain, job, model, table)[1])
+            others = partial(_alternatives, job, explain, of_explain, model, table)
             cores = cores_of_plan(job)
             reader = table.reader_of(value)
-            yield measured_speed(explain, value, reader, of_explain, n_probe, cores, others)
+            yield measured_speed(explain, value, reader, of_explain, n_probe, cores, others, design)
+
+
+def _design_of_texts(method: Method) -> Design | None:
+    """The design of the longest text; None of a table of columns."""
+    match method:
+        case ByLength():
+            return method.design
+    return None
 
 
 def _alternatives(
-    job: Job, explain: ExplainTable, plan: Plan, model: Model, table: JobRows
+    job: Job, explain: ExplainTable, plan: Plan, model: Model, table: JobRows, rows: FloatArray
 ) -> Iterator[Alternative]:
-    """Smaller designs and backgrounds that the table accepts, with fewer predictions."""
+    """Smaller designs and backgrounds that the table accepts, with fewer predictions.
+
+    Of texts, `rows` have the lengths that count.
+    """
     for setting, effect, smaller in smaller_jobs(job, explain, plan):
         (own,) = (each for each in smaller.explain if each.name == explain.name)
         with contextlib.suppress(InputError):  # too few coalitions for the columns
-            n_predictions = _planned(own, smaller, model, table)[0].n_predictions
+            planned, method = _planned(own, smaller, model, table)
+            n_predictions = planned.n_predictions
             if n_predictions < plan.n_predictions:
+                if design := _design_of_texts(method):
+                    n_predictions *= TextLengths.of(design, rows).share
                 yield Alternative(setting, n_predictions, effect)
 
 
@@ -277,6 +293,7 @@ def _planned(explain: ExplainTable, job: Job, model: Model, table: JobRows) -> t
         n_replicates=plan.n_replicates,
         codes=settled.options.codes or {},
         undone=(settled.options.undo_codes and settled.options.codes) or {},
+        why_no_order=settled.method.why_no_order,
     )
     for each in job.sink:
         sink = each.sink(job.explain[0].name)

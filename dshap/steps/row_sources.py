@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import date
 from typing import ClassVar
 
-from dshap.core.errors import EmptyTableError
+from dshap.core.errors import EmptyTableError, NotLearnedError
 from dshap.core.places import Place
 from dshap.cube import states_of
 from dshap.engine import LoopExecutor
@@ -37,7 +37,7 @@ from dshap.storage.scratch import scratch_folder
 from dshap.tables.keys.row_census import census_in
 from dshap.warehouse.snapshot import Snapshot, has_snapshot, put_rows, refuse_damaged_rows
 
-NO_ROWS = "nothing is explained, and the tables of the sinks stay as they are: mend the source"
+NO_ROWS = "nothing is explained, and the tables of the sinks stay as they are: correct the source"
 """The remedy of an `EmptyTableError` about a source that is read once."""
 REMEDY = (
     "dshap verify {} --repair removes the rows of this run, and the same command then reads the "
@@ -100,6 +100,18 @@ class RowSource(ABC):
         """The steps that come before the rows can be opened."""
 
     @abstractmethod
+    def find_rows(self, run: RunUnderWay) -> None:
+        """Find the rows of a run that is over, without its steps, so that they can be opened.
+
+        Raises
+        ------
+        NotLearnedError
+            The store does not have them any more.
+        DamagedError
+            They differ from those that the run has read.
+        """
+
+    @abstractmethod
     def opened(self, run: RunUnderWay) -> OpenedJob:
         """Open the rows of a run.
 
@@ -158,7 +170,7 @@ class InPlace(RowSource):
         return tonight()
 
     def steps(self, run: RunUnderWay) -> Iterator[Step]:
-        run.rows = at_version_of_store(self.job, run.store, run.progress.say)
+        self.find_rows(run)
         run.snapshot = run.folders.look
 
         def look() -> None:
@@ -166,6 +178,9 @@ class InPlace(RowSource):
             run.snapshot = look_at_source(run.rows, run.command.day, before, run.progress.say)
 
         yield Act(Phase.BEGIN, look)
+
+    def find_rows(self, run: RunUnderWay) -> None:
+        run.rows = at_version_of_store(self.job, run.store, run.progress.say)
 
     def opened(self, run: RunUnderWay) -> OpenedJob:
         table = JobRows(run.rows, states_of(run.store), trusts_files=run.trusts_files)
@@ -233,6 +248,14 @@ class ReadOnce(RowSource):
         if not run.snapshot.n_rows:
             raise EmptyTableError(run.snapshot.source, NO_ROWS)
         run.rows = job_of_parts(self.job, run.folders.parts)
+
+    def find_rows(self, run: RunUnderWay) -> None:
+        parts = run.folders.parts
+        if not has_snapshot(parts):
+            raise NotLearnedError(f"the rows of run {run.run_id} are not in {run.store} any more")
+        refuse_damaged_rows(parts, "the rows of a run are not replayed once they are damaged")
+        run.snapshot = Snapshot.read(parts)
+        run.rows = job_of_parts(self.job, parts)
 
     def opened(self, run: RunUnderWay) -> OpenedJob:
         states = run.scope.facts_of_rows(run.folders.facts)

@@ -111,7 +111,7 @@ class Scope(ABC):
     @property
     def again(self) -> str:
         """The command to try failed rows again, in words."""
-        return "the same again"
+        return "the same command again"
 
     @property
     def learn_command(self) -> str:
@@ -303,7 +303,7 @@ def scope_of(
         if only is not None:
             raise InputError(
                 f"--only {only} --shard {shard}: shards learn (--only learn) or explain, and neither "
-                "begin nor finish a run: leave one of both out"
+                "begin nor finish a run: leave one of them out"
             )
         return ShardScope(job_file, share=Shard.of(shard, environment))
     return ONLY.get(only, WholeRun)(job_file)

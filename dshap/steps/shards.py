@@ -70,7 +70,7 @@ def _number_of_task(environment: Mapping[str, str]) -> tuple[int, str]:
     told = {name: environment[name] for name in FIRST if environment.get(name)}
     if not told:
         raise InputError(
-            f"--shard auto: none of {', '.join(FIRST)} is set: this is no task of an array job, "
+            f"--shard auto: none of {', '.join(FIRST)} is set: this is not a task of an array job, "
             "give the number, like 3/8"
         )
     said = ", ".join(f"{name}={value}" for name, value in told.items())
@@ -78,7 +78,7 @@ def _number_of_task(environment: Mapping[str, str]) -> tuple[int, str]:
         numbers = {int(value) - FIRST[name] + 1 for name, value in told.items()}
     except ValueError:
         raise InputError(
-            f"--shard auto: {said}: that is no number of a task, give the number of the shard"
+            f"--shard auto: {said}: that is not the number of a task, give the number of the shard"
         ) from None
     if len(numbers) > 1:
         raise InputError(f"--shard auto: {said} contradict each other: give the number, like 3/8")

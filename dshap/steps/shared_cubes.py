@@ -48,8 +48,8 @@ class SharedCubes(JobCubes):
         stored = read_job(self.store)
         if stored is not None and stored.get("fingerprint") == NIGHTS:
             raise StoreMismatchError(
-                f"{self.store} holds a cube for each night of a job with [incremental]: give it in "
-                "this job too, or choose another [job] store"
+                f"{self.store} contains a cube for each night of a job with [incremental]: give "
+                "it in this job too, or choose another [job] store"
             )
 
     def previous(self, explain: str, command: Command, session: Session) -> str | None:
@@ -71,6 +71,13 @@ class SharedCubes(JobCubes):
     @property
     def n_kept(self) -> int:
         return 1
+
+    @property
+    def rows_again(self) -> str:
+        return (
+            "dshap run JOB.toml reads the source again, and the store then has the rows, as long as "
+            "they are the same"
+        )
 
     def list_contents(self) -> None:
         """The store lists its cubes when they are finished."""

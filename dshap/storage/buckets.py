@@ -91,14 +91,15 @@ def connection(place: BucketPath) -> Any:
     for name, given in settings:
         if name in ENDPOINTS and not _is_address(given):
             raise InputError(
-                f"{place}: {name} of the environment is no address of a service: give one like "
-                "https://HOST:PORT, or leave it out"
+                f"{place}: {name} of the environment is not the address of a service: give one "
+                "like https://HOST:PORT, or leave it out"
             )
         if name in SENT_AS_THEY_ARE and not SENT_AS_THEY_ARE[name].fullmatch(given):
             raise InputError(
-                f"{place}: {name} of the environment holds a space, the end of a line or another "
-                "character that cannot be part of it: set it anew without"
+                f"{place}: {name} of the environment contains a space, the end of a line or "
+                "another character that cannot be part of it: set it anew without"
             )
+    # by process, as the threads of a connection do not survive a fork
     return _connection(place.scheme, place.bucket, settings, os.getpid())
 
 
@@ -215,7 +216,7 @@ def _error(place: BucketPath, error: Exception) -> Exception:
     else:
         said = f"it cannot be reached{_where(place)}"
     return UnreachableError(
-        f"{place}: the object store failed again and again ({said}): run the same again later"
+        f"{place}: the object store failed again and again ({said}): run the same command again later"
     )
 
 

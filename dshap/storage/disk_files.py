@@ -58,6 +58,7 @@ class DiskFiles:
         _make_way_for_folder(self.path)
         with _private_file(path, *data) as private:
             try:
+                # not a rename, which would replace a file of this name
                 os.link(private, path)
             except FileExistsError:
                 return False
@@ -106,6 +107,8 @@ class DiskFiles:
                     files.append(opened.enter_context(open(private, "xb")))
                     files[-1].write(content)
                     files[-1].flush()
+                # all contents before the first name: no name ever leads to bytes that are not on
+                # disk
                 sync_opened(files)
             for path in list(privates):
                 os.replace(privates[path], path)
@@ -338,6 +341,7 @@ def _make_way_for_folder(path: Path) -> None:
     if os.path.lexists(path) and not path.is_dir():
         try:
             path.unlink(missing_ok=True)
+        # the error of unlinking a folder: EISDIR on Linux, EPERM by POSIX
         except (IsADirectoryError, PermissionError):
             if not path.is_dir():
                 raise
@@ -347,6 +351,7 @@ def _remove(path: Path) -> None:
     """Remove the entry with the name of a file: the file, a link, or a folder in its place."""
     try:
         path.unlink(missing_ok=True)
+    # a folder, as in `_make_way_for_folder`
     except (IsADirectoryError, PermissionError):
         if not path.is_dir() or path.is_symlink():
             raise

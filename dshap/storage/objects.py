@@ -59,6 +59,7 @@ def refuse_unusable(place: BucketPath, content: bytes) -> None:
     name = f".{place.name}.running/{PROBE}{uuid.uuid4().hex[:12]}"
     probe.put_new(name, content)
     try:
+        # with another content, as a put of the same bytes counts as one that was repeated
         if probe.put_new(name, content + b" "):
             raise _no_conditional_puts(place)
         seen = probe.seen(name)
@@ -141,6 +142,7 @@ class ObjectFiles:
         if seen is None:
             return False
         if seen.content != before:
+            # an exchange may be repeated because its answer was lost on the way
             return seen.content == content
         return self.put_over(name, seen, content)
 
@@ -371,6 +373,7 @@ def _put(
                 raise
             return False
         except (AlreadyExistsError, PreconditionError):
+            # an earlier attempt may have put it, and only its answer was lost
             with contextlib.suppress(FileNotFoundError):
                 return bytes(obstore.get(store, key).bytes()) == content
             return False

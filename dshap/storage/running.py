@@ -47,6 +47,8 @@ def alone(store: Place, what: str, say: Say | None = None, scratch: str = "") ->
         workspace.opened(scratch) as rooms,
         Lease(folder, RUN, what, place=store, say=say) as lease,
     ):
+        # after the lease is there: of two processes that exclude each other, at least one sees the
+        # other
         refuse_running(store, say, but=RUN)
         clear_gone(folder)
         workspace.clear(rooms)
@@ -80,6 +82,7 @@ def beside_others(
         Lease(folder, name, what, place=store, say=say) as lease,
     ):
         clear_gone(folder)
+        # as in `alone`, with the own lease in place
         _refuse(store, [RUN], say)
         if finishes:
             _refuse(store, _shards_on(store), say)

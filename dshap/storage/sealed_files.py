@@ -112,8 +112,8 @@ class CreateOnlyFolder(ABC):
     def _damaged(self, name: str, what: str) -> DamagedError:
         """The error about the file of this name, which has a fault."""
         return DamagedError(
-            f"{self.home(name).place(self.file(name))} is damaged ({what}): run the same again, or dshap.prepare "
-            "where it lies in a "
+            f"{self.home(name).place(self.file(name))} is damaged ({what}): start the same run "
+            "again, or dshap.prepare where it lies in a "
             "prepared store, and it is made again; dshap verify names all that is damaged"
         )
 
@@ -175,7 +175,7 @@ class ReceiptFolder(CreateOnlyFolder):
         try:
             is_same = stored == sealed_record(name, record_in(stored))
         except (ValueError, TypeError):
-            return "it is no record of names and values"
+            return "it is not a record of names and values"
         if is_same:
             return None
         return ALTERED
@@ -295,9 +295,9 @@ def _oversized(content: BinaryIO, size: int) -> str | None:
                     return f"its entry {entry.filename!r} is compressed, which dshap writes none"
                 said += _said_bytes(archive, entry)
                 if said > size:
-                    return f"its entry {entry.filename!r} says that it holds more than the whole file ({size:,} bytes)"
+                    return f"its entry {entry.filename!r} states more bytes than the file has ({size:,})"
     except (ValueError, zipfile.BadZipFile):
-        return "it is no record of arrays"
+        return "it is not a record of arrays"
     return None
 
 

@@ -56,7 +56,7 @@ def whole_record(name: str, stored: bytes) -> dict[str, Any]:
     try:
         content = dict(json.loads(stored))
     except (ValueError, TypeError):
-        raise ValueError(f"{name}: it is no record of names and values") from None
+        raise ValueError(f"{name}: it is not a record of names and values") from None
     seal = content.pop(SEAL, None)
     if seal is not None and seal != seal_of(name, content):
         raise ValueError(f"{name}: {ALTERED}")

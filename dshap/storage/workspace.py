@@ -159,7 +159,7 @@ class WorkspaceOnDisk:
         above = (each for each in self.store.parents if os.path.lexists(each))
         nearest = next(above, self.store)
         if not nearest.is_dir():
-            raise InputError(f"cannot write {nearest}: it is no folder; choose another store")
+            raise InputError(f"cannot write {nearest}: it is not a folder; choose another store")
 
     @contextlib.contextmanager
     def opened(self, scratch: str) -> Iterator[Rooms]:
@@ -183,6 +183,7 @@ class WorkspaceOnDisk:
 
     def clear(self, rooms: Rooms) -> None:
         """Links are removed and not followed; all else stays."""
+        # by its descriptor: nobody can exchange the folder for a link between look and removal
         with _opened_folder(self.path) as folder:
             for name in os.listdir(folder):
                 # its writer may be removing it
@@ -287,6 +288,7 @@ def _opened_folder(path: Path) -> Iterator[int]:
     _refuse_foreign(path, os.lstat(path))
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
+        # again, of what was opened: the entry of this name may have been exchanged meanwhile
         _refuse_foreign(path, os.fstat(folder))
         with contextlib.suppress(OSError):  # some file systems have no modes
             os.fchmod(folder, 0o700)
@@ -301,7 +303,7 @@ def _refuse_foreign(path: Path, found: os.stat_result) -> None:
     if stat.S_ISLNK(found.st_mode):
         what = "is a symbolic link"
     elif not stat.S_ISDIR(found.st_mode):
-        what = "is no folder"
+        what = "is not a folder"
     elif found.st_uid != os.geteuid() and found.st_uid != _owner_of_new(path.parent):
         what = f"belongs to another user (id {found.st_uid})"
     if what:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -74,11 +74,11 @@ class ArraySource(LaidOut):
         x: ArrayLike,
         *,
         feature_names: Names = None,
-        keys: Mapping[str, Any] | None = None,
+        keys: Mapping[str, ArrayLike] | None = None,
         target: ArrayLike | None = None,
         missing: str = "refuse",
-        columns: Mapping[str, NDArray[Any]] | None = None,
-        categories: Mapping[str, tuple[Any, ...]] | None = None,
+        columns: Mapping[str, np.ndarray] | None = None,
+        categories: Mapping[str, tuple[Hashable, ...]] | None = None,
     ) -> None:
         check_missing(missing)
         self._x = _numbers(x, "the table")
@@ -121,7 +121,7 @@ class ArraySource(LaidOut):
         self.column_dtypes = {name: self._column(name).dtype for name in names}
 
     def with_categories(
-        self, categories: Mapping[str, tuple[Any, ...]], *, others_are_missing: bool = False
+        self, categories: Mapping[str, tuple[Hashable, ...]], *, others_are_missing: bool = False
     ) -> ArraySource:
         """A source of the same rows, with columns coded by these lists of categories."""
         other = super().with_categories(categories, others_are_missing=others_are_missing)
@@ -209,9 +209,9 @@ def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
         array = array.astype(np.float64)
     if array.dtype.kind in "OUST":
         raise InputError(
-            f"{name} holds text or objects (dtype {array.dtype}) where numbers are needed: encode "
-            "them as numbers, or "
-            "pass a pandas DataFrame and name the number columns in features"
+            f"{name} contains text or objects (dtype {array.dtype}) where numbers are needed: "
+            "encode them as numbers, or pass a pandas DataFrame and name the number columns in "
+            "features"
         )
     if array.dtype.kind not in "biuf":
         raise InputError(
@@ -240,12 +240,12 @@ def _feature_names(given: Names, n_columns: int) -> tuple[str, ...]:
 
 
 def from_pandas(
-    frame: Any,
+    frame: pd.DataFrame,
     features: Names = None,
     key: Names = (),
     target: Names = None,
     missing: str = "refuse",
-    categories: Mapping[str, tuple[Any, ...]] | None = None,
+    categories: Mapping[str, tuple[Hashable, ...]] | None = None,
     times: Times = None,
 ) -> ArraySource:
     """A pandas DataFrame as a source, by the rules and messages of `ParquetSource`.

@@ -115,8 +115,7 @@ def background_of(reader: RowReader, learn: Learn, size: int, method: str, seed:
         raise InputError(f"n_background is {shown(size)}: give a whole number of at least 1")
     if not 0 < size <= len(sample):
         raise InputError(
-            f"n_background is {size}: give 1 to {len(sample):,}, the rows that there are to choose "
-            "from"
+            f"n_background is {size}: give 1 to {len(sample):,}, the number of rows to choose from"
         )
     n_summed = min(reader.n_rows, SUMMED_ROWS)
     summed = np.sort(SpreadOrder(reader.n_rows).positions(0, n_summed))

@@ -46,8 +46,8 @@ def find_objects(place: BucketPath) -> tuple[str, tuple[str, ...]]:
     refuse_tables_in_bucket(root, held)
     if not names:
         raise InputError(
-            f"no Parquet file at {place}: give an object, a folder that holds *.parquet objects, or "
-            "a glob"
+            f"no Parquet file at {place}: give an object, a folder that contains *.parquet "
+            "objects, or a glob"
         )
     return str(root), names
 
@@ -68,7 +68,7 @@ def head_of_object(path: str) -> dict[str, Any]:
         There is none.
     """
     place = place_of(path)
-    assert isinstance(place, BucketPath), f"{path} is no address of a bucket"
+    assert isinstance(place, BucketPath), f"{path} is not the address of a bucket"
     found = head_of(place)
     if found is None:
         raise FileNotFoundError(path)
@@ -85,7 +85,7 @@ def open_object(path: str, size: int | None = None) -> pa.NativeFile:
     Give its bytes as `size` where they are known, which saves a request.
     """
     place = place_of(path)
-    assert isinstance(place, BucketPath), f"{path} is no address of a bucket"
+    assert isinstance(place, BucketPath), f"{path} is not the address of a bucket"
     if size is None:
         size = head_of_object(path)["size"]
     return pa.PythonFile(ObjectReader(place, size), mode="r")
@@ -108,7 +108,7 @@ def common_folder(folders: list[str]) -> str:
     ]
     if len(shared) < 3:
         raise InputError(
-            f"{folders[0]} and {folders[-1]} lie in different places: give files of one bucket, or "
+            f"{folders[0]} and {folders[-1]} are in different places: give files of one bucket, or "
             "of one file system"
         )
     return "/".join(shared)

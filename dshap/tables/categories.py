@@ -87,7 +87,7 @@ def _refuse_many(name: str, n_values: int) -> None:
     """Raise if a column has more different values than may be categories."""
     if n_values > MAX_CATEGORIES:
         raise InputError(
-            f"column {name!r} holds {n_values:,} different values, at most "
+            f"column {name!r} contains {n_values:,} different values, at most "
             f"{MAX_CATEGORIES:,} categories are "
             "taken: group them, or take the column out of the model"
         )
@@ -111,7 +111,7 @@ def refuse_unknown_categories(reader: RowReader, site: Site) -> None:
         return
     for name, found in site.learn(_NewCategories.of(reader), reader).items():
         raise InputError(
-            f"column {name!r} holds {min(found)!r}, which the data of the value function lack: "
+            f"column {name!r} contains {min(found)!r}, which the data of the value function lack: "
             "make the value "
             "function with rows that hold every category"
         )
@@ -196,11 +196,11 @@ def _refusal(refused: Mapping[str, Mapping[Any, str]], found: Found) -> str:
             more = f" and {len(reasons) - SHOWN} more"
         else:
             more = ""
-        held.append(f"column {name!r} holds {', '.join(shown)}{more}")
+        held.append(f"column {name!r} contains {', '.join(shown)}{more}")
     n_rows = sum(found[name][value] for name, reasons in refused.items() for value in reasons)
     name, reasons = next(iter(refused.items()))
     value, reason = next(iter(reasons.items()))
-    reason = reason.removeprefix(f"column {name!r} holds {value!r}, ")
+    reason = reason.removeprefix(f"column {name!r} contains {value!r}, ")
     return (
         f"{_rows(n_rows)} with a category that the model does not take: {'; '.join(held)} "
         f'({textwrap.shorten(reason, REASON_CHARACTERS)}); set missing = "skip" to leave such rows '

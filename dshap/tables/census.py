@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
-from dshap.core.records import FloatArray
+from dshap.core.records import JSON, FloatArray
 from dshap.core.types import RowReader
 from dshap.tables.columns import null_key_refusal
 from dshap.tables.keys.hashes import hash_keys
@@ -102,7 +102,7 @@ class Census:
             raise InputError(f'{found}; set missing = "skip" to leave these rows out{passed}')
 
 
-def _rows(count: int, one: str = "holds", several: str = "hold") -> str:
+def _rows(count: int, one: str = "contains", several: str = "contain") -> str:
     if count == 1:
         return f"1 row {one}"
     return f"{count} rows {several}"
@@ -374,7 +374,7 @@ class MissingValues:
             said += [f'missing = "{self.missing}": {says[self.missing]}']
         return "; ".join(said)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JSON]:
         return {
             "nulls": dict(self.nulls),
             "nulls_not_counted": list(self.uncounted),

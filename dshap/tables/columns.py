@@ -89,6 +89,11 @@ def is_text(kind: pa.DataType) -> bool:
     )
 
 
+def is_boolean(kind: pa.DataType) -> bool:
+    """Whether the values of a column are False and True."""
+    return bool(pa.types.is_boolean(_plain(kind)))
+
+
 def is_listed(kind: pa.DataType) -> bool:
     """Whether the values of a column are categories: strings, or values stored as a dictionary."""
     return is_text(kind) or pa.types.is_dictionary(kind)
@@ -109,7 +114,7 @@ def key_dtype(kind: pa.DataType) -> str | None:
 def kept_dtype(kind: pa.DataType, has_nulls: bool) -> np.dtype[Any]:
     """The numpy dtype that stores a column without conversion.
 
-    It is float64 for decimals, and for integers with nulls.
+    It is float64 for decimals, and for integers and flags with nulls.
     """
     if is_text(kind):
         return TEXT
@@ -235,6 +240,7 @@ def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], Bo
 
 
 Names = str | Iterable[str] | None
+"""The name of a column, or the names of several; None: the default."""
 Times = Mapping[str, str] | Names
 """Names of columns of times, or column -> the kind of times that the model accepts, "" for any.
 
@@ -254,6 +260,8 @@ class Layout:
     missing: str
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """feature -> its categories: it is read as their positions, -1 for others, NaN for null."""
+    flags: tuple[str, ...] = ()
+    """The features that contain False and True, read as 0 and 1."""
     times: Mapping[str, str] = field(default_factory=dict)
     """feature -> the kind of times that the model accepts.
 
@@ -377,6 +385,7 @@ def layout_of(
         is_single_target=isinstance(target, str),
         missing=missing,
         categories=dict(categories or {}),
+        flags=tuple(name for name in chosen if is_boolean(schema.field(name).type)),
         times=kinds,
         left_out={} if features is not None else _no_numbers(schema, (*keys, *targets, *chosen)),
     )
@@ -430,7 +439,7 @@ def _check_roles(
     for option, names in (("features", features), ("key", keys), ("target", targets)):
         if twice := repeats(names):
             raise InputError(
-                f"{option} holds {', '.join(map(repr, twice))} more than once: name each column "
+                f"{option} contains {', '.join(map(repr, twice))} more than once: name each column "
                 "once"
             )
     for option, names in (("features", features), ("key", keys)):
@@ -448,7 +457,7 @@ def _require(schema: pa.Schema, name: str) -> pa.DataType:
         raise unknown_column(name, schema.names)
     if len(positions) > 1:
         raise InputError(
-            f"the table holds {len(positions)} columns named {name!r}: rename all but one"
+            f"the table contains {len(positions)} columns named {name!r}: rename all but one"
         )
     return schema.field(positions[0]).type
 
@@ -467,30 +476,28 @@ def _require_number(
             else:
                 expected = "categories that are numbers"
             raise InputError(
-                f"column {name!r} holds {kind} here, and {expected} where the model's own rows "
+                f"column {name!r} contains {kind} here, and {expected} where the model's own rows "
                 "are: cast it"
             )
         return
     if is_text(kind):
         raise InputError(
-            f"column {name!r} holds text ({kind}) where numbers are needed: encode it as numbers, "
-            "or take it out of "
-            f"{option}"
+            f"column {name!r} contains text ({kind}) where numbers are needed: encode it as "
+            f"numbers, or take it out of {option}"
         )
     if option == "features" and time_kind(kind):
         raise times_refused(
             name,
             str(kind),
-            f"column {name!r} holds times ({kind}), which a predict function of data frames takes: "
-            "explain it by Marginal with a data frame that has them as its background; for other "
-            "models give them as a number, such as days since a date, or take the column out of "
-            f"{option}",
+            f"column {name!r} contains times ({kind}), which a predict function of data frames "
+            "takes: explain it by Marginal with a data frame that has them as its background; for "
+            "other models give them as a number, such as days since a date, or take the column out "
+            f"of {option}",
         )
     if not is_number(kind):
         raise InputError(
-            f"column {name!r} holds {kind}, but {option} take integers, floats, bools or decimals: "
-            "convert it, or take "
-            f"it out of {option}"
+            f"column {name!r} contains {kind}, but {option} take integers, floats, bools or "
+            f"decimals: convert it, or take it out of {option}"
         )
 
 
@@ -505,11 +512,11 @@ def _required_time(schema: pa.Schema, name: str, wanted: str) -> str:
         return wanted or own
     if not own:
         raise InputError(
-            f"column {name!r} holds {kind} here, and {wanted} where the model's own rows are: cast "
-            "it"
+            f"column {name!r} contains {kind} here, and {wanted} where the model's own rows are: "
+            "cast it"
         )
     if why := misfit(own, wanted):
-        raise InputError(f"column {name!r} holds {why}")
+        raise InputError(f"column {name!r} contains {why}")
     return wanted
 
 
@@ -524,10 +531,15 @@ def kind_of_key(schema: pa.Schema, name: str) -> str:
 
 def key_refusal(name: str, kind: pa.DataType) -> str:
     """The message about a column that cannot be a key."""
-    return f"key {name!r} holds {kind}, but a key is integer, text, date or timestamp: cast it, or name another column"
+    return (
+        f"key {name!r} contains {kind}, but a key is integer, text, date or timestamp: cast it, or "
+        "name another column"
+    )
 
 
 def null_key_refusal(null_keys: Mapping[str, int]) -> str:
     """The message about rows without a key: key column -> number of rows."""
     counts = ", ".join(f"{name} {count}" for name, count in null_keys.items())
-    return f"rows hold no key ({counts}): fill them, drop these rows, or take the column out of key"
+    return (
+        f"rows contain no key ({counts}): fill them, drop these rows, or take the column out of key"
+    )

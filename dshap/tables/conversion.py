@@ -5,6 +5,7 @@ A function may give the rows as those of another kind instead, such as a list as
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -89,7 +90,7 @@ def names_in(given: Any) -> list[str]:
 
 def open_list(asked: Asked) -> RowReader | Asked:
     """Open a list of paths as Parquet files; any other list becomes an array."""
-    if asked.rows and all(isinstance(part, str | Path) for part in asked.rows):
+    if asked.rows and all(isinstance(part, str | os.PathLike) for part in asked.rows):
         return ParquetSource(asked.rows, **asked.roles)
     if any(isinstance(part, Mapping) for part in asked.rows):
         raise InputError(
@@ -107,7 +108,7 @@ def open_dataset(asked: Asked) -> Asked:
     taken = [*names_in(asked.target), *names_in(asked.key)]
     if len(rows.sizes) != 1:
         raise InputError(
-            f"the dataset has dims {dict(rows.sizes)}: give one variable a column, along one dim"
+            f"the dataset has dims {dict(rows.sizes)}: give one variable for each column, along one dimension"
         )
     is_lazy = any(variable.chunks is not None for variable in rows.variables.values())
     names = tuple(asked.features or [str(name) for name in rows.data_vars if name not in taken])
@@ -139,7 +140,7 @@ def open_dask_array(asked: Asked) -> RowReader:
     """Write the rows of a Dask array as Parquet parts, and open them."""
     _check_columns(asked, ())
     if asked.target is not None or len(asked.key):
-        raise InputError("target and key of a Dask array have no place: use a Dask dataframe")
+        raise InputError("a Dask array has no columns for target and key: use a Dask dataframe")
     if asked.site is None:
         raise unknown_rows(asked.rows)
     if asked.rows.ndim != 2:
@@ -192,8 +193,8 @@ def open_reader(asked: Asked) -> RowReader:
         )
     if asked.missing not in ("refuse", reader.missing):
         raise InputError(
-            f"missing = {asked.missing!r}, but the source was opened with {reader.missing!r}: say "
-            "it there"
+            f"missing = {asked.missing!r}, but the source was opened with {reader.missing!r}: set "
+            "missing there"
         )
     if features is not None and tuple(reader.feature_names) != tuple(features):
         raise InputError(
@@ -224,13 +225,12 @@ def _check_times(asked: Asked) -> None:
                 f"times=[{name!r}], or give the path or the data frame itself as rows"
             )
         if wanted and (why := misfit(held[name], wanted)):
-            raise InputError(f"column {name!r} of the source holds {why}")
+            raise InputError(f"column {name!r} of the source contains {why}")
     if asked.site is not None and (others := [name for name in held if name not in asked.times]):
         raise InputError(
-            f"column {others[0]!r} of the source holds times, and numbers are taken here: open the "
-            "source without it, "
-            "or explain a predict function of data frames by Marginal, with a background that has "
-            "it"
+            f"column {others[0]!r} of the source contains times, and numbers are taken here: open "
+            "the source without it, or explain a predict function of data frames by Marginal, with "
+            "a background that has it"
         )
 
 
@@ -367,8 +367,8 @@ def _folder_of_run(asked: Asked) -> Path:
     """An empty folder for rows that are written once for a run."""
     if asked.site is None:
         raise InputError(
-            f"rows of type {type(asked.rows).__name__} are read by a run alone, such as "
-            "dshap.explain: give the rows in memory, or their files as a path or a source"
+            f"rows of type {type(asked.rows).__name__} can only be read by a run, such "
+            "as dshap.explain: give the rows in memory, or their files as a path or a source"
         )
     return asked.site.folder("rows")
 

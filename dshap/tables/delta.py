@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+import os
+from collections.abc import Hashable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.annotations import DeltaTableLike
 from dshap.core.errors import InputError
 from dshap.core.late import pa
 from dshap.core.rules import as_place, checked
@@ -28,7 +29,7 @@ FEATURES = ("deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCh
 COLUMN_MAPPING = "delta.columnMapping.mode"
 
 
-def read_delta_log(path: Any, version: int | None) -> TableVersion:
+def read_delta_log(path: DeltaTableLike, version: int | None) -> TableVersion:
     """Read which files make a version of a Delta table, and which of their rows are deleted.
 
     Raises
@@ -39,7 +40,7 @@ def read_delta_log(path: Any, version: int | None) -> TableVersion:
     if version is not None:
         (version,) = checked(version=version)
     match path:
-        case str() | Path():
+        case str() | os.PathLike():
             table = _opened_table(str(as_place("path", path, "table")), version)
         case _ if version is None:
             table = path
@@ -63,8 +64,8 @@ def read_delta_log(path: Any, version: int | None) -> TableVersion:
     )
     if vectors:
         raise InputError(
-            f"Delta table {place}: deleted rows of {next(iter(vectors))} are listed, which is no "
-            "file of this version: write the table anew, or give another version"
+            f"Delta table {place}: deleted rows of {next(iter(vectors))} are listed, which is not "
+            "a file of this version: write the table anew, or give another version"
         )
     return TableVersion(place, "version", table.version(), table.metadata().id, schema, files)
 
@@ -95,7 +96,7 @@ def _opened_table(path: str, version: int | None) -> Any:
             "a table without this feature"
         )
     raise InputError(
-        f"there is no Delta table at {path} ({said}): give the folder that holds _delta_log"
+        f"there is no Delta table at {path} ({said}): give the folder that contains _delta_log"
     )
 
 
@@ -188,14 +189,14 @@ class DeltaSource(DeltaFiles, LakeSource):
 
     def __init__(
         self,
-        path: Any,
+        path: DeltaTableLike,
         version: int | None = None,
         *,
         features: Names = None,
         target: Names = None,
         key: Names = (),
         missing: str = "refuse",
-        categories: Mapping[str, tuple[Any, ...]] | None = None,
+        categories: Mapping[str, tuple[Hashable, ...]] | None = None,
         times: Times = None,
     ) -> None:
         LakeSource.__init__(

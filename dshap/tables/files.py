@@ -25,7 +25,9 @@ from dshap.tables.bucket_files import common_folder, find_objects, head_of_objec
 from dshap.tables.columns import repeats
 from dshap.tables.lakehouse_folders import refuse_tables_on_disk
 
-Paths = str | Path | Sequence[str | Path]
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""The path of a file, a folder or a glob pattern, or the address of one in a bucket; or a list of
+them."""
 TICK_NS = 20_000_000
 COARSE_NS = 1_000_000_000
 COARSE_TICK_NS = 2_000_000_000
@@ -43,9 +45,8 @@ NULL = "__HIVE_DEFAULT_PARTITION__"
 LARGEST = 2**31 - 1
 """The largest int32."""
 _PUT_BACK = (
-    "rows of two tables must not stand in one cube; put this file back and run the same again, or "
-    "start anew, into "
-    "another store, and leave the files alone while it goes"
+    "rows of two tables must not be in one cube; put this file back and run the same command "
+    "again, or start anew, into another store, and leave the files alone while it goes"
 )
 
 
@@ -54,7 +55,7 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
 
     Names are sorted, except that the order of a list does not change.
     """
-    if not isinstance(path, str | Path):
+    if isinstance(path, Sequence) and not isinstance(path, str):
         return below_common_folder(
             [os.path.join(root, name) for root, names in map(find_files, path) for name in names]
         )
@@ -62,7 +63,15 @@ def find_files(path: Paths) -> tuple[str, tuple[str, ...]]:
     return of_place(place, lambda found: _find_on_disk(found, path), find_objects)
 
 
-def _find_on_disk(place: Path, path: str | Path) -> tuple[str, tuple[str, ...]]:
+def path_in_words(path: Paths) -> str:
+    """The text of a path, or of a list of these, as it was given."""
+    match path:
+        case str() | os.PathLike():
+            return os.fsdecode(path)
+    return str([os.fsdecode(each) for each in path])
+
+
+def _find_on_disk(place: Path, path: str | os.PathLike[str]) -> tuple[str, tuple[str, ...]]:
     text = os.path.normpath(place)
     if os.path.isfile(text):
         found = [text]
@@ -79,7 +88,8 @@ def _find_on_disk(place: Path, path: str | Path) -> tuple[str, tuple[str, ...]]:
     refuse_tables_on_disk(text, found)
     if not found:
         raise InputError(
-            f"no Parquet file at {path}: give a file, a folder that holds *.parquet files, or a "
+            f"no Parquet file at {path_in_words(path)}: give a file, a folder that contains "
+            "*.parquet files, or a "
             "glob"
         )
     return root, tuple(sorted(os.path.relpath(each, root) for each in found))
@@ -306,7 +316,7 @@ def _parts(path: str, base: str) -> list[tuple[str, str | None]]:
         ]
     except UnicodeDecodeError:
         raise InputError(
-            f"{path} lies below a %-escape that is no UTF-8: rename this folder"
+            f"{path} is below a %-escape that is not UTF-8: rename this folder"
         ) from None
 
 
@@ -320,7 +330,7 @@ def _check_same_keys(paths: Sequence[str], keys: Sequence[tuple[str, ...]]) -> N
             )
     if twice := repeats(keys[0]):
         raise InputError(
-            f"{paths[0]} lies below the key {twice[0]!r} twice: rename one of these folders"
+            f"{paths[0]} is below the key {twice[0]!r} twice: rename one of these folders"
         )
 
 

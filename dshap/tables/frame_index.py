@@ -39,7 +39,9 @@ def with_index(rows: Any, key: Any, say: Callable[[str], None]) -> tuple[Any, An
     index = rows.index
     if not index.is_unique:
         first = index[index.duplicated()].tolist()[0]
-        say(f"the index {_called(index)} repeats ({first!r} more than once), so that it is no key")
+        say(
+            f"the index {_called(index)} repeats ({first!r} more than once), so that it cannot be the key"
+        )
         return rows, None
     return _by_index(rows, index)
 
@@ -59,7 +61,7 @@ def _called(index: Any) -> str:
 def _by_index(rows: Any, index: Any) -> tuple[Any, list[str]]:
     if not is_frame(rows):
         raise InputError(
-            "key is an index of pandas, and rows are no data frame: give key={'name': values}"
+            "key is an index of pandas, and rows are not a data frame: give key={'name': values}"
         )
     if len(index) != len(rows):
         raise InputError(f"key has {len(index):,} values for {len(rows):,} rows: give one for each")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def _table_of_metadata(path: str | Path) -> Any:
     place = as_place("path", path, "table")
     text = str(place)
     if not text.endswith(METADATA_END):
-        raise InputError(f"{text} is no metadata file of an Iceberg table: {_advice(text)}")
+        raise InputError(f"{text} is not a metadata file of an Iceberg table: {_advice(text)}")
     try:
         from pyiceberg.exceptions import ValidationError
         from pyiceberg.table import StaticTable
@@ -297,7 +297,7 @@ class IcebergSource(IcebergFiles, LakeSource):
         target: Names = None,
         key: Names = (),
         missing: str = "refuse",
-        categories: Mapping[str, tuple[Any, ...]] | None = None,
+        categories: Mapping[str, tuple[Hashable, ...]] | None = None,
         times: Times = None,
     ) -> None:
         LakeSource.__init__(

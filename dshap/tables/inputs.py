@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from dshap.attributors.compatibility import not_together
+from dshap.core.annotations import KeyLike, TableLike
 from dshap.core.blocks import RowBlock
 from dshap.core.capabilities import is_of_texts, streams_data
 from dshap.core.errors import InputError
@@ -26,7 +27,12 @@ from dshap.tables.texts import open_texts
 
 
 def open_for(
-    value: Explained, rows: Any, site: Site, *, key: Any = (), missing: str = "refuse"
+    value: Explained,
+    rows: TableLike,
+    site: Site,
+    *,
+    key: KeyLike | None = (),
+    missing: str = "refuse",
 ) -> RowReader:
     """Open rows with the columns and categories of a value function, or open texts.
 
@@ -88,11 +94,11 @@ class Inputs:
     def open(
         cls,
         value: Explained,
-        rows: Any,
+        rows: TableLike,
         site: Site,
         *,
         missing: str = "refuse",
-        key: Any = (),
+        key: KeyLike | None = (),
         census: Census | None = None,
         learns: bool = False,
         needs_numbers: bool = False,
@@ -176,7 +182,7 @@ def times_of_data(value: Explained) -> Mapping[str, str]:
 def read_data(
     value: Explained, site: Site, *, missing: str, names: Sequence[str] | None = None
 ) -> RowReader:
-    """A reader of the data that the value function learns from, with the categories of its model.
+    """Open the data that a value function learns from; texts become positions in its categories.
 
     Examples
     --------
@@ -245,7 +251,7 @@ def open_data(
         raise InputError(f"background or data of the value function: {error}") from error
     if census.n_bad and data.missing == "skip" and not is_read:
         raise InputError(
-            f"{census.n_bad} rows of the background hold NaN or infinity: drop them, or set "
+            f"{census.n_bad} rows of the background contain NaN or infinity: drop them, or set "
             "missing = "
             '"pass" for a model that takes NaN'
         )

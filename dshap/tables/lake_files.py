@@ -18,6 +18,7 @@ from dshap.core.duck_typing import is_scanned
 from dshap.core.errors import InputError
 from dshap.core.late import pa
 from dshap.core.places import is_in_bucket
+from dshap.core.records import JSON
 from dshap.tables.files import below_common_folder, table_stamp
 from dshap.tables.parquet import Footer, ParquetFiles, ParquetSource, open_file, stored_nulls
 from dshap.tables.row_values import words_of_arrow
@@ -95,7 +96,7 @@ def address_of(location: str) -> str:
         return "/" + location.removeprefix("file:").lstrip("/")
     if "://" in location and not is_in_bucket(location):
         raise InputError(
-            f"{location} lies in a file system that dshap does not read: give a table on a disk or "
+            f"{location} is on a file system that dshap does not read: give a table on a disk or "
             "in a bucket (s3://, gs://, az://)"
         )
     return location
@@ -109,7 +110,7 @@ class LakeFiles(ParquetFiles):
 
     lacking: ClassVar[str]
     """The reason why a data file of an old version may be gone, and the remedy."""
-    read_version: ClassVar[staticmethod[[Any, int | None], TableVersion]]
+    read_version: ClassVar[staticmethod[..., TableVersion]]
     """The function that reads the log of a table at a version, or at the newest one."""
 
     def __init__(self, path: Any, number: int | None = None) -> None:
@@ -139,7 +140,7 @@ class LakeFiles(ParquetFiles):
         return f"{self.kind} {self.place}"
 
     @property
-    def detail(self) -> Mapping[str, Any]:
+    def detail(self) -> Mapping[str, JSON]:
         """Further facts for records: the id of the table and the version."""
         return {**super().detail, "id": self.table.table_id, self.table.noun: self.number}
 
@@ -227,7 +228,7 @@ class LakeSource(LakeFiles, ParquetSource):
         )
 
     @property
-    def stamp(self) -> Mapping[str, Any] | None:
+    def stamp(self) -> Mapping[str, JSON] | None:
         """The stamp of roles, version and files; see `table_stamp`."""
         roles = {**self._layout.to_dict(), "table": version_of(self)}
         return table_stamp(self._stamps, self._opened_ns, roles)

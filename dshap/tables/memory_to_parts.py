@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dshap.core.annotations import MatrixLike
 from dshap.core.errors import InputError
 from dshap.core.late import pa
 from dshap.core.types import RowReader
@@ -62,8 +64,14 @@ def spool_source(source: ArraySource, folder: Path) -> RowReader:
     )
 
 
-def write_part(directory: str | Path, index: int, table_like: Any, *, names: Names = None) -> Path:
-    """Write rows as ``part-<index>.parquet``: under a private name first, then renamed.
+def write_part(
+    directory: str | Path,
+    index: int,
+    table_like: MatrixLike | Mapping[str, ArrayLike],
+    *,
+    names: Names = None,
+) -> Path:
+    """Write rows to a file ``part-<index>.parquet``, which appears whole or not at all.
 
     Parameters
     ----------
@@ -71,7 +79,8 @@ def write_part(directory: str | Path, index: int, table_like: Any, *, names: Nam
         Made if it does not exist.  `ParquetSource(directory, ...)` reads the parts in the order of
         their index.
     index : int
-        0 to 999,999; writing one again replaces it, and two writers of one part do no harm.
+        The number of the part, 0 to 999,999.  A part that is there is replaced; two processes may
+        write the same one.
     table_like : pandas DataFrame, array (n, columns) or mapping of name -> (n,)
         A frame's index is not written.
     names : names, optional
@@ -145,8 +154,8 @@ def _frame_columns(frame: Any) -> dict[str, Any]:
     names = [str(name) for name in frame.columns]
     if twice := repeats(names):
         raise InputError(
-            f"the frame holds columns {', '.join(map(repr, twice))} more than once: rename all but "
-            "one"
+            f"the frame contains columns {', '.join(map(repr, twice))} more than once: rename all "
+            "but one"
         )
     columns = (frame.iloc[:, position] for position in range(len(names)))
     return {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+from dshap.core.annotations import KeyLike, TableLike, TargetLike
 from dshap.core.errors import InputError, shown
 from dshap.core.rules import checked
 from dshap.core.types import RowReader
@@ -17,15 +18,15 @@ from dshap.tables.sources import opened
 
 
 def open_rows(
-    rows: Any,
+    rows: TableLike,
     site: Site,
     *,
     features: Sequence[str] | None = None,
     n_columns: int | None = None,
-    target: Any = None,
-    key: Any = (),
+    target: TargetLike | None = None,
+    key: KeyLike | None = (),
     missing: str = "refuse",
-    categories: Mapping[str, tuple[Any, ...]] | None = None,
+    categories: Mapping[str, tuple[Hashable, ...]] | None = None,
     times: Times = None,
 ) -> RowReader:
     """Open rows as a reader that the tasks of a run can use.
@@ -88,13 +89,13 @@ def open_rows(
 
 
 def open_source(
-    data: Any,
+    data: TableLike,
     *,
     features: Sequence[str] | str | None = None,
-    target: Any = None,
-    key: Any = (),
+    target: TargetLike | None = None,
+    key: KeyLike | None = (),
     missing: str = "refuse",
-    categories: Mapping[str, tuple[Any, ...]] | None = None,
+    categories: Mapping[str, tuple[Hashable, ...]] | None = None,
     times: Times = None,
 ) -> RowReader:
     """Open a table without a run; tables that only a run can spool are refused.

@@ -7,7 +7,7 @@ import platform
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.errors import EmptyTableError, InputError
-from dshap.core.late import pa, pq
+from dshap.core.late import pa, pd, pq
 from dshap.core.places import is_in_bucket
+from dshap.core.records import JSON
 from dshap.tables.bucket_files import open_object
 from dshap.tables.checksums import open_parquet, unreadable
 from dshap.tables.columns import Layout, Names, Times, is_listed, layout_of, said_left_out
@@ -28,6 +29,7 @@ from dshap.tables.files import (
     check_same_file,
     find_files,
     find_partitions,
+    path_in_words,
     stamp_file,
     table_stamp,
 )
@@ -61,8 +63,9 @@ class ParquetFiles:
     """The kind of table, as a job file has it."""
 
     def __init__(self, path: Paths) -> None:
-        self.given = str(path)
-        self._stamp_files(*find_files(path))
+        files = find_files(path)
+        self.given = path_in_words(path)
+        self._stamp_files(*files)
         with open_file(self._root, self._names[0], self._stamps[0].size) as first:
             inside = first.schema_arrow
         self._partitions = find_partitions(self._root, self._names, inside)
@@ -94,7 +97,7 @@ class ParquetFiles:
         return f"{self.kind} {self.given}"
 
     @property
-    def detail(self) -> Mapping[str, Any]:
+    def detail(self) -> Mapping[str, JSON]:
         """Further facts for records."""
         return {"files": len(self.paths)}
 
@@ -135,12 +138,12 @@ class ParquetFiles:
         """Count the rows by the footers of all files."""
         return int(self._starts[-1])
 
-    def row(self, position: int, names: Sequence[str]) -> tuple[Any, ...]:
+    def row(self, position: int, names: Sequence[str]) -> tuple[object, ...]:
         """The values of these columns in one row, read from its row group."""
         (batch,) = self._batches(position, position + 1, list(names))
         return tuple(column[0].as_py() for column in batch.columns)
 
-    def template(self, names: Sequence[str]) -> Any:
+    def template(self, names: Sequence[str]) -> pd.DataFrame:
         """An empty data frame of these columns, in the types that pandas gives them."""
         return pa.schema([self._schema.field(name) for name in names]).empty_table().to_pandas()
 
@@ -279,7 +282,7 @@ class ParquetSource(ParquetFiles, BatchReader):
         target: Names = None,
         key: Names = (),
         missing: str = "refuse",
-        categories: Mapping[str, tuple[Any, ...]] | None = None,
+        categories: Mapping[str, tuple[Hashable, ...]] | None = None,
         times: Times = None,
     ) -> None:
         super().__init__(path)
@@ -306,7 +309,7 @@ class ParquetSource(ParquetFiles, BatchReader):
         self._starts = np.concatenate([[0], np.cumsum([each.n_rows for each in footers])])
         self.n_rows = int(self._starts[-1])
         if self.n_rows == 0:
-            raise EmptyTableError(f"{self.place} holds {len(footers)} file(s) and no rows")
+            raise EmptyTableError(f"{self.place} contains {len(footers)} file(s) and no rows")
         # one dtype for the whole table: integers with nulls anywhere are float64
         self.column_dtypes = {
             feature: np.result_type(*(each.dtypes[feature] for each in footers))
@@ -328,7 +331,7 @@ class ParquetSource(ParquetFiles, BatchReader):
         )
 
     @property
-    def stamp(self) -> Mapping[str, Any] | None:
+    def stamp(self) -> Mapping[str, JSON] | None:
         """The stamp of roles and files, which identifies the table; see `table_stamp`."""
         return table_stamp(self._stamps, self._opened_ns, self._layout.to_dict())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol, Self, runtime_checkable
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
 from dshap.core.late import pa
-from dshap.core.records import BoolArray
+from dshap.core.records import JSON, BoolArray
 from dshap.core.types import RowReader
 from dshap.tables.columns import (
     KEY_DTYPES,
@@ -78,9 +78,9 @@ class CodedReader(RowReader, Protocol):
     """A reader that gives text, and other categories, as their positions in lists."""
 
     @property
-    def categories(self) -> Mapping[str, tuple[Any, ...]]: ...
+    def categories(self) -> Mapping[str, tuple[Hashable, ...]]: ...
     def with_categories(
-        self, categories: Mapping[str, tuple[Any, ...]], *, others_are_missing: bool = False
+        self, categories: Mapping[str, tuple[Hashable, ...]], *, others_are_missing: bool = False
     ) -> CodedReader:
         """A reader of the same rows, coded by these lists.
 
@@ -94,6 +94,15 @@ def categories_of(reader: RowReader) -> Mapping[str, tuple[Any, ...]]:
     if isinstance(reader, CodedReader):
         return reader.categories
     return {}
+
+
+def number_flags(reader: RowReader) -> tuple[str, ...]:
+    """The features that contain False and True and are kept as 0 and 1: some of them are missing."""
+    match reader:
+        case LaidOut():
+            dtypes = reader.column_dtypes
+            return tuple(name for name in reader.flags if dtypes[name].kind == "f")
+    return ()
 
 
 class BlockBuilder:
@@ -186,7 +195,7 @@ class LaidOut:
 
     _layout: Layout
     n_rows: int
-    column_dtypes: Mapping[str, np.dtype[Any]]
+    column_dtypes: Mapping[str, np.dtype]
     """feature -> dtype of `RowBlock.columns`."""
 
     @property
@@ -216,9 +225,14 @@ class LaidOut:
         return self._layout.missing
 
     @property
-    def categories(self) -> Mapping[str, tuple[Any, ...]]:
+    def categories(self) -> Mapping[str, tuple[Hashable, ...]]:
         """feature -> its categories, if it is read as their positions."""
         return self._layout.categories
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The features that contain False and True, read as 0 and 1."""
+        return self._layout.flags
 
     @property
     def times(self) -> Mapping[str, str]:
@@ -229,7 +243,7 @@ class LaidOut:
         return self._layout.times
 
     @property
-    def stamp(self) -> Mapping[str, Any] | None:
+    def stamp(self) -> Mapping[str, JSON] | None:
         """The stamp of the table; None where readers must read rows to recognize them."""
         return None
 
@@ -247,7 +261,7 @@ class LaidOut:
         return self._layout.left_out
 
     def with_categories(
-        self, categories: Mapping[str, tuple[Any, ...]], *, others_are_missing: bool = False
+        self, categories: Mapping[str, tuple[Hashable, ...]], *, others_are_missing: bool = False
     ) -> Self:
         """A reader of the same rows, coded by these lists.
 

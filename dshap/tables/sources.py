@@ -8,9 +8,9 @@ parameters of its constructor are the keys of [source] in a job file, its name i
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,7 +68,7 @@ def _loaded(types: Iterable[type | str]) -> Iterator[type]:
 
 KINDS: Mapping[str, Kind] = {
     "parquet": Kind(
-        types=(str, Path),
+        types=(str, os.PathLike),
         reader="dshap.tables.parquet:ParquetSource",
         files="dshap.tables.parquet:ParquetFiles",
     ),
@@ -121,7 +121,7 @@ def reader_class(place: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def kind_of(rows: Any) -> str | None:
+def kind_of(rows: object) -> str | None:
     """The name of the first kind that knows these rows; None if none does.
 
     Examples

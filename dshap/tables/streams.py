@@ -264,6 +264,6 @@ def refuse_infinite(column: pa.Array, name: str) -> None:
     outside = pc.or_(pc.less(numbers, first), pc.greater_equal(numbers, behind))
     if pc.any(outside).as_py():
         raise InputError(
-            f"column {name!r} holds an infinite date, or one outside of the years 1 to 9999: "
+            f"column {name!r} contains an infinite date, or one outside of the years 1 to 9999: "
             f"write NULLIF({name}, 'infinity') AS {name} in the query"
         )

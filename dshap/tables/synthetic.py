@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.late import pa
-from dshap.core.records import FloatArray
+from dshap.core.records import JSON, FloatArray
 from dshap.core.rows import SPAN_ROWS
 from dshap.tables.columns import Names, as_names, layout_of
 from dshap.tables.reader import BatchReader
@@ -101,7 +101,7 @@ class SyntheticTable(BatchReader):
         return {**self.__dict__, "_kept": None}
 
     @property
-    def stamp(self) -> Mapping[str, Any]:
+    def stamp(self) -> Mapping[str, JSON]:
         """The stamp of the table: the same stamp means the same rows."""
         made = {"name": self.name, "rows": self.n_rows, "seed": self.seed}
         return {"synthetic": made, "roles": self._layout.to_dict()}

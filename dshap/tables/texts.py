@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -10,13 +11,14 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from dshap.core.annotations import PathLike
 from dshap.core.blocks import RowBlock
 from dshap.core.capabilities import OfTexts
 from dshap.core.errors import EmptyTableError, InputError, shown, unknown_column
 from dshap.core.late import pa, pd
-from dshap.core.records import FloatArray
+from dshap.core.records import JSON, FloatArray
 from dshap.core.rows import spans
 from dshap.core.types import RowReader
 from dshap.core.vocabulary import Ids, Vocabulary
@@ -73,7 +75,7 @@ class TextSource(ArraySource):
     [[4, 2], [7, 1, 3]]
     """
 
-    def __init__(self, ids: Sequence[Ids], keys: Any = None) -> None:
+    def __init__(self, ids: Sequence[Ids], keys: Mapping[str, ArrayLike] | None = None) -> None:
         x = padded(ids)
         super().__init__(x, feature_names=map(str, range(x.shape[1])), keys=keys, missing="pass")
 
@@ -83,7 +85,7 @@ class TextSource(ArraySource):
         return [row[~np.isnan(row)].astype(np.int64) for row in self._x]
 
     @property
-    def keys(self) -> dict[str, NDArray[Any]]:
+    def keys(self) -> dict[str, np.ndarray]:
         """key column -> its values (n,)."""
         return dict(self._keys)
 
@@ -132,7 +134,7 @@ class TextFiles(ParquetFiles, LaidOut):
 
     def __init__(
         self,
-        path: str | Path,
+        path: PathLike,
         column: str | None = None,
         *,
         key: Names = (),
@@ -159,7 +161,7 @@ class TextFiles(ParquetFiles, LaidOut):
         self.column_dtypes = dict.fromkeys(names, np.dtype(np.float64))
 
     @property
-    def stamp(self) -> Mapping[str, Any] | None:
+    def stamp(self) -> Mapping[str, JSON] | None:
         """The stamp of files and columns; see `table_stamp`."""
         return table_stamp(
             self._stamps, self._opened_ns, {"tokens": self.column, "keys": list(self.key_names)}
@@ -298,7 +300,7 @@ def open_texts(rows: Any, site: Site, value: OfTexts, *, key: Any = ()) -> RowRe
     match rows:
         case TextFiles():
             return rows.of(value)
-        case str() | Path():
+        case str() | os.PathLike():
             return TextFiles(
                 rows, value.column, key=key, vocabulary=value.vocabulary, longest=value.longest
             )
@@ -407,7 +409,7 @@ def _only(schema: pa.Schema, keys: Sequence[str]) -> str:
     found = [field.name for field in schema if field.name not in keys and _can_hold(field.type)]
     if len(found) != 1:
         held = ", ".join(found) or "none"
-        raise InputError(f"columns that can hold texts: {held}; name one, Tokens(..., column=)")
+        raise InputError(f"columns that can contain texts: {held}; name one, Tokens(..., column=)")
     return found[0]
 
 

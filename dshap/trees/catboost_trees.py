@@ -36,6 +36,7 @@ def catboost_ensemble(model: Any) -> TreeEnsemble:
     missing_left = {}
     for feature in stored["features_info"].get("float_features", ()):
         columns[feature["feature_index"]] = feature["flat_feature_index"]
+        # a decision is `value > border`: "AsTrue" sends missing values right
         missing_left[feature["feature_index"]] = feature["nan_value_treatment"] != "AsTrue"
     factor, base = stored["scale_and_bias"]
     trees = [

@@ -212,6 +212,7 @@ class _Joined:
         kind = np.full(len(tree.left), NUMBER) if tree.kind is None else tree.kind.copy()
         for split in tree.splits:
             kind[split.node] = split.kind
+            # nodes that the root does not reach have no place
             if place[split.node] >= 0:
                 self.splits.append(split._replace(node=int(place[split.node])))
         self.kind.append(kind[order])

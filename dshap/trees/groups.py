@@ -141,8 +141,10 @@ class LeafGroups:
     @classmethod
     def of(cls, ensemble: TreeEnsemble, shape: TreeShape, tops: Whole) -> Self:
         """The groups below the nodes `tops`, in increasing order."""
+        # a tree of m nodes, where each decision has two children, has (m − 1)/2 decisions
         inside = (shape.end[tops] - tops - 1) // 2
         above = shape.on_path[tops]
+        # a bit for each player tested above the top, and for each decision below it
         first_bit = _starts(above + inside)
         node_of = np.flatnonzero((ensemble.column < 0) & (shape.below(tops) >= 0))
         first_player = _starts(shape.on_path[node_of])

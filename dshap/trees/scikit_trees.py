@@ -156,6 +156,7 @@ def _started(
     listed : column of categories -> the values that represent them
     """
     n_columns = int(model.n_features_in_)
+    # any rows would do, as no more than a constant may be left; random ones reach many leaves
     rows = np.random.default_rng(0).normal(size=(PROBE_ROWS, n_columns))
     for j, values in listed.items():
         rows[:, j] = next(iter(values), np.nan)
@@ -180,6 +181,7 @@ def _leaf_values(model: Any) -> FloatArray:
     values = np.asarray(model.tree_.value, np.float64)  # (nodes, outputs, classes)
     if of_estimator(model, "classes_") is None:
         return values[:, :, 0]
+    # older versions of scikit-learn store counts of rows, later ones shares: both become shares
     return values[:, 0] / values[:, 0].sum(axis=1, keepdims=True)
 
 

@@ -50,6 +50,7 @@ def _kind_of(model: Any) -> Any:
     has_trees = package == "sklearn" and any(
         of_estimator(model, name) is not None for name in OF_SKLEARN
     )
+    # first, as an isolation forest has trees and `predict` too, and its leaves are path lengths
     if has_trees and of_estimator(model, "score_samples") is not None:
         return IsolationTrees
     if has_trees and of_estimator(model, "_predictors") is not None:
@@ -90,15 +91,14 @@ def _refusal(model: Any) -> str:
             of_trees = " for the margins of the first"
             of_model = " for the calibrated probabilities"
         return (
-            f"{name} is no tree ensemble itself; the tree is inside: Trees({found}){of_trees}, or "
+            f"{name} is not a tree ensemble itself; the tree is inside: Trees({found}){of_trees}, or "
             f"Marginal({called}.{predict}, background){of_model}"
         )
     if of_estimator(model, "predict") is None:
         return f"{name} has no predict: Trees takes a fitted tree ensemble"
     return (
-        f"{name} is no fitted tree ensemble of XGBoost, LightGBM, CatBoost or scikit-learn: fit it "
-        "first, or use "
-        f"Marginal(model.{predict}, background), which takes any model"
+        f"{name} is not a fitted tree ensemble of XGBoost, LightGBM, CatBoost or scikit-learn: "
+        f"fit it first, or use Marginal(model.{predict}, background), which takes any model"
     )
 
 

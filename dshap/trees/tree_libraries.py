@@ -110,6 +110,8 @@ class XGBoostTrees:
             self.names = tuple(booster.feature_names)
         self.n_columns = int(booster.num_features())
         held = bytes(booster.save_raw("json"))
+        # `missing` is an option of the estimator and not in its booster: another one gives other
+        # predictions
         if math.isnan(self.missing):
             self.digest = digest_of_bytes(held)
         else:
@@ -172,6 +174,7 @@ class XGBoostTrees:
             enable_categorical=True,
             nthread=self.n_threads,
         )
+        # stated, as a booster by itself predicts with the rounds after an early stop, too
         used = (0, self.rounds.used)
         return np.asarray(
             self.booster.predict(matrix, iteration_range=used, **what), dtype=np.float64
@@ -232,8 +235,8 @@ class LightGBMTrees:
         lists = self._lists
         if given and not lists:
             raise InputError(
-                "categories are lists of pandas categories, and the model had none at its fit: "
-                "leave out"
+                "categories are lists of pandas categories, and the model was fitted without any: leave "
+                "categories out"
             )
         # fitted on numbers: columns split by sets of codes hold codes in the rows too
         if not lists:

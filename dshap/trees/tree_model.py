@@ -80,7 +80,7 @@ class TreeModel(NamedModel):
             unseen = categories[name][len(kept) :]
             if unseen and not self.library.takes_unseen:
                 raise InputError(
-                    f"column {name!r} holds {unseen[0]!r}, a category that the model was not "
+                    f"column {name!r} contains {unseen[0]!r}, a category that the model was not "
                     "fitted on, which XGBoost "
                     "refuses: drop these rows, or make it missing (NaN)"
                 )
@@ -265,14 +265,17 @@ def made_up(
     """Rows (2 · PROBE_ROWS, columns) that a library is tried on: random ones with zeros, and thresholds."""
     rng = np.random.default_rng(0)
     probe = rng.normal(size=(2 * PROBE_ROWS, n_columns))
+    # zeros, which a library may count as missing
     probe[: PROBE_ROWS // 2] *= rng.random((PROBE_ROWS // 2, n_columns)) < 0.5
     columns = trees.decisions.columns
     for position, j in enumerate(columns.columns):
         own = columns.thresholds[columns.starts[position] : columns.starts[position + 1]]
         if columns.kinds[position] >= CATEGORY:
+            # a category that no decision lists goes a way of its own
             unlisted = own.max(initial=-1.0) + 1.0
             probe[:, j] = rng.choice([*own, unlisted], len(probe))
         elif np.isfinite(own).any():
+            # numbers on a threshold, where `<` and `<=` part
             probe[PROBE_ROWS:, j] = rng.choice(own[np.isfinite(own)], PROBE_ROWS)
     for j, kept in codes.items():
         probe[:, j] = rng.choice([*range(len(kept))] or [np.nan], len(probe))

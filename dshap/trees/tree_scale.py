@@ -168,6 +168,7 @@ def _by_shares(margins: FloatArray, own: FloatArray, off: float) -> NDArray[np.b
     """The rows whose predictions are the softmax of their margins."""
     weights = np.exp(margins - margins.max(axis=1, keepdims=True))
     shares = weights / weights.sum(axis=1, keepdims=True)
+    # where every margin is off by at most `off`, a share is off by a factor of at most e^(2 off)
     return _are_between(shares * np.exp(-2 * off), own, shares * np.exp(2 * off))
 
 

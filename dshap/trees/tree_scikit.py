@@ -49,7 +49,7 @@ class ScikitTrees:
         """Always empty: its trees read numbers."""
         if given:
             raise InputError(
-                f"categories are of XGBoost and LightGBM, not of {type(self.model).__name__}: "
+                f"categories= is for XGBoost and LightGBM, not for {type(self.model).__name__}: "
                 "leave out"
             )
         return {}
@@ -101,8 +101,8 @@ class HistogramTrees(ScikitTrees):
             }
         elif strange := [j for j, kept in self._kept.items() if not all(map(is_real, kept))]:
             raise InputError(
-                f"column {strange[0]} holds categories that are no numbers, and the columns have no "
-                "names that are text: fit the model on a data frame with such names"
+                f"column {strange[0]} contains categories that are no numbers, and the columns "
+                "have no names that are text: fit the model on a data frame with such names"
             )
         else:
             listed = self._kept

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError, shown, unknown_name
-from dshap.core.records import FloatArray
+from dshap.core.late import pd
+from dshap.core.records import JSON, FloatArray
 from dshap.predictors.frames import Frame
 from dshap.predictors.named import columns_by_name
 
@@ -66,7 +67,7 @@ class Background:
                 )
         return self.rows[:, [self.feature_names.index(name) for name in names]]
 
-    def table(self, names: Sequence[str] | None) -> Any:
+    def table(self, names: Sequence[str] | None) -> FloatArray | pd.DataFrame:
         """The rows `ordered` by these names, as a data frame where the model accepts one.
 
         So it is where columns contain times.
@@ -84,7 +85,7 @@ class Background:
             held, times={name: self.times[name] for name in held if name in self.times}
         ).rebuilt(rows)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, JSON]:
         """Method, sizes and discrepancies, for the notes of a cube."""
         return {
             "method": self.method,

@@ -5,19 +5,21 @@ from __future__ import annotations
 import glob
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from dshap.core.annotations import Predict, TableLike
 from dshap.core.duck_typing import has_columns, has_member, is_lazy, is_pandas, shape_of
 from dshap.core.errors import InputError, shown
 from dshap.core.floats import as_array, floats_of
 from dshap.core.places import of_place
 from dshap.core.players import Players
-from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import Choice, as_place, checked
 from dshap.core.scales import STATED
 from dshap.core.types import Link, Predictor
@@ -49,7 +51,7 @@ class TableValue:
     model: Predictor
     link: Link = IDENTITY
     needs_predictions = False
-    notes: Mapping[str, Any] = MappingProxyType({})
+    notes: Mapping[str, JSON] = MappingProxyType({})
     shared_arrays: tuple[str, ...] = ()
     """Names of the arrays of a State that have no coalition axis."""
 
@@ -111,8 +113,8 @@ class Predicted(TableValue):
 
     def __init__(
         self,
-        predict: Callable[[FloatArray], Any],
-        data: Any,
+        predict: Predict,
+        data: TableLike,
         *,
         players: Mapping[str, Sequence[str | int]] | None = None,
         feature_names: Sequence[str] | None = None,
@@ -159,7 +161,7 @@ class Predicted(TableValue):
     def _check_frame(self, frame: Frame) -> None:
         """Raise InputError for columns this value function cannot use, before predict is tried."""
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         """The name, model, link and players, with a digest of the data where they are in memory."""
         if isinstance(self.data, np.ndarray):
             data = np.ascontiguousarray(self.data)
@@ -299,25 +301,24 @@ def _n_columns(data: Any, names: Sequence[str] | None) -> int:
     """Number of columns that predict accepts: the array's, or the number of names."""
     if not has_columns(data) and len(shape := shape_of(data)) == 2:
         return int(shape[1])
-    if names is None and isinstance(data, str | Path):
+    if names is None and isinstance(data, str | os.PathLike):
         _refuse_missing_file(data)
     if names is None:
         raise InputError(
-            f"data of type {type(data).__name__} does not tell its columns: give feature_names, "
-            "those that predict "
-            "takes, in its order"
+            f"data of type {type(data).__name__} has no column names: give feature_names, the "
+            "columns that predict takes, in their order"
         )
     return len(names)
 
 
-def _refuse_missing_file(given: str | Path) -> None:
+def _refuse_missing_file(given: str | os.PathLike[str]) -> None:
     """Raise InputError for a path without files, before its columns are asked for."""
     of_place(
         as_place("data", given, "table"), lambda path: _refuse_no_file(path, given), lambda _: None
     )
 
 
-def _refuse_no_file(path: Path, given: str | Path) -> None:
+def _refuse_no_file(path: Path, given: str | os.PathLike[str]) -> None:
     if not path.exists() and not glob.glob(str(path)):
         raise InputError(
             f"there is no file {given}: give the path of Parquet files, or the rows themselves as "
@@ -334,6 +335,7 @@ def _probe_rows(data: Any, names: Sequence[str] | None, n_columns: int) -> Float
     elif names is not None and is_pandas(data):
         head = columns_by_name(data, names).iloc[:PROBE_ROWS]
     rows = floats_of(head, "data")
+    # on whole rows only: a model may refuse missing values
     rows = rows[np.isfinite(rows).all(axis=1)]
     if len(rows):
         return rows

@@ -79,6 +79,7 @@ class Copula(Gaussian):
                 "score": np.concatenate([score for _, score, _ in parts]),
                 "end": np.concatenate([end for _, _, end in parts]),
                 "size": np.array([len(value) for value, _, _ in parts]),
+                # scores have the mean 0 already
                 "shift": np.zeros(self.n_columns),
             }
         )
@@ -137,5 +138,6 @@ def _margin(sample: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         )
     share = np.cumsum(count) / count.sum()
     middle = share - 0.5 * count / count.sum()
+    # as long as the other two, so that one `size` cuts all three; `chosen` drops the last one
     end = np.append(scipy.special.ndtri(share[:-1]), np.inf)
     return value, np.asarray(scipy.special.ndtri(middle)), end

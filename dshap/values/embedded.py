@@ -59,7 +59,7 @@ class EmbeddedValue(TableValue):
         for name in self.model.categories:
             if not kernel.categorical_columns(len(names), names)[names.index(name)]:
                 raise InputError(
-                    f"column {name!r} holds categories, whose codes have no distances: give a "
+                    f"column {name!r} contains categories, whose codes have no distances: give a "
                     "kernel for each column, "
                     "dshap.kernels.Product([...]), with Categorical() for this one"
                 )

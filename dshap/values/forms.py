@@ -231,6 +231,7 @@ def in_squares(
     p, q = matrix.shape
     some = products[:, SOME]
     n_some = some.shape[1]
+    # n squares take n p products a row, the triangular form p q − q²/2
     fewer = int(q - q**2 / (2 * p)) // COLUMNS * COLUMNS
     if not fewer or n_some < p:
         return None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from dshap.core.annotations import Predict, TableLike
 from dshap.core.draws import Draws, GroupedDraws
 from dshap.core.errors import InputError, PredictError
-from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
 from dshap.core.types import Link
 from dshap.predictors.frames import Frame
@@ -136,8 +137,8 @@ class Gaussian(Shifted, PredictedValue):
 
     def __init__(
         self,
-        predict: Callable[[FloatArray], Any],
-        data: Any,
+        predict: Predict,
+        data: TableLike,
         *,
         n_samples: int = 1_000,
         ridge: float = 0.0,
@@ -175,7 +176,7 @@ class Gaussian(Shifted, PredictedValue):
             first = next(iter(names))
             kind = type(self).__name__
             raise InputError(
-                f"column {first!r} holds {held}, which {kind} cannot draw: use Marginal or "
+                f"column {first!r} contains {held}, which {kind} cannot draw: use Marginal or "
                 "ConditionalRegression, or leave the column out"
             )
 
@@ -262,7 +263,7 @@ class Gaussian(Shifted, PredictedValue):
         if is_bad.any():
             raise PredictError(
                 f"the model gave NaN or infinity for {is_bad.sum():,} of {len(rows):,} {self.name} "
-                "draws, rows that the data need not hold: give a predict function that is finite "
+                "draws, which are rows that may not occur in the data: give a predict function that is finite "
                 "there, or use Marginal"
             )
         return values.reshape(2, -1, self.n_outputs).mean(axis=0)  # z and −z
@@ -271,7 +272,7 @@ class Gaussian(Shifted, PredictedValue):
         """v(empty) (k,): the mean of f over the draws."""
         return np.asarray(state["base_pairs"].mean(axis=0))
 
-    def base_note(self, state: State, mean: FloatArray) -> dict[str, Any]:
+    def base_note(self, state: State, mean: FloatArray) -> dict[str, JSON]:
         """v(empty), the standard error of its draws (None for one pair), the mean prediction."""
         pairs = state["base_pairs"]
         errors: list[float | None] = [None] * self.n_outputs
@@ -345,6 +346,8 @@ class Gaussian(Shifted, PredictedValue):
             for start in range(0, n_draws, draw_step):
                 draws = slice(start, start + draw_step)
                 x = self._values(drawn.scores(some, draws), ~drawn.present)
+                # the numbers of the row itself: by way of scores a copula would give the nearest
+                # value of its sample
                 np.copyto(x, drawn.rows[some, None], where=drawn.present[:, None, None])
                 # (m, rows, draws, k)
                 values = self.model.call(x.reshape(-1, c)).reshape(*x.shape[:3], -1)
@@ -382,7 +385,7 @@ class Gaussian(Shifted, PredictedValue):
             moment_operations=2.0 * n * c**2,
         )
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         return {
             "value": self.name,
             **self.model.fingerprint(),

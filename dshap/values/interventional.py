@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from dshap import loops
+from dshap.core.annotations import TableLike
 from dshap.core.blocks import Scored
-from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
-from dshap.predictors.expansion import expansion_model
+from dshap.predictors.expansion import KernelModelLike, expansion_model
 from dshap.values.base import KernelValue
 from dshap.values.subset_table import SubsetTable
 
@@ -62,8 +62,8 @@ class KernelInterventional(KernelValue):
 
     def __init__(
         self,
-        model: Any,
-        background: Any,
+        model: KernelModelLike,
+        background: TableLike,
         *,
         n_background: int = 500,
         tolerance: float = 1e-6,
@@ -119,7 +119,7 @@ class KernelInterventional(KernelValue):
             row_bytes=loops.member_row_bytes(n, c, m, k, r) if item == 8 else 0,
         )
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         return {
             "value": "kernel_interventional",
             **self.model.fingerprint(),

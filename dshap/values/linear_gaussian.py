@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dshap.core.annotations import HasCoefficients, TableLike
 from dshap.core.errors import InputError
 from dshap.core.players import Players
-from dshap.core.records import FloatArray, Moments, Record
+from dshap.core.records import JSON, FloatArray, Moments, Record
 from dshap.core.rules import Choice, as_path, checked, finite_array
 from dshap.predictors.linear import LinearModel, coefficients_of
 from dshap.predictors.named import fitted_names_of, names_of
@@ -23,10 +25,11 @@ KINDS = ("observational", "interventional")
 
 @dataclass(frozen=True, eq=False)
 class LinearTransform:
-    """The Shapley values of E[x | x_S] for Gaussian columns, as matrices T (d, columns, columns).
+    """The Shapley values of all linear models on Gaussian columns, computed once for the columns.
 
-    In the game v_S = E[x | x_S] − μ the Shapley value of player i is T[i] (x − μ). A model f(x) =
-    βx + b has φ_i = β T[i] (x − μ): one contraction, for any β.
+    They are stored as matrices T (d, columns, columns): a model f(x) = βx + b has the attributions
+    φ_i = β T[i] (x − μ), whatever its coefficients β.  T[i] (x − μ) is the Shapley value of player
+    i in the game v_S = E[x | x_S] − μ.
 
     Examples
     --------
@@ -55,7 +58,7 @@ class LinearTransform:
     """Names of the columns, where they are known."""
 
     def of_model(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The matrices M (d, columns, k) of a linear model, and M of the groups (R, …).
+        """The matrices M (d, columns, k) of a linear model, and those of R jackknife groups.
 
         φ = (x − μ) M for coefficients (k, columns).
         """
@@ -141,12 +144,12 @@ class LinearGaussian(Shifted):
 
     def __init__(
         self,
-        coef: Any,
-        intercept: Any = 0.0,
-        mean: Any = None,
-        covariance: Any = None,
+        coef: ArrayLike | HasCoefficients,
+        intercept: ArrayLike = 0.0,
+        mean: ArrayLike | None = None,
+        covariance: ArrayLike | None = None,
         *,
-        data: Any = None,
+        data: TableLike | None = None,
         transform: LinearTransform | None = None,
         kind: str = "observational",
         n_permutations: int | None = None,
@@ -182,8 +185,8 @@ class LinearGaussian(Shifted):
             spread = np.sqrt(np.diag(covariance))
         if mean is not None and np.shape(mean) != (c,):
             raise InputError(
-                f"the model has {c} coefficients and mean has shape {np.shape(mean)}: give one a "
-                "column"
+                f"the model has {c} coefficients and mean has shape {np.shape(mean)}: give one for "
+                "each column"
             )
         scale = decision_scale(coef, k)
         if output_names is None:
@@ -230,7 +233,7 @@ class LinearGaussian(Shifted):
         """The given mean and covariance, or those from the sums over the data."""
         return self.table or NormalTable.of_moments(moments, self._shift(), self.ridge)
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         transform = self.transform
         held = self.model.arrays
         if self.table is not None:

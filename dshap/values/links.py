@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from dshap.core.capabilities import refuse_lacking
 from dshap.core.errors import InputError, PredictError, shown, unknown_name
-from dshap.core.records import FloatArray
+from dshap.core.records import JSON, FloatArray
 from dshap.core.rules import Number
 from dshap.core.scales import EXPECTED_LOG, LOG, LOG_ODDS, TARGET
 from dshap.core.types import Link
 
 ROUNDING = 1e-9
 """How far rounding may move a mean of probabilities outside [0, 1]."""
+# more would move probabilities that are far from 0 and 1
 MAX_CLIP = 0.1
 CLIP = Number(0.0, MAX_CLIP, hint=" (1e-6 is a good start)")
 
@@ -148,7 +149,7 @@ class ProbabilityLink(ABC):
         """The link in words, also the name of its output."""
         return self.name.replace("_", " ")
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         return {"link": self.name, "clip": self.clip}
 
 
@@ -233,7 +234,7 @@ class OfClass(ProbabilityLink):
     def describe(self) -> str:
         return f"{super().describe()} of {'the predicted class' if self.of is None else f'class {self.of}'}"
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         return {
             **super().fingerprint(),
             "of": None if self.of is None else str(self.of),

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dshap import loops
+from dshap.core.annotations import Predict, TableLike
 from dshap.core.draws import Draws, GroupedDraws
 from dshap.core.duck_typing import has_columns, is_frame, is_lazy, is_pandas, is_scanned
 from dshap.core.errors import InputError, shown
 from dshap.core.floats import floats_of
-from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
 from dshap.core.types import Link, RowReader
 from dshap.predictors.frames import frame_of
@@ -112,13 +114,13 @@ class Marginal(PredictedValue):
 
     def __init__(
         self,
-        predict: Callable[[FloatArray], Any],
-        background: Any,
+        predict: Predict,
+        background: Background | TableLike,
         *,
         players: Mapping[str, Sequence[str | int]] | None = None,
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
-        weights: Any = None,
+        weights: ArrayLike | None = None,
         sample_of: int | None = None,
         link: str | Link | None = None,
         buffer_rows: int = 65_536,
@@ -182,7 +184,7 @@ class Marginal(PredictedValue):
         Mixed rows that are equal are predicted once.
         """
         if self.background is None:
-            raise InputError("the background is a table that is read by spans: ask dshap.explain")
+            raise InputError("the background is a table that is read by spans: call dshap.explain")
         weights = self._weights
         return (
             loops.mixed_values(*self._mixed(state, rows, self.background), weights) / weights.sum()
@@ -257,7 +259,7 @@ class Marginal(PredictedValue):
             predictions=float(m) * n * b,
         )
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         return {
             "value": "marginal",
             **self.model.fingerprint(),
@@ -271,7 +273,7 @@ class Marginal(PredictedValue):
 
 def _is_streamed(background: Any) -> bool:
     """Whether the background is a table to be read by spans, and not copied to workers."""
-    is_named = isinstance(background, str | Path | RowReader)
+    is_named = isinstance(background, str | os.PathLike | RowReader)
     return is_named or is_lazy(background) or is_scanned(background)
 
 

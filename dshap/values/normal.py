@@ -91,13 +91,13 @@ class NormalTable(NamedTuple):
             raise InputError("covariance is not symmetric: give Σ (columns, columns) with Σ = Σᵀ")
         if (np.diag(covariance) < 0).any() or (np.abs(covariance) > (1 + 1e-9) * scale).any():
             raise InputError(
-                "covariance is none: a variance is negative, or a correlation beyond 1"
+                "covariance is not one: a variance is negative, or a correlation beyond 1"
             )
         table = cls._of(mean, covariance, np.diag(covariance) > 0, ridge, None)
         least = float(np.linalg.eigvalsh(table.correlation).min(initial=1.0)) - ridge
         if least < -SMALLEST_EIGENVALUE:
             raise InputError(
-                f"covariance is none: its correlation matrix has the eigenvalue {least:.2g}, below "
+                f"covariance is not one: its correlation matrix has the eigenvalue {least:.2g}, below "
                 "0"
             )
         return table

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap import loops
+from dshap.core.annotations import TableLike
 from dshap.core.errors import InputError
-from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
 from dshap.core.types import replaced
 from dshap.kernels import Embedding, Kernel, ProductKernel, SubsetFeatures
@@ -24,7 +25,7 @@ from dshap.kernels.ridge import (
     stacked_parts,
     stacked_zeros,
 )
-from dshap.predictors.expansion import BothKinds, expansion_model
+from dshap.predictors.expansion import BothKinds, KernelModelLike, expansion_model
 from dshap.values.base import KernelValue
 from dshap.values.embedded import ENOUGH, SUM_ROWS, EmbeddedValue
 from dshap.values.forms import CHECK_ROWS, FOLD_FROM, FormMaker, arrays_of, forms_of, weight_parts
@@ -118,8 +119,8 @@ class KernelObservational(EmbeddedValue, KernelValue):
 
     def __init__(
         self,
-        model: Any,
-        data: Any,
+        model: KernelModelLike,
+        data: TableLike,
         embedding: Embedding,
         penalty: float | str = "validate",
         rank_tolerance: float = 1e-6,
@@ -362,7 +363,10 @@ class KernelObservational(EmbeddedValue, KernelValue):
             for state in states
         ]
         weights = {
-            f"weights {position:06d}": state["weights"] for position, state in enumerate(states)
+            # six digits: `weight_parts` and `coalition_weights` go through these names in sorted
+            # order
+            f"weights {position:06d}": state["weights"]
+            for position, state in enumerate(states)
         }
         return State({**super().join(small).arrays, **weights})
 
@@ -505,7 +509,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
             moment_operations=n * (m * (p * p + item / 4.0 * p * r) / 2.0 + 16.0 * c * (q + r)),
         )
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         return {
             "value": "kernel_observational",
             **self.model.fingerprint(),

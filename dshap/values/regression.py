@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dshap import loops
+from dshap.core.annotations import Predict, TableLike
 from dshap.core.blocks import Scored
 from dshap.core.errors import InputError
-from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
+from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import Choice, checked
 from dshap.core.types import Link
 from dshap.kernels import Embedding, Kernel, ProductKernel, checked_embedding
@@ -110,8 +110,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
 
     def __init__(
         self,
-        predict: Callable[[FloatArray], Any],
-        data: Any,
+        predict: Predict,
+        data: TableLike,
         kernel: Kernel | ProductKernel,
         embedding: Embedding,
         penalty: float | str = "validate",
@@ -212,10 +212,9 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         gram, grams = stacked_zeros([(p, p) for p in sizes])
         cross, crosses = stacked_zeros([(p, k) for p in sizes])
         one, ones = stacked_zeros([(p,) for p in sizes])
+        dtype: type[np.generic] = basis.dtype
         if self.precision == "float32":
             dtype = np.float32
-        else:
-            dtype = basis.dtype
         lattice = loops.Lattice(columns, basis.size, SUM_ROWS, dtype)
         for start in range(0, len(rows), SUM_ROWS):
             part = rows[start : start + SUM_ROWS]
@@ -225,6 +224,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
                 phi = features[j].whitened(lattice.product(j, features[j].kept))  # (n, p)
                 add_gram(grams[j], phi)
                 crosses[j] += phi.T @ target
+                # in double precision, as every sum over rows, also where Φ is single
                 ones[j] += phi.sum(axis=0, dtype=float)
         squares = np.square(f).sum(axis=0)
         sums = {"gram": gram, "cross": cross, "ones": one, "f": f.sum(axis=0), "f2": squares}
@@ -305,7 +305,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
             row_bytes=loops.member_row_bytes(n, c, m, k, q) if item == 8 else 0,
         )
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         return {
             "value": "conditional_regression",
             **self.model.fingerprint(),

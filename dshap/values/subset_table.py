@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dshap import loops
 from dshap.core.blocks import Scored
@@ -15,10 +13,10 @@ from dshap.core.records import BoolArray, FloatArray, State
 
 @dataclass(frozen=True, eq=False)
 class SubsetTable:
-    """Values v_S(x) = base + Re Σ_r Π_{j in S} factors_jr(x_j) T[r, S] of a list of coalitions.
+    """The values of a list of coalitions, by a table T of one number for each term and coalition.
 
-    Kernel models have real factors k_j(x_j, z_rj), Fourier models complex ones.  The table is
-    stored as (m, k, r).
+    v_S(x) = base + Re Σ_r T[r, S] Π_{j in S} factors_jr(x_j).  The factors of a kernel model are
+    the real numbers k_j(x_j, z_rj), those of Fourier features are complex.  T is stored as (m, k, r).
 
     Examples
     --------
@@ -37,7 +35,7 @@ class SubsetTable:
     terms: loops.Terms
     columns: BoolArray
     """(m, columns): the columns that are present in each coalition."""
-    table: NDArray[Any]
+    table: np.ndarray
     """(m, k, r), of the dtype of the factors."""
     base: FloatArray
     """(k,)"""
@@ -80,6 +78,8 @@ class SubsetTable:
         def scored_sums(rows: FloatArray, held: int) -> tuple[FloatArray, FloatArray | None]:
             of_columns, of_all = sums(rows, held)
             of_players = of_columns[:, one_each]
+            # the scores of a proper coalition sum to 0 over the players: the mean of their sums is
+            # known, and replaces the part that `sums` leaves out
             of_players += offset - of_players.mean(axis=1, keepdims=True)
             return of_players, None if of_all is None else of_all + self.base
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from dshap.core.annotations import TextLike
 from dshap.core.errors import InputError, shown
 from dshap.core.players import Players
-from dshap.core.records import FloatArray
+from dshap.core.records import JSON, FloatArray
 from dshap.core.rules import checked
 from dshap.core.types import Link
 from dshap.core.vocabulary import Ids, Tokenizer, Vocabulary
@@ -88,12 +89,12 @@ class Tokens(Marginal):
 
     def __init__(
         self,
-        predict: Callable[[NDArray[np.int64]], Any],
+        predict: Callable[[NDArray[np.int64]], ArrayLike],
         vocabulary: int | Sequence[str] | Mapping[str, int] | None = None,
         *,
         padding: int | str = 0,
         reference: int | str | None = None,
-        background: Sequence[Any] | None = None,
+        background: Sequence[TextLike] | None = None,
         longest: int | None = None,
         tokenizer: Tokenizer | None = None,
         column: str | None = None,
@@ -161,7 +162,7 @@ class Tokens(Marginal):
         mean: FloatArray = self.model(self.background).mean(axis=0)
         return mean
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         """Everything that changes a value, or the name of a token."""
         given = {"value": "tokens", "longest": self.longest, "players": len(self.players)}
         return {**super().fingerprint(), **self.vocabulary.fingerprint(), **given}

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from dshap.core.annotations import TableLike, TreeEnsemble
 from dshap.core.duck_typing import has_member, of_estimator
 from dshap.core.errors import InputError, shown
-from dshap.core.records import digest_of
+from dshap.core.records import JSON, digest_of
 from dshap.core.rows import OfTable
 from dshap.core.rules import Whole
 from dshap.core.types import replaced
@@ -148,15 +149,15 @@ class Trees(TableValue):
 
     def __init__(
         self,
-        model: Any,
-        background: Any = None,
+        model: TreeEnsemble,
+        background: Literal["all"] | int | Background | TableLike | None = None,
         *,
-        weights: Any = None,
+        weights: ArrayLike | None = None,
         players: Mapping[str, Sequence[str | int]] | None = None,
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
-        categories: Mapping[str, Sequence[Any]] | None = None,
-        classes: Sequence[Any] | None = None,
+        categories: Mapping[str, Sequence[Hashable]] | None = None,
+        classes: Sequence[str | int] | None = None,
     ) -> None:
         if isinstance(background, Background):
             if weights is not None:
@@ -176,7 +177,7 @@ class Trees(TableValue):
         else:
             self.how = INTERVENTIONAL
 
-    def of_classes(self, classes: Sequence[Any]) -> Trees:
+    def of_classes(self, classes: Sequence[str | int]) -> Trees:
         """A copy that explains some classes of a classifier.
 
         Parameters
@@ -207,7 +208,7 @@ class Trees(TableValue):
         """
         return replaced(self, model=self.model.of_classes(classes))
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         return {
             "value": "trees",
             **self.model.fingerprint(),
@@ -231,5 +232,6 @@ def _whole_weights(weights: Any, background: Any) -> NDArray[np.int64]:
     if not has_member(background, "__len__") or isinstance(background, str):
         raise InputError("weights are for a background in memory: give an array or a data frame")
     given = checked_weights(weights, len(background))
+    # the sum of all weights has to fit into an int64
     bits = min(WEIGHT_BITS, 62 - len(given).bit_length())
     return np.rint(given * (2.0**bits / given.max())).astype(np.int64)

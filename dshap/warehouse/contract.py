@@ -109,14 +109,14 @@ class Contract:
         if self.columns == "freeze" and (unasked or missed):
             raise InputError(
                 "[source] contract: other columns than in the run before, "
-                f"{'; '.join(_in_words(unasked, missed))}: {self._remedy(unasked)}, or take them "
+                f"{'; '.join(_in_words(unasked, missed))}: {self._remedy(unasked)}, or accept them "
                 "once with --set source.contract.columns=evolve"
             )
         if self.types == "freeze" and changed:
             said = ", ".join(f"{name!r} from {types[name]}" for name in changed)
             raise InputError(
-                f"[source] contract: other types than in the run before, {said}: mend "
-                "the source, or take them once with --set source.contract.types=evolve"
+                f"[source] contract: other types than in the run before, {said}: correct "
+                "the source, or accept them once with --set source.contract.types=evolve"
             )
         found = SchemaChanges()
         if self.columns == "freeze":
@@ -131,9 +131,9 @@ class Contract:
         if unasked:
             return (
                 "columns of numbers are features, as [source] features is left out: name the "
-                "features, mend the source"
+                "features, correct the source"
             )
-        return "mend the source"
+        return "correct the source"
 
 
 def _in_words(new: Collection[str], gone: Collection[str]) -> list[str]:
@@ -163,7 +163,7 @@ def check_keys(folder: Path, keys: Sequence[str]) -> None:
         raise InputError(
             f"[source] key {', '.join(keys)}: {found.n_rows:,} of {files.count_rows():,} rows "
             f"repeat the key of another row, for example {'; '.join(examples)}: keep one row a "
-            "key, or name the columns that tell the rows apart"
+            "key, or name the columns that identify a row"
         )
 
 

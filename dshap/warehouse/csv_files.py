@@ -60,8 +60,8 @@ class CsvFiles(RowsReadOnce):
             found = [each for each in glob.glob(self.path, recursive=True) if os.path.isfile(each)]
         if not found:
             raise InputError(
-                f"no CSV file at {self.path}: give a file, a folder that holds *.csv files, or a "
-                "glob"
+                f"no CSV file at {self.path}: give a file, a folder that contains *.csv files, or "
+                "a glob"
             )
         return sorted(found)
 
@@ -186,7 +186,7 @@ class _TooNarrow(InputError):
     """A value that the type of its column cannot represent."""
 
     def __init__(self, path: str, name: str, value: str) -> None:
-        super().__init__(f"{path}: column {name!r} holds a value that is unlike those before it")
+        super().__init__(f"{path}: column {name!r} contains a value that is unlike those before it")
         self.name = name
         self.value = value
 

@@ -177,7 +177,8 @@ class Database:
         if "://" in uri and _KINDS.get(scheme_of(uri)) == "postgresql":
             return
         raise InputError(
-            f"connection profile {self.connection}: uri is no address, as in host=… password=…: write "
+            f"connection profile {self.connection}: uri is not an address, as in host=… "
+            "password=…: write "
             'uri = "postgresql://user:{{ env_var(NAME) }}@host/database"'
         )
 
@@ -197,7 +198,7 @@ class Database:
         """Raise a `DatabaseError` where the folder of the database's file is not there."""
         path = self.path
         if path is not None and not path.parent.is_dir():
-            raise DatabaseError(f"{self.describe()}: there is no folder {path.parent}: make it")
+            raise DatabaseError(f"{self.describe()}: there is not a folder {path.parent}: make it")
 
     def secrets(self) -> list[str]:
         """List the texts that no message may show, the longest first."""

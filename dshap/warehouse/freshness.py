@@ -58,8 +58,8 @@ class Freshness:
         """
         if newest is None:
             raise StaleSourceError(
-                f'[source] freshness: column "{self.column}" holds no time: nothing was loaded, or '
-                "another column tells when"
+                f'[source] freshness: column "{self.column}" contains no time: nothing was '
+                "loaded, or another column has the time"
             )
         self._refuse_future(newest, now)
         age_s = (now - newest).total_seconds()
@@ -90,8 +90,8 @@ class Freshness:
             return
         raise InputError(
             f'[source] freshness: the newest "{self.column}" is {said(newest)}, '
-            f"{_hours(ahead.total_seconds())} after now, {said(now)}, so that no age is known: mend "
-            "that row or the clock, or give the time zone (a time without one counts as UTC), as in "
+            f"{_hours(ahead.total_seconds())} after now, {said(now)}, so that no age is known: "
+            "correct that row or the clock, or give the time zone (a time without one counts as UTC), as in "
             f"{self.column} AT TIME ZONE 'Europe/Berlin' AS {self.column} in [source] query"
         )
 
@@ -139,7 +139,8 @@ def _of_text(text: str, name: str) -> datetime:
         return datetime.fromisoformat(text)
     except ValueError:
         raise InputError(
-            f'[source] freshness: column "{name}" holds {text!r}, no time like 2026-11-27 03:15:02'
+            f'[source] freshness: column "{name}" contains {text!r}, which is not a time like '
+            "2026-11-27 03:15:02"
         ) from None
 
 

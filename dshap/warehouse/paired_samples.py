@@ -166,8 +166,8 @@ def _refuse_other_files(path: str) -> None:
     with open(path, "rb") as file:
         if file.read(len(MAGIC)) != MAGIC:
             raise InputError(
-                f"{one_line(path)} is no table: tables are Parquet or CSV files by their endings, "
-                f".parquet, {', '.join(ENDS)}; give one of these"
+                f"{one_line(path)} is not a table: tables are Parquet or CSV files by their "
+                f"endings, .parquet, {', '.join(ENDS)}; give one of these"
             )
 
 
@@ -246,11 +246,13 @@ def _kind_of_both(name: str, old: str, new: str) -> str:
     if len(valued) == 1:
         old = new = valued[0]
     if old != new:
-        raise InputError(f"column {name!r} holds {old} in old and {new} in new: cast one of them")
+        raise InputError(
+            f"column {name!r} contains {old} in old and {new} in new: cast one of them"
+        )
     if old not in KINDS:
         raise InputError(
-            f"column {name!r} holds {old}, and numbers, text and times are compared: leave it out "
-            f"by naming the others {NAMING}"
+            f"column {name!r} contains {old}, and numbers, text and times are compared: leave it "
+            f"out by naming the others {NAMING}"
         )
     return old
 
@@ -264,8 +266,8 @@ def _refuse_infinity(side: str, sample: SampledTable, names: Sequence[str]) -> N
     if len(infinite) > 1:
         place = f"{len(infinite):,} times, first at {place}"
     raise InputError(
-        f"column {names[column]!r} of {side} holds infinity ({place}): make it a missing value or "
-        "a number"
+        f"column {names[column]!r} of {side} contains infinity ({place}): make it a missing value "
+        "or a number"
     )
 
 
@@ -275,8 +277,8 @@ def _refuse_other_zones(readers: Sequence[RowReader]) -> None:
     for name, kind in old.items():
         if name in new and bool(zone_of(kind)) != bool(zone_of(new[name])):
             raise InputError(
-                f"column {name!r} holds {kind} in old and {new[name]} in new: give both a zone, or "
-                "none"
+                f"column {name!r} contains {kind} in old and {new[name]} in new: give both a "
+                "zone, or none"
             )
 
 

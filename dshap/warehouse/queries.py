@@ -56,7 +56,7 @@ class Query:
             raise InputError("a database is read by query or by table: give one of them")
         if _QUOTED.search(self.query):
             raise InputError(
-                f"query: {AS_OF} stands in quotes, and is a DATE already: leave the quotes out"
+                f"query: {AS_OF} is in quotes, and is a DATE already: leave the quotes out"
             )
         if self.query:
             only_statement(self.query)  # refuses several

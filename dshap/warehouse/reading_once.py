@@ -183,7 +183,7 @@ def spool_stream(
     if stream.n_rows is not None and stream.n_rows != n_rows:
         raise InputError(
             f"{source}: the database counted {stream.n_rows:,} rows and gave {n_rows:,}: run it "
-            "again, and report it where it stays"
+            "again, and report a bug if it happens twice"
         )
     freshness = None
     if rules.freshness is not None:

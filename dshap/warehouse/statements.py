@@ -51,7 +51,7 @@ def only_statement(text: str) -> str:
         is_inside = False
     if n_statements != 1:
         raise InputError(
-            f"query: it holds {n_statements or 'no'} statements, and one is read: give one SELECT "
-            "statement, and run the others before the job"
+            f"query: it contains {n_statements or 'no'} statements, and one is read: give one "
+            "SELECT statement, and run the others before the job"
         )
     return text[:end].rstrip()

@@ -73,6 +73,7 @@ def test_residual_is_that_of_the_stored_values(rows, tmp_path):
     )
     gap = np.abs(rough.attribution.sum("feature") + rough.base_value - rough.prediction).max()
     found = accuracy({"q": tmp_path / "q.zarr"})
+    assert accuracy({"q": str(tmp_path / "q.zarr")}) == found  # a path as text, as in a notebook
     assert found["q"]["residual"] == [pytest.approx(float(gap))]
     assert gap < 1e-9
     assert accuracy_lines(found)[0].startswith("q: |Σφ")

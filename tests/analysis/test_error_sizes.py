@@ -26,7 +26,7 @@ def test_of_each_row_and_output_the_largest(n_rows, dtype, tmp_path):
     options = {"instance_tile": 8, "dtype": dtype, "store": tmp_path / "cube"}
     cube = dshap.explain(value, rows, design=design, **options)
     largest = cube.std_error.values.max(axis=1).ravel()
-    found = error_sizes(tmp_path / "cube")
+    found = error_sizes(str(tmp_path / "cube"))
     assert found.largest == largest.max() > 0
     middle = np.sort(largest)[(len(largest) - 1) // 2]
     assert found.median == pytest.approx(middle, rel=0.01)

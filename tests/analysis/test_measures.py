@@ -76,7 +76,7 @@ def test_tables_name_the_scale_of_each_explanation(store):
     assert "21 rows (trees, y, log-odds)" in both[0]
     assert "(shares, z, probability)" in both[0]
     assert both[-2:] == [scale_sentence(LOG_ODDS), scale_sentence(PROBABILITY)]
-    one = ranking_lines(rankings({"trees": store / "trees"}))
+    one = ranking_lines(rankings({"trees": str(store / "trees")}))
     assert one[0].startswith("attributions (log-odds), over 21 rows (trees, y)")
     assert one[-1] == scale_sentence(LOG_ODDS)
     lines = breakdown_lines(breakdown(cubes))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -158,7 +160,56 @@ def test_missing_values_and_unset_flags():
         "Declined mainly because the debt-to-income ratio is missing (+0.50) and there is no "
         "guarantor (+0.40); the missing x lowered it (−0.10)"
     )
-    assert said({"flag": 0.5}, values=values) == "Declined mainly because flag is true (+0.50)"
+    assert said({"flag": 0.5}, values=values) == "Declined mainly because flag: yes (+0.50)"
+
+
+@pytest.mark.parametrize("stored", ["memory", "store", "parquet"])
+def test_flags_some_of_which_are_missing_are_answers_and_no_numbers(tmp_path, stored):
+    """They are kept as 0, 1 and NaN; `visits` has the same numbers and is no flag."""
+    rows = pd.DataFrame(
+        {
+            "owner": pd.array([True, None, True, False], "boolean"),
+            "guest": pd.array([None, True, True, False], "boolean"),
+            "visits": [0.0, 1.0, 1.0, 0.0],
+        }
+    )
+
+    def predict(x):
+        numbers = x.astype("float64").fillna(0.5)
+        return numbers["owner"] - 0.5 * numbers["guest"] + 0.1 * numbers["visits"]
+
+    value = dshap.values.Marginal(predict, rows)
+    given = {"progress": False, "missing": "pass", "columns": {"guest": {"label": "Guest"}}}
+    explained = rows
+    if stored != "memory":
+        given |= {"store": tmp_path / "s", "keep_rows": True}
+    if stored == "parquet":
+        rows.to_parquet(tmp_path / "rows.parquet")
+        explained = tmp_path / "rows.parquet"
+    cube = dshap.explain(value, explained, **given)
+    (english,) = cube.dshap.sentences(2)
+    assert re.fullmatch(
+        r"Prediction: 0\.6 mainly because owner: yes \(\+0\.\d+\) and visits is 1 \(\+0\.\d+\); "
+        r"a guest lowered it \(−0\.\d+\)",
+        english,
+    )
+    (german,) = cube.dshap.sentences(3, language="de")
+    assert "wegen: owner: nein (−" in german
+    assert "Guest: nein wirkte erhöhend" in german
+    assert "visits 0" in german
+    assert "there is a guest (−0.19) and owner is missing" in cube.dshap.sentences(1)[0]
+    about = cube["row_owner"].attrs
+    assert (list(about["flag_values"]), about["flag_meanings"]) == ([0.0, 1.0], "false true")
+    assert "flag_meanings" not in cube["row_visits"].attrs
+    if stored != "memory":
+        arrays = CubeArrays(tmp_path / "s")
+        values = arrays.rows(arrays.columns, slice(0, 4))
+        phi, predictions = cube["attribution"].values, cube["prediction"].values
+        bases = np.broadcast_to(cube["base_value"].values, predictions.shape)
+        lines = sentences_of_rows(
+            writer_of_store(arrays), phi, predictions, bases, values, arrays.outputs
+        )
+        assert lines[2, 0] == english
 
 
 def test_several_on_each_side():

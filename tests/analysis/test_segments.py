@@ -107,13 +107,15 @@ def test_segments_that_cannot_be():
     frame["name"] = [f"n{i}" for i in range(300)]
     with pytest.raises(InputError, match=r"'name' has more than 200 values.*: give a column with"):
         segments_of(cube, "name", frame)
-    with pytest.raises(InputError, match="'plan:5': the column 'plan' holds no numbers or times"):
+    with pytest.raises(
+        InputError, match="'plan:5': the column 'plan' contains no numbers or times"
+    ):
         segments_of(cube, "plan:5", frame)
     with pytest.raises(InputError, match="'x0:1': give from 2 to 200 bins"):
         segments_of(cube, "x0:1", frame)
     with pytest.raises(InputError, match="unknown column 'plans'; did you mean 'plan'"):
         segments_of(cube, "plans", frame)
-    with pytest.raises(InputError, match="no values of the column 'plan': give rows=, or keep"):
+    with pytest.raises(InputError, match="no values of the column 'plan': give rows=, or store"):
         segments_of(cube, "plan")
 
 

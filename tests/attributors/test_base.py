@@ -75,7 +75,7 @@ def test_rows_are_explained_by_it_alone(tmp_path):
     assert cube.feature.values.tolist() == ["a", "b", "c"]
     again = dshap.explain(value, X[:7], store=tmp_path / "cube.zarr", instance_tile=4)
     assert again.equals(cube)
-    with pytest.raises(DshapError, match="holds another run"):
+    with pytest.raises(DshapError, match="contains another run"):
         dshap.explain(Gains(predict, reference + 1, feature_names=["a", "b", "c"]), X[:7],
                       store=tmp_path / "cube.zarr", instance_tile=4)  # fmt: skip
 
@@ -127,7 +127,8 @@ def test_what_belongs_to_designs_is_refused(options, message):
 
 def test_what_is_no_attributor_is_refused(tmp_path):
     with pytest.raises(
-        InputError, match=r"Nothing is no attributor, it lacks attribute: docs/extending\.md"
+        InputError,
+        match=r"Nothing cannot be the attributor, as it lacks attribute: docs/extending\.md",
     ):
         dshap.explain(Nothing(predict, X), X[:7])
     with pytest.raises(

@@ -316,7 +316,7 @@ def test_the_plan_names_the_draws_and_what_to_raise(tmp_path):
         return dict(Plan.from_json((tmp_path / name / "state" / "plan.json").read_bytes()).reasons)
 
     assert reasons("exact")["std_error"] == (
-        "holds the error of Gaussian's n_samples=100 (50 antithetic pairs); to make it smaller, "
+        "includes the error of Gaussian's n_samples=100 (50 antithetic pairs); to make it smaller, "
         "raise n_samples of Gaussian"
     )
     assert "is in std_error but not in tol" in reasons("tol", tol=0.1)["tol"]

@@ -206,7 +206,7 @@ def test_the_choice(given, n_permutations, is_own):
         (
             lambda: value(sample_of=3_000),
             {},
-            "std_error holds the error of a sample of rows",
+            "std_error includes the error of a sample of rows",
         ),
         (value, {"n_replicates": 0}, "the design has n_replicates=0, and no errors to hold theirs"),
         (value, {"n_permutations": 98}, "49 pairs of orders: too few for standard errors"),

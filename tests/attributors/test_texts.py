@@ -126,9 +126,9 @@ def test_a_function_of_the_length_is_a_design(tmp_path):
             value, [TEXTS[row]], design=designs.kernelshap(LENGTHS[row], 4 * LENGTHS[row])
         )
         assert_allclose(cube.attribution[row, : LENGTHS[row]], alone.attribution[0], atol=1e-12)
-    with pytest.raises(dshap.DshapError, match="holds another run"):
+    with pytest.raises(dshap.DshapError, match="contains another run"):
         explained(value, design=lambda d: designs.kernelshap(d, 4 * d + 2), store=store)
-    with pytest.raises(InputError, match="of 8 players it gave 3"):
+    with pytest.raises(InputError, match="for 8 players it returned 3"):
         explained(value, design=lambda d: 3)
     with pytest.raises(InputError, match="design is"):
         dshap.explain(
@@ -386,7 +386,7 @@ def test_an_error_of_the_model_names_the_rows():
         ({"stochastic": True}, "stochastic is for Marginal"),
         ({"keep_rows": True}, "keep_rows keeps columns, and the cube of texts has their tokens"),
         ({"coalition_groups": 2}, "coalition_groups cuts one list of coalitions"),
-        ({"missing": "skip"}, "missing is about values that lack"),
+        ({"missing": "skip"}, "missing is about missing values"),
         ({"design": "kriging"}, "kriging chooses from a pilot of rows that have the same players"),
         ({"design": designs.kriging(7, 40)}, "kriging chooses from a pilot"),
         ({"quality": TEXTS}, "MSE_v is a mean over one list of coalitions"),
@@ -446,7 +446,7 @@ TOO_MANY = {
     ),
     "no chain": (
         lambda: designs.local(designs.grid(20, 20), 1),
-        "^the design is of a graph of 400 players that is no chain, and a text has the chain of "
+        "^the design is of a graph of 400 players that is not a chain, and a text has the chain of "
         "its tokens",
     ),
 }
@@ -483,7 +483,7 @@ def test_another_run_is_told(tmp_path):
         make(N_TOKENS, longest=7),
     ]
     for value in others:
-        with pytest.raises(dshap.DshapError, match="holds another run"):
+        with pytest.raises(dshap.DshapError, match="contains another run"):
             explained(value, store=store)
-    with pytest.raises(dshap.DshapError, match="holds another run"):
+    with pytest.raises(dshap.DshapError, match="contains another run"):
         explained(make(N_TOKENS), TEXTS[::-1], store=store)

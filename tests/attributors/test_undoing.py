@@ -8,9 +8,16 @@ from sklearn.ensemble import GradientBoostingRegressor
 
 import dshap
 from dshap.core.errors import FailedBlocksError, InputError
-from dshap.kernels import RBF, Nystrom
+from dshap.kernels import RBF, Fourier, Nystrom
 from dshap.tables import ArraySource
-from dshap.values import ConditionalRegression, Gaussian, LinearGaussian, Marginal, Trees
+from dshap.values import (
+    ConditionalRegression,
+    Gaussian,
+    KernelObservational,
+    LinearGaussian,
+    Marginal,
+    Trees,
+)
 
 D = 6
 CODES = {"a": ["x0", "x3"], "b": ["x1"], "c": ["x2", "x4", "x5"]}
@@ -104,8 +111,11 @@ def test_trees_by_their_training_weights():
             predict, X, RBF(2.0), Nystrom(20), 1e-2, players=players
         ),
         lambda players: Gaussian(predict, X, players=players),
+        lambda players: KernelObservational(
+            kernel_model(Nystrom(20)), X, Nystrom(20), 1e-2, players=players
+        ),
     ],
-    ids=["regression", "gaussian"],
+    ids=["regression", "gaussian", "kernel"],
 )
 def test_a_value_function_that_learns(value):
     found = undone(value(None), design="exact")
@@ -163,6 +173,107 @@ def test_options_that_do_not_go_together(options, said):
         dshap.explain(Marginal(predict, BACKGROUND), ROWS, progress=False, **options)
 
 
-def test_a_closed_form_without_values_is_refused():
-    with pytest.raises(InputError, match="undo_codes asks for the value of one more coalition"):
-        undone(LinearGaussian(np.ones(D), data=X))
+def kernel_model(embedding):
+    """A kernel model of the sum of both targets, and of their difference."""
+    target = np.column_stack([predict(X), np.cos(X[:, 1])])
+    return dshap.models.KernelRidge(RBF(2.0), penalty=1e-3, embedding=embedding).fit(X, target)
+
+
+EMBEDDINGS = {"nystrom": Nystrom(20), "fourier": Fourier(16)}
+
+
+@pytest.mark.parametrize("embedding", EMBEDDINGS)
+def test_quadrature_takes_every_row_of_the_background(embedding):
+    """Its attributions take chosen rows of the background; v(N) − v(N ∖ code) takes all of them."""
+    model = kernel_model(EMBEDDINGS[embedding])
+    value = dshap.values.KernelInterventional(model, X, n_background=5)
+    options = {"codes": CODES, "undo_codes": True, "progress": False}
+    cube = dshap.explain(value, ROWS, design="quadrature", **options)
+    assert "closed_form" in cube.attrs
+    for output in range(2):
+        wanted = without(lambda x, k=output: model.predict(x)[:, k], background=X)
+        found = cube["reason_code_undone"].values[..., output]
+        np.testing.assert_allclose(found, wanted, atol=1e-9)
+    listed = dshap.explain(value, ROWS, design="exact", **options)
+    np.testing.assert_allclose(
+        cube["reason_code_undone"], listed["reason_code_undone"], rtol=1e-12, atol=1e-12
+    )
+
+
+def test_quadrature_with_a_constant_column_and_a_code_of_it():
+    model = kernel_model(Nystrom(20))
+    rows = ROWS.copy()
+    background = BACKGROUND.copy()
+    rows[:, 1] = background[:, 1] = 0.5
+    value = dshap.values.KernelInterventional(model, background)
+    found = undone(value, rows, design="quadrature")
+    wanted = without(lambda x: model.predict(x)[:, 0], rows, background)
+    np.testing.assert_allclose(found, wanted, atol=1e-9)
+    np.testing.assert_allclose(found[:, 1], 0.0, atol=1e-12)
+
+
+def test_quadrature_of_the_sum_of_two_models():
+    model = kernel_model(Nystrom(20))
+    both = [model.expansion_, model.expansion_]
+    found = undone(dshap.values.KernelInterventional(both, BACKGROUND), design="quadrature")
+    np.testing.assert_allclose(
+        found, 2 * without(lambda x: model.predict(x)[:, 0]), rtol=1e-9, atol=1e-9
+    )
+
+
+COEF = RNG.normal(size=(2, D))
+MEAN = RNG.normal(size=D)
+COVARIANCE = np.cov(RNG.normal(size=(40, D)) @ RNG.normal(size=(D, D)), rowvar=False)
+
+
+def linear_without(mean, covariance):
+    """(n, C, k): β (x − E[X | the columns of no code], by the formula of a normal law."""
+    found = np.zeros((len(ROWS), len(COLUMNS), len(COEF)))
+    for c, absent in enumerate(COLUMNS):
+        present = [j for j in range(D) if j not in absent]
+        expected = ROWS.copy()
+        expected[:, absent] = mean[absent]
+        if covariance is not None:
+            slope = covariance[np.ix_(absent, present)] @ np.linalg.inv(
+                covariance[np.ix_(present, present)]
+            )
+            expected[:, absent] += (ROWS[:, present] - mean[present]) @ slope.T
+        found[:, c] = (ROWS - expected) @ COEF.T
+    return found
+
+
+LINEAR = {
+    "observational": (
+        LinearGaussian(COEF, 0.5, MEAN, COVARIANCE),
+        linear_without(MEAN, COVARIANCE),
+    ),
+    "random orders": (
+        LinearGaussian(COEF, 0.5, MEAN, COVARIANCE, n_permutations=100),
+        linear_without(MEAN, COVARIANCE),
+    ),
+    "learned": (
+        LinearGaussian(COEF, 0.5, data=X),
+        linear_without(X.mean(axis=0), np.cov(X, rowvar=False)),
+    ),
+    "interventional": (
+        LinearGaussian(COEF, 0.5, MEAN, kind="interventional"),
+        linear_without(MEAN, None),
+    ),
+    "interventional, learned": (
+        LinearGaussian(COEF, 0.5, data=X, kind="interventional"),
+        linear_without(X.mean(axis=0), None),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_a_linear_model(name):
+    value, wanted = LINEAR[name]
+    cube = dshap.explain(value, ROWS, codes=CODES, undo_codes=True, progress=False)
+    np.testing.assert_allclose(cube["reason_code_undone"], wanted, atol=1e-9)
+
+
+def test_a_transform_contains_attributions_alone():
+    transform = dshap.linear_transform(MEAN, COVARIANCE)
+    with pytest.raises(InputError, match="a LinearTransform contains attributions alone: leave"):
+        undone(LinearGaussian(COEF, transform=transform))

@@ -44,9 +44,7 @@ def test_of_designs():
     assert abilities.tuned(exact, Record()) is exact
     assert abilities.tuned(kriging, Record()) is not kriging
     assert abilities.interactions_of(exact, 0, 8).shape == (8, 3)
-    with pytest.raises(
-        InputError, match=r"interactions are those of designs\.exact or designs\.kriging"
-    ):
+    with pytest.raises(InputError, match=r"interactions need designs\.exact or designs\.kriging"):
         abilities.interactions_of(kernelshap, 0, 2)
 
 

@@ -53,7 +53,7 @@ def test_a_module_beside_the_job(folder):
          "own_broken.py raised while it was imported: JSONDecodeError: Expecting property name "
          "enclosed in double "
          "quotes: line 1 column 2 (char 1), in {folder}/own_broken.py:3"),
-        ("def f(:\n", "own_broken.py is no Python: invalid syntax, in {folder}/own_broken.py:1"),
+        ("def f(:\n", "own_broken.py is not valid Python: invalid syntax, in {folder}/own_broken.py:1"),
         ("raise SystemExit(3)\n",
          "own_broken.py raised while it was imported: SystemExit: 3, in {folder}/own_broken.py:1"),
         (f"raise ValueError('{'x' * 2000}')\n",
@@ -90,11 +90,11 @@ def test_two_jobs_with_modules_of_one_name(folder, tmp_path_factory):
     make_importable(other)
     with pytest.raises(
         InputError,
-        match=r"own_twin stands for .*own_twin.py in this process, not for .*two processes",
+        match=r"module own_twin is .*own_twin.py in this process, not .*two processes",
     ):
         import_module("own_twin")
     (other / "json.py").write_text("")  # which Python has imported long ago
-    with pytest.raises(InputError, match=r"json stands for .*rename the file"):
+    with pytest.raises(InputError, match=r"module json is .*rename the file"):
         import_module("json")
 
 

@@ -75,10 +75,10 @@ def test_the_command_verifies_what_it_copied(s3, cube):
 @pytest.mark.parametrize(
     ("places", "error", "said"),
     [
-        (("none.zarr", "copy.zarr"), InputError, "is no store: give the store of a run"),
-        (("cube.zarr", "full"), StoreMismatchError, "full exists, and is no copy of"),
-        (("cube.zarr", "cube.zarr/inside"), InputError, "lie in each other"),
-        (("cube.zarr", "cube.zarr"), InputError, "lie in each other"),
+        (("none.zarr", "copy.zarr"), InputError, "is not a store: give the store of a run"),
+        (("cube.zarr", "full"), StoreMismatchError, "full exists, and is not a copy of"),
+        (("cube.zarr", "cube.zarr/inside"), InputError, "are inside each other"),
+        (("cube.zarr", "cube.zarr"), InputError, "are inside each other"),
     ],
 )
 def test_copies_that_are_refused(cube, tmp_path, places, error, said):

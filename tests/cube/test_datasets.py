@@ -93,7 +93,7 @@ def test_a_key_is_found_as_it_is():
     whole = cube.assign_coords(id=("instance", [2**53, 2**53 + 1, 7]))
     assert [row_position(whole, key) for key in (2**53 + 1, 7.0, "7")] == [1, 2, 2]
     for key in (7.5, np.nan, 2**70, None):
-        with pytest.raises(InputError, match="is no int64, as the key column is"):
+        with pytest.raises(InputError, match="is not of type int64, the type of the key column"):
             row_position(whole, key)
     short = cube.assign_coords(id=("instance", np.array(["a1", "a2", "a3"])))
     with pytest.raises(InputError, match="no row has the key a22"):
@@ -102,7 +102,9 @@ def test_a_key_is_found_as_it_is():
 
 @pytest.mark.parametrize("table", [np.zeros((2, 3)), xr.DataArray(np.zeros(2)), xr.Dataset()])
 def test_a_table_is_no_cube(table):
-    with pytest.raises(InputError, match=r"without attributions: give that of dshap\.explain"):
+    with pytest.raises(
+        InputError, match=r"without attributions: give the result of dshap\.explain"
+    ):
         as_cube(table)
 
 

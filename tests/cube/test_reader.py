@@ -74,7 +74,7 @@ def test_a_store_that_is_none_is_refused(tmp_path, content):
         path.mkdir()
     elif content == "another group":
         zarr.open_group(path, mode="w", zarr_format=3)
-    with pytest.raises(InputError, match="holds no attribution cube"):
+    with pytest.raises(InputError, match="contains no attribution cube"):
         open_cube(path)
 
 

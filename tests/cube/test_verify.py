@@ -89,9 +89,9 @@ DAMAGES = {
     "zarr.json": "zarr.json: it is not what was created",
     "rows/a/zarr.json": "rows/a/zarr.json: it is not what was created",
     "state/created/*.npz": "state/created/files-",
-    "state/finished.json": "the list of what the run left: it is no record",
-    "state/receipts/block-00000001.json": "receipt block-00000001: it is no record",
-    "state/notes/pilot.json": "note pilot: it is no record",
+    "state/finished.json": "the list of what the run left: it is not a record",
+    "state/receipts/block-00000001.json": "receipt block-00000001: it is not a record",
+    "state/notes/pilot.json": "note pilot: it is not a record",
     "attribution/c.1.0.0": "block 1 (rows 8 to 15): stored values changed (attribution)",
     "id/c.2": "block 2 (rows 16 to 20): stored values changed (id)",
     "rows/a/c.0": "block 0 (rows 0 to 7): stored values changed (rows/a)",
@@ -237,7 +237,9 @@ def test_a_store_of_another_hand_is_refused_in_one_line(tmp_path, alter, reader)
     make_cube(tmp_path / "cube.zarr")
     shutil.rmtree(tmp_path / "cube.zarr" / "state" / "created")
     alter(tmp_path / "cube.zarr")
-    with pytest.raises(InputError, match=r"cube.zarr is no attribution cube of dshap: ") as refused:
+    with pytest.raises(
+        InputError, match=r"cube.zarr is not an attribution cube of dshap: "
+    ) as refused:
         READERS[reader](tmp_path / "cube.zarr")
     assert "\n" not in str(refused.value)
 
@@ -552,7 +554,7 @@ def test_nothing_is_restored_outside_of_a_store(tmp_path):
     copies.remove(name)
     copies.put(name, State({"../precious": np.zeros(3, np.uint8)}))
     (tmp_path / "precious").write_text("years of work")
-    with pytest.raises(DamagedError, match=r"names '../precious', which lies outside of the store"):
+    with pytest.raises(DamagedError, match=r"names '../precious', which is outside of the store"):
         repair(writer.path)
     assert (tmp_path / "precious").read_text() == "years of work"
 

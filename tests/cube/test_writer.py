@@ -46,7 +46,7 @@ def test_a_misaligned_block_is_refused(tmp_path, start, n, tile):
     before = bytes_of(writer.path)
     block, attribution = block_of(replace(layout, tile=n), 0)
     with pytest.raises(
-        DshapError, match=f"block {tile} holds rows {start} to {start + n}, its shard"
+        DshapError, match=f"block {tile} contains rows {start} to {start + n}, its shard"
     ):
         writer.write(tile, replace(block, start=start), attribution)
     assert bytes_of(writer.path) == before

@@ -49,6 +49,7 @@ def test_it_is_known_by_what_it_makes():
 )
 def test_what_is_no_design_of_so_many_players_is_refused(make):
     with pytest.raises(
-        InputError, match=r"of 5 players it gave .*: let it give a design of as many players"
+        InputError,
+        match=r"for 5 players it returned .*: let it return a design of that many players",
     ):
         DesignByLength(make, 5).info  # noqa: B018

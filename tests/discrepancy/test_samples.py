@@ -86,7 +86,7 @@ def test_columns_of_categories_take_a_categorical_kernel():
         "x1": "categorical 0.3",
     }
     with pytest.raises(
-        InputError, match="column 'x1' holds categories, and its kernel is matern32"
+        InputError, match="column 'x1' contains categories, and its kernel is matern32"
     ):
         compared_rows(samples, Product([RBF(1.0), Matern(1.5, 1.0)]))
 

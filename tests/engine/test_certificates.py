@@ -32,12 +32,20 @@ def test_what_is_made(tmp_path):
     assert Certificates.of_folder(folder).security().require_encryption
 
 
+def test_paths_as_text(tmp_path):
+    made = make_certificates(str(tmp_path / "tls"))
+    files = [str(each) for each in (made.authority, made.certificate, made.key)]
+    Certificates(*files).check()
+    with pytest.raises(InputError, match=r"^key is 5: give a path$"):
+        Certificates(files[0], files[1], 5)
+
+
 def test_files_that_are_there_are_never_replaced(tmp_path):
     make_certificates(tmp_path / "tls")
     before = (tmp_path / "tls" / "key.pem").read_bytes()
     done = CliRunner().invoke(cli, ["cluster", "certificates", str(tmp_path / "tls")])
     assert done.exit_code == 2
-    assert "ca.pem is there already: give another folder" in done.stderr
+    assert "ca.pem exists already: give another folder" in done.stderr
     assert (tmp_path / "tls" / "key.pem").read_bytes() == before
 
 
@@ -60,5 +68,5 @@ def test_one_that_is_no_certificate_or_is_over(tmp_path):
     with pytest.raises(InputError, match=r"cert\.pem was valid until \d{4}-\d\d-\d\d: make new"):
         made.check()
     made.certificate.write_text("no PEM")
-    with pytest.raises(InputError, match=r"cert\.pem is no certificate in PEM"):
+    with pytest.raises(InputError, match=r"cert\.pem is not a certificate in PEM"):
         made.check()

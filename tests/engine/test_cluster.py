@@ -109,7 +109,9 @@ def test_a_scheduler_lost_in_the_middle_of_an_answer(client, monkeypatch, tmp_pa
 
     x = np.random.default_rng(0).normal(size=(40, 3))
     monkeypatch.setattr("distributed.client.Future.result", result)
-    with pytest.raises(InterruptedRunError, match="what was finished is kept, run the same again"):
+    with pytest.raises(
+        InterruptedRunError, match="finished blocks stay in the store, run the same command again"
+    ):
         dshap.explain(Marginal(Slow(tmp_path), x[:4]), x, store=tmp_path / "c.zarr", client=client)
     assert client.status == "running"
 
@@ -188,7 +190,7 @@ def test_nobody_else_can_connect_to_a_local_cluster(client):
     plain = address.replace("tls:", "tcp:")
     assert [met_by(address, "no"), met_by(plain, "no"), met_by(address, "other")] == ["refused"] * 3
     assert (
-        "asks for certificates: name their folder, [cluster] certificates ="
+        "requires certificates: name their folder, [cluster] certificates ="
         in refused_by_connect(address)
     )
     assert "no scheduler answers" in refused_by_connect(plain)
@@ -350,7 +352,8 @@ def test_a_scheduler_that_dies_interrupts_the_run_and_loses_nothing(tmp_path):
                 {"distributed.comm.timeouts.connect": "2s", "distributed.comm.retry.count": 0}
             ),
             pytest.raises(
-                InterruptedRunError, match="what was finished is kept, run the same again"
+                InterruptedRunError,
+                match="finished blocks stay in the store, run the same command again",
             ),
         ):
             dshap.explain(value, rows, store=store, client=client, instance_tile=16)

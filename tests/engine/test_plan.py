@@ -32,13 +32,13 @@ def test_a_worker_must_hold_its_largest_task_on_every_thread():
     check_stages(STAGES, None, 99, 99 * GIB, "")
     check_stages(STAGES, 7 * GIB, 2, GIB, "lower coalition_tile")
     message = (
-        r"stage moments needs 7.0 GiB on a worker of 2 threads \(1.0 GiB of it held throughout\) but workers have "
+        r"stage moments needs 7.0 GiB on a worker of 2 threads \(1.0 GiB of it for the whole run\) but workers have "
         r"7.0 GiB: lower coalition_tile or give workers at least 7168 MiB \(memory_limit\)"
     )
     with pytest.raises(DoesNotFitError, match=message):
         check_stages(STAGES, 7 * GIB - 1, 2, GIB, "lower coalition_tile")
     message = (
-        r"stage moments does not fit, however small its tasks: a worker of 2 threads holds 1.0 GiB throughout, and "
+        r"stage moments does not fit, however small its tasks: a worker of 2 threads needs 1.0 GiB throughout, and "
         r"workers have 1.0 GiB: give workers at least 7168 MiB \(memory_limit\)"
     )
     with pytest.raises(DoesNotFitError, match=message):

@@ -16,7 +16,9 @@ import pytest
 import zarr
 from click.testing import CliRunner
 
+import dshap
 from dshap import diff as difference
+from dshap import open_cube, to_frame
 from dshap.cli import cli
 from dshap.core.errors import InputError, LockedError, NotLearnedError, SinkError
 from dshap.core.places import place_of
@@ -38,6 +40,7 @@ from dshap.jobs.replay_outcome import WantedRows
 from dshap.jobs.verification import verify_job_store
 from dshap.report import page
 from dshap.report.store_progress import status_lines
+from dshap.sinks.frames import export_file
 from dshap.steps.outlook import night_lines, nights_of, read_learned
 from dshap.storage.folder import Folder
 from dshap.storage.running import alone
@@ -262,6 +265,37 @@ def test_readers_leave_erased_rows_out(shop, tmp_path):
     assert "were skipped, as they have missing values" not in text
 
 
+@pytest.mark.parametrize("shape", ["wide", "long", "top_k"])
+def test_tables_of_a_cube_have_no_line_of_an_erased_row(shop, tmp_path, shape):
+    """Neither its key nor its empty place, whether the Dataset is as stored, cut or turned."""
+    path = shop.store / "reasons" / shop.runs()[-1]
+    before = to_frame(path, shape)
+    wanted = before[~before["id"].isin(keys_of_canaries(shop))].reset_index(drop=True)
+    forget_keys(shop.store, keys_of_canaries(shop))
+    pd.testing.assert_frame_equal(to_frame(path, shape), wanted)
+    cube = open_cube(path)
+    for other in (cube.load(), cube.isel(instance=slice(None, None, -1))):
+        found = to_frame(other, shape)
+        assert sorted(found["id"].unique()) == sorted(wanted["id"].unique())
+        assert set(found["status"]) == {"ok"}
+    done = export_file(path, tmp_path / "out.parquet", shape)
+    assert (done.n_rows, done.n_lines, done.without_attribution) == (180, len(wanted), "20 erased")
+    assert len(pd.read_parquet(tmp_path / "out.parquet")) == len(wanted)
+
+
+def test_a_skipped_row_with_the_key_of_erased_ones_stays(tmp_path):
+    """The note of the store lists the erased rows: −1 is a key like others."""
+    rows = pd.DataFrame({"a": [1.0, np.nan, 3.0, 4.0], "b": [1.0, 2.0, 3.0, 5.0]})
+    rows.index = pd.Index([4, -1, 7, 9], name="id")
+    value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1], rows.dropna())
+    options = {"missing": "skip", "store": tmp_path / "cube", "progress": False}
+    dshap.explain(value, rows, **options)
+    forget_keys(tmp_path / "cube", ["7"])
+    frame = to_frame(tmp_path / "cube")
+    assert frame["id"].tolist() == [4, -1, 9]
+    assert frame["status"].tolist() == ["ok", "skipped", "ok"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [StoredCubes, JobFacts, LearnedRows, ReadParts, KeyFiles])
 def test_without_a_kind_of_place_the_search_finds_what_it_holds(shop, monkeypatch, kind):
@@ -332,7 +366,7 @@ def test_a_store_without_keys_and_a_place_without_a_store(tmp_path):
     dshap.explain(Marginal(lambda a: a.sum(axis=1), x[:5]), x, store=tmp_path / "cube.zarr")
     with pytest.raises(InputError, match="has no keys"):
         forget_keys(tmp_path / "cube.zarr", ["1"])
-    with pytest.raises(InputError, match="is no store of dshap"):
+    with pytest.raises(InputError, match="is not a store of dshap"):
         forget_keys(tmp_path / "nothing", ["1"])
 
 
@@ -413,7 +447,7 @@ def test_a_cube_that_is_not_finished_is_refused(tmp_path):
     store = tmp_path / "cube.zarr"
     dshap.explain(value, rows[["id", "a", "b"]], key="id", store=store, keep_rows=True)
     mark_of(place_of(store)).remove(FINISHED)
-    with pytest.raises(InputError, match="is not finished, and holds rows of these keys"):
+    with pytest.raises(InputError, match="is not finished, and contains rows of these keys"):
         forget_keys(store, ["KEYCANARY00000"])
 
 
@@ -475,6 +509,29 @@ def test_counts_are_those_that_are_learned_without_the_rows(tmp_path):
     for name, arrays in states[0].items():
         for key, values in arrays.items():
             assert values.tobytes() == states[1][name][key].tobytes(), (name, key)
+
+
+def test_a_method_that_has_read_no_row_stays(tmp_path):
+    """Path-dependent values of trees: nothing is announced, and the next night carries its rows."""
+    job = of_trees(tmp_path / "job", incremental={"strategy": "digest"})
+    job.run()
+    room = place_of(job.store) / "prepared"
+    before = read_learned(room, "reasons")
+    done = forget_keys(job.store, ["3", "50"], job_file=str(job.file))
+    assert done.erasure.withdrawn == ()
+    assert "learned" not in str(done)
+    assert read_learned(room, "reasons") == before
+    left = job.table.drop(index=[3, 50])
+    job.put(left.assign(a=left.a.where(left.id != 7, 9.0)))
+    facts = job.run().facts.explanations[0]
+    assert facts.accuracy["carried"]["rows"] == len(left) - 1
+    assert read_learned(room, "reasons").method == before.method
+    # of no row that is left the method is learned from those of the next night
+    everyone = [str(key) for key in left.id]
+    assert forget_keys(job.store, everyone).erasure.withdrawn == ("reasons",)
+    job.put(numbers(20, 1, 700))
+    job.run()
+    assert read_learned(room, "reasons").run_id != before.run_id
 
 
 def states_in(store: Path) -> dict[str, dict[str, Any]]:
@@ -582,7 +639,13 @@ def test_loads_that_no_job_names_are_named(tmp_path):
     shop = Shop(tmp_path, NIGHTLY + sink)
     shop.night(table(shop.n_rows))
     shop.job.unlink()
-    done = forget_keys(shop.store, keys_of_canaries(shop))
+    keys = keys_of_canaries(shop)
+    done = forget_keys(shop.store, keys[1:])  # by the job that the run has recorded
+    assert done.failure is None
+    assert done.counts["lines of sinks"] == len(keys) - 1
+    for each in shop.store.glob("runs/*/job.json"):
+        each.unlink()
+    done = forget_keys(shop.store, keys[:1])
     assert "sink.duckdb" in str(done.failure)
     assert "earlier runs have loaded" in str(done.failure)
 

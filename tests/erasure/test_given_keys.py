@@ -68,7 +68,7 @@ def test_files_that_are_refused(tmp_path):
     ):
         read_keys([], str(file), ID)
     (tmp_path / "keys.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="is no text in UTF-8"):
+    with pytest.raises(InputError, match="is not text in UTF-8"):
         read_keys([], str(tmp_path / "keys.txt"), ID)
     (tmp_path / "keys.parquet").write_bytes(b"no table")
     with pytest.raises(InputError, match=r"keys\.parquet"):

@@ -34,7 +34,7 @@ def test_a_queue():
     ("changes", "said"),
     [
         ({"jobqueue": {"queu": "long"}}, "unknown option of dask-jobqueue 'queu'; did you mean"),
-        ({"jobqueue": {"memory": "2GB"}}, "jobqueue.memory: [worker] memory says it; leave it out"),
+        ({"jobqueue": {"memory": "2GB"}}, "jobqueue.memory: [worker] memory sets it; leave it out"),
         ({"queue": "long"}, "[cluster] unknown key 'queue'"),
         ({"workers": 0}, "[cluster] workers = 0: give at least 1"),
     ],
@@ -64,7 +64,7 @@ def test_bounds_of_a_cluster_that_grows(cluster):
     for keys, said in (
         ({"minimum": 2}, "minimum = 2 needs maximum: give both"),
         ({"minimum": 3, "maximum": 2}, "minimum = 3 is more than maximum = 2: give at most that"),
-        ({"workers": 2, "maximum": 2}, "workers is given too: leave one of both out"),
+        ({"workers": 2, "maximum": 2}, "workers is given too: leave one of them out"),
         ({"maximum": 0}, "[cluster] maximum = 0: give at least 1"),
         ({"minimum": -1, "maximum": 2}, "[cluster] minimum = -1: give at least 0"),
     ):
@@ -75,7 +75,7 @@ def test_bounds_of_a_cluster_that_grows(cluster):
 
 def test_a_cluster_that_runs_already_has_no_bounds():
     table = {"kind": "gateway", "cluster": "mine", "maximum": 3}
-    with pytest.raises(InputError, match="cluster is given too: leave one of both out"):
+    with pytest.raises(InputError, match="cluster is given too: leave one of them out"):
         parse_job(changed(("cluster", table)))
 
 

@@ -93,7 +93,7 @@ def test_a_bad_table_is_one_clear_line(tables, message):
 def test_what_is_no_toml(tmp_path):
     (tmp_path / "job.toml").write_text(f'columns = "words.toml"\n{HEAD}')
     (tmp_path / "words.toml").write_text("[hr\n")
-    with pytest.raises(InputError, match=r"words\.toml is no TOML"):
+    with pytest.raises(InputError, match=r"words\.toml is not valid TOML"):
         read_job_file(tmp_path / "job.toml")
 
 

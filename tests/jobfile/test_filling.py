@@ -75,8 +75,8 @@ def test_a_query_keeps_the_names_of_its_variables():
         ),
         (
             ("source", {**SHOP, "table": "t_{{ ds }}"}),
-            r'\[source\] table = "t_\{\{ ds \}\}": \{\{ ds \}\} is not known: write .*; what '
-            "Airflow or dbt fill in is not filled in here",
+            r'\[source\] table = "t_\{\{ ds \}\}": \{\{ ds \}\} is not known: write .*; templates '
+            "of Airflow and dbt are not filled in here",
         ),
         (
             ("source", {**SHOP, "query": "select * from t where day = '{{ ds }}'"}),

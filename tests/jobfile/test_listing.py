@@ -128,7 +128,7 @@ def test_every_value_function_and_option_of_explain_has_a_place():
         "value": "explain", "rows": "source", "design": "design", "store": "job",
         "client": "cluster", "key": "source", "tol": "design", "max_coalitions": "design",
         "quality": "explain", "classes": "model", "columns": "columns", "card": "card",
-        "what_if": "report",
+        "what_if": "report", "keep_rows": "run",
     }  # fmt: skip
     not_in_files = {"compute", "progress", "options"}
     assert set(inspect.signature(dshap.explain).parameters) == places.keys() | not_in_files

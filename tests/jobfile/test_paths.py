@@ -201,7 +201,7 @@ def test_a_job_keeps_no_secret_of_a_database(monkeypatch):
 
 def test_a_password_in_the_job_file_itself_is_refused_and_not_shown():
     for uri in ("postgresql://me:hush@host/db", "postgresql://host/db?password=hush"):
-        with pytest.raises(ValueError, match="the password stands in the job file") as raised:
+        with pytest.raises(ValueError, match="the password is written in the job file") as raised:
             path_of(uri, "database")
         assert "hush" not in str(raised.value)
     with pytest.raises(ValueError, match=r"uri begins with mysql://"):

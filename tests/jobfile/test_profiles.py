@@ -110,7 +110,7 @@ def test_no_such_profile(places):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("kind = ", "is no TOML"),
+        ("kind = ", "is not valid TOML"),
         ("[worker]\ncores = 2\n", "[cluster] kind is missing"),
         (
             '[cluster]\nkind = "local"\n[source]\n',
@@ -130,7 +130,7 @@ def test_no_such_profile(places):
         ),
         (LOCAL + 'walltime = "4h"\n', '[worker] walltime = "4h": walltime "4h" is not understood'),
         (LOCAL + 'walltime = "00:05:00"\n', "[worker] walltime"),
-        (LOCAL.replace("cores = 4", "cores = 3"), "cores = 3 is no multiple of threads = 2"),
+        (LOCAL.replace("cores = 4", "cores = 3"), "cores = 3 is not a multiple of threads = 2"),
         (LOCAL.replace("4GiB", "4 apples"), "[worker] memory = "),
         ('[cluster]\nkind = "python"\nfile = "{{ env_var(NOT_SET_X) }}"\n', "NOT_SET_X is not set"),
     ],
@@ -142,5 +142,5 @@ def test_bad_profiles(places, text, said):
 
 def test_a_kind_beside_a_profile_of_another(places):
     (places["here"] / "site.toml").write_text(LOCAL)
-    with pytest.raises(InputError, match=r'kind = "none" stands beside profile = "site"'):
+    with pytest.raises(InputError, match=r'kind = "none" is given beside profile = "site"'):
         parse_job(changed(("cluster", {"profile": "site", "kind": "none"})))

@@ -67,9 +67,9 @@ def test_places():
         ("=3", "write --set TABLE.KEY=VALUE"),
         (".a=3", "write --set TABLE.KEY=VALUE"),
         ("model.=3", "write --set TABLE.KEY=VALUE"),
-        ("model.kind.b=3", "--set model.kind.b=3: no key of a table is addressed"),
-        ("source..columns=3", "--set source..columns=3: no key of a table is addressed"),
-        ("source.contract.=3", "--set source.contract.=3: no key of a table is addressed"),
+        ("model.kind.b=3", "--set model.kind.b=3: it names no key of a table"),
+        ("source..columns=3", "--set source..columns=3: it names no key of a table"),
+        ("source.contract.=3", "--set source.contract.=3: it names no key of a table"),
         (
             "explain.landmarks=3",
             "[[explain]] is a list of tables, so name one: explain.NAME.landmarks=…, NAME one of "

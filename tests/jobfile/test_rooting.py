@@ -129,6 +129,6 @@ def test_what_lies_too_deep_is_refused(folder):
             load_job(deep)
         assert "\n" not in str(caught.value)
         assert len(str(caught.value)) < 500
-    assert "lie too deep in each other" in str(caught.value)
-    with pytest.raises(InputError, match="lie too deep"):
+    assert "nested too deeply" in str(caught.value)
+    with pytest.raises(InputError, match="nested too deeply"):
         load_job(write_job(folder, JOB), ["job.name=" + "[" * 3_000 + "]" * 3_000])

@@ -194,7 +194,7 @@ def test_accepted(change):
 NOT_BUILT = [
     (
         ("source.kind", "zarr"),
-        '[source] kind = "zarr" is not built yet; built: parquet, delta, iceberg, synthetic',
+        '[source] kind = "zarr" is not available yet; available: parquet, delta, iceberg, synthetic',
     ),
 ]
 UNKNOWN = [
@@ -579,7 +579,7 @@ def test_files(tmp_path: Path, monkeypatch):
         load_job(tmp_path / "none.toml")
     broken = tmp_path / "broken.toml"
     broken.write_text(to_toml(JOB).replace('"small"', "small"))
-    with pytest.raises(InputError, match=r"broken.toml is no TOML: .*line 2"):
+    with pytest.raises(InputError, match=r"broken.toml is not valid TOML: .*line 2"):
         load_job(broken)
 
 

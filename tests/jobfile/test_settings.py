@@ -90,7 +90,7 @@ def test_paths_of_a_target_are_those_of_the_file_and_set_wins(tmp_path, monkeypa
         ({"deV": {"store": "x"}}, r'\[targets.deV\] "store": write "TABLE.KEY" = VALUE'),
         ({"deV": {"": "x"}}, 'write "TABLE.KEY" = VALUE'),
         ({"deV": {"targets.b.job.seed": 3}}, "a target changes no other target"),
-        ({"deV": {"job.name.x": 3}}, "no key of a table is addressed"),
+        ({"deV": {"job.name.x": 3}}, "it names no key of a table"),
         (
             {"deV": {"sink.mart.reason.k": 3}},
             r"\[targets.deV\] .*: unknown sink 'mart.reason'; did you mean 'mart.reasons'",

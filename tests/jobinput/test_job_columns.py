@@ -82,7 +82,7 @@ def test_dates_are_refused_for_trees_before_anything_is_computed(
     place = source.get("path", "shop.duckdb")
     assert f"column 'temp' of {source['kind']} " in said or "column 'temp' of duckdb" in said
     assert place in said
-    assert "holds dates (date32[day]), and the model of [model] path" in said
+    assert "contains dates (date32[day]), and the model of [model] path" in said
     path = Path.cwd() / source.get("path", "")
     assert remedy.format(kind=source["kind"], path=path) in said
     assert "features" not in said  # the model needs the column
@@ -99,7 +99,7 @@ def test_times_of_a_value_function_of_numbers_are_refused_by_the_plan(table):
     linear = ("explain", [{"name": "a", "value": "linear_gaussian"}])
     said = refusal("plan", ("source", {**PARQUET, "features": ["hr", "temp"]}), given, linear)
     assert "column 'temp' of parquet" in said
-    assert "holds dates (date)" in said
+    assert "contains dates (date)" in said
     assert 'the model of [model] function = "linear:model" takes numbers there' in said
     assert said.endswith("or take it out of [source] features")
 

@@ -183,7 +183,7 @@ def test_text_columns_of_a_table(delta, tmp_path, monkeypatch):
 
 def test_a_column_of_times_where_numbers_are_taken(delta):
     delta.write(small_table().assign(at=pd.Timestamp("2020-01-01", tz="UTC")))
-    with pytest.raises(InputError, match=r"'at' of delta .* holds times .*, in a column of the"):
+    with pytest.raises(InputError, match=r"'at' of delta .* contains times .*, in a column of the"):
         plan_from_source(delta.job(("source.features", ["hum", "at"])))
 
 

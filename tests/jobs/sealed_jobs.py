@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import subprocess
 import uuid
 from pathlib import Path
@@ -70,11 +72,12 @@ class SealedJob:
         self.table = table
         table.to_parquet(self.folder / "table.parquet")
 
-    def run(self, *settings: str) -> RecordedRun:
+    def run(self, *settings: str, target: str = "") -> RecordedRun:
         """Carry out the job, and raise the error that it ended with."""
         self.file.write_text(to_toml(self.tables), encoding="utf-8")
-        job = load_job(self.file, settings)
-        return run_recorded(job, SilentProgress(), Command(str(self.file), settings))
+        job = load_job(self.file, settings, target=target)
+        command = Command(str(self.file), settings, target=target)
+        return run_recorded(job, SilentProgress(), command)
 
 
 def of_people(folder: Path, **more: Any) -> SealedJob:
@@ -148,25 +151,54 @@ def of_trees(folder: Path, **more: Any) -> SealedJob:
 
 def of_reasons(folder: Path, **more: Any) -> SealedJob:
     """A job of a sampled design, whose sink states reasons with errors and with undoing."""
-    job = of_people(
-        folder,
-        design={"kind": "kernelshap", "n_coalitions": 12},
-        sink=[
-            {
-                "uri": f"duckdb:///{folder}/notices.duckdb",
-                "table": "notices",
-                "shape": "reasons",
-                "codes": "codes.csv",
-                "against": "higher",
-                "undo": True,
-                "text": True,
-            }
-        ],
-        **more,
-    )
-    codes = ["code,players,text", "R1,city,Köln", "R2,neu;age,Alter", 'R3,income,"Lohn, ""netto"""']
-    (folder / "codes.csv").write_text("\n".join(codes), encoding="utf-8")
+    job = of_people(folder, design={"kind": "permutation", "n_permutations": 100}, **more)
+    return with_reasons(job, "R1,city,Köln", "R2,neu;age,Alter", 'R3,income,"Lohn, ""netto"""')
+
+
+def reasons_of_trees(folder: Path, **more: Any) -> SealedJob:
+    """A job of a booster, whose sink states reasons with undoing."""
+    return with_reasons(of_trees(folder, **more))
+
+
+def with_reasons(
+    job: SealedJob, *codes: str, uri: str = "duckdb:///{}/notices.duckdb"
+) -> SealedJob:
+    """A job with a sink of reasons that are undone, whose codes are lines of a code book."""
+    reasons = {
+        "uri": uri.format(job.folder),
+        "table": "notices",
+        "shape": "reasons",
+        "codes": "codes.csv",
+        "against": "higher",
+        "undo": True,
+        "text": True,
+    }
+    job.tables["sink"] = [reasons]
+    lines = codes or ("R1,a;b,Eins", "R2,c,Zwei", "R3,d,Drei")
+    content = "\n".join(["code,players,text", *lines])
+    (job.folder / "codes.csv").write_text(content, encoding="utf-8")
     return job
+
+
+def of_sql(folder: Path, **more: Any) -> SealedJob:
+    """A job of a booster, on a table of a database that each run reads once, without nights."""
+    job = of_trees(folder, **more)
+    job.tables["source"] = {
+        "kind": "sql",
+        "uri": f"sqlite:///{folder}/people.sqlite",
+        "table": "people",
+        "key": ["id"],
+        "features": list("abcd"),
+    }
+    put_in_database(job)
+    return job
+
+
+def put_in_database(job: SealedJob) -> None:
+    """Write the table of a job into its database."""
+    with contextlib.closing(sqlite3.connect(job.folder / "people.sqlite")) as opened:
+        job.table.to_sql("people", opened, index=False, if_exists="replace")
+        opened.commit()
 
 
 def new_key(folder: Path, name: str = "seal") -> tuple[Path, Path]:

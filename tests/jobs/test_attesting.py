@@ -18,6 +18,7 @@ from dshap.erasure.forgetting import forget_keys
 from dshap.history.run_record import RECORD, document_in
 from dshap.jobs.attesting import AttestedSinks, attest_store, statements_of
 from dshap.seals.attestations import read_envelope, replace_seal, sealed_runs
+from dshap.seals.sealed_loads import loads_of
 from dshap.seals.signing_keys import signing_key
 from dshap.storage.seals import SEAL, seal_of
 from dshap.warehouse.databases import Database
@@ -257,7 +258,7 @@ def test_a_key_of_the_environment(tmp_path, monkeypatch):
         file for file in job.store.rglob("*") if file.is_file() and secret in file.read_bytes()
     ]
     job.tables["seal"] = {"key": private.read_text().replace("\n", "\\n")}
-    with pytest.raises(InputError, match="the private key stands in the job") as raised:
+    with pytest.raises(InputError, match="the private key is written in the job") as raised:
         job.run()
     assert secret.decode() not in str(raised.value)
 
@@ -292,6 +293,30 @@ def test_runs_of_one_cube(tmp_path):
     assert all(of_first[name] == of_second[name] for name in shared)
 
 
+def test_a_key_that_counts_from_a_run_on(tmp_path):
+    """A run before there was a key stays unsigned, and is compared all the same."""
+    job, public = with_sinks(tmp_path)
+    key = job.tables.pop("seal")
+    first = job.run().facts.run_id
+    job.tables["seal"] = key
+    job.put(job.table.iloc[1:])
+    last = job.run().facts.run_id
+    found = attest_store(job.store, str(public), "", SINKS)
+    assert [each.run_id for each in found.seals.faults] == [first]
+    assert "give --since RUN_ID" in str(found.seals.faults[0])
+    for since in (last, f"{last[:4]}-{last[4:6]}-{last[6:8]}T{last[9:]}"):
+        found = attest_store(job.store, str(public), "", SINKS, since)
+        found.refuse_faults()
+        assert found.seals.runs == [first, last]
+        assert f"1 run before {last}: compared" in " ".join(found.seals.notes)
+    with pytest.raises(InputError, match=r"no sealed run of .* is as new"):
+        attest_store(job.store, str(public), "", SINKS, "2999-01-01")
+    with pytest.raises(InputError, match="is no run and no day"):
+        attest_store(job.store, str(public), "", SINKS, "yesterday")
+    with pytest.raises(InputError, match="give --key too"):
+        attest_store(job.store, None, "", SINKS, last)
+
+
 def test_a_missing_statement(nights, tmp_path):
     store = tmp_path / "copy"
     shutil.copytree(nights[0].store, store, symlinks=True)
@@ -315,6 +340,58 @@ def test_a_person_who_is_forgotten(tmp_path):
     found.refuse_faults()
     assert all(found.seals.signed_by.values())
     assert sum("was sealed again" in each for each in found.seals.notes) == 2
+
+
+def lines_sealed(store):
+    """Run and sink -> the number of lines that its statement names now."""
+    return {
+        (run_id, load.name): load.subject.annotations["lines"]
+        for run_id in sealed_runs(store)
+        for load in loads_of(store, run_id)
+    }
+
+
+def test_tables_are_compared_after_an_erasure(tmp_path):
+    """The renewed statements name the loads as they are now, each night with its own."""
+    job, public = with_sinks(tmp_path)
+    job.run()
+    job.put(job.table.iloc[3:])
+    job.run()
+    before = lines_sealed(job.store)
+    forget_keys(job.store, ["7"], job_file=str(job.file))
+    after = lines_sealed(job.store)
+    assert set(after) == set(before)
+    assert any(after[each] < before[each] for each in before)
+    attest_store(job.store, str(public), "", SINKS).refuse_faults()
+    shop = Database(f"duckdb:///{tmp_path}/shop.duckdb")
+    run(shop, "UPDATE reasons SET attribution = attribution + 1e-9 WHERE id = 8")
+    assert any("id 8" in each and "as it was loaded" in each for each in faults_of(job.store))
+
+
+def test_a_person_who_comes_back_into_a_table_is_seen(tmp_path):
+    """A line of the person that came back is none of the loads."""
+    job, _ = with_sinks(tmp_path)
+    job.run()
+    shop = Database(f"duckdb:///{tmp_path}/shop.duckdb")
+    run(shop, "CREATE TABLE kept AS SELECT * FROM reasons WHERE id = 7")
+    forget_keys(job.store, ["7"], job_file=str(job.file))
+    assert faults_of(job.store) == []
+    run(shop, "INSERT INTO reasons SELECT * FROM kept")
+    assert any("id 7" in each and "was not loaded" in each for each in faults_of(job.store))
+
+
+def test_an_erasure_without_the_job_file_names_the_loads_too(tmp_path):
+    """The store has the job of each run."""
+    job, _ = with_sinks(tmp_path)
+    job.run()
+    before = lines_sealed(job.store)
+    job.file.rename(tmp_path / "elsewhere.toml")
+    assert not forget_keys(job.store, ["7"], unsigned=True).erasure.left
+    after = lines_sealed(job.store)
+    assert {each: before[each] - after[each] for each in before} == {
+        each: 2 if each[1] == "reasons" else 1 for each in before
+    }
+    assert faults_of(job.store) == []
 
 
 def test_an_earlier_night_that_is_sealed_again(nights, tmp_path):

@@ -80,7 +80,9 @@ def test_text_is_drawn_at_random_and_its_error_stated(folder):
     cube = explained("of_text", ["a", "c"])
     assert note_of(cube) is None
     assert (cube.std_error > 0).all()
-    with pytest.raises(InputError, match=r'"thinning" compares numbers, and c holds text or cate'):
+    with pytest.raises(
+        InputError, match=r'"thinning" compares numbers, and c contains text or cate'
+    ):
         explained("of_text", ["a", "c"], selection="thinning")
 
 

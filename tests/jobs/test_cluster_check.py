@@ -189,3 +189,15 @@ def test_this_process_has_no_worker(places):
     done = dshap_("cluster", "check", bad)
     assert done.exit_code == 2
     assert "unknown key 'worker'; did you mean 'workers'?" in done.stderr
+
+
+def test_the_places_of_a_target(places):
+    """The target is read before a worker is waited for."""
+    job = places["jobs"] / "job.toml"
+    job.write_text(job.read_text() + '\n[targets.dev.job]\nstore = "elsewhere"\n')
+    done = dshap_("cluster", "check", "none", "--job", "job.toml", "--target", "prod")
+    assert done.exit_code == 2
+    assert "with --target prod" in done.stderr or "'prod'" in done.stderr
+    done = dshap_("cluster", "check", "none", "--target", "dev")
+    assert done.exit_code == 2
+    assert "--target dev is of a job: give --job too" in done.stderr

@@ -155,12 +155,12 @@ def test_wrong_answers(folder, words, said):
 def test_a_file_that_is_there(folder):
     Path("job.toml").write_text("mine")
     done = called("init", *TABLE, *MODEL, status=2)
-    assert "job.toml is there: give another name, or --force to replace it" in done.stderr
+    assert "job.toml exists: give another name, or --force to replace it" in done.stderr
     assert Path("job.toml").read_text() == "mine"
     called("init", *TABLE, *MODEL, "--force")
     load_job("job.toml")
     done = called("init", "no/such/job.toml", *TABLE, *MODEL, status=2)
-    assert "there is no folder" in done.stderr
+    assert "there is not a folder" in done.stderr
     os.mkdir("jobs")
     assert "is a folder" in called("init", "jobs", *TABLE, *MODEL, "--force", status=2).stderr
 

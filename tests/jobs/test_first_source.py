@@ -65,7 +65,7 @@ def test_kinds(folder, text, kind, given):
     ("text", "said"),
     [
         ("none.parquet.gz", "there is no such file or folder: give an address"),
-        ("empty", "holds no Parquet and no CSV file"),
+        ("empty", "contains no Parquet and no CSV file"),
         ("thesis.docx", "is of no known kind: give an address"),
         ("mysql://host/db", "source begins with mysql://: give an address"),
         ("duckdb:///none.db", "there is no such file"),

@@ -289,9 +289,12 @@ def test_what_a_run_on_a_schedule_says(folder):
     ("words", "said"),
     [
         (("--schedule", "0 3 * *"), '--schedule "0 3 * *": give five fields'),
-        (("--schedule", "@daily", "--time-zone", "Berlin"), '--time-zone "Berlin" is no time zone'),
+        (
+            ("--schedule", "@daily", "--time-zone", "Berlin"),
+            '--time-zone "Berlin" is not a time zone',
+        ),
         (("--time-zone", "Europe/Berlin"), "--time-zone is that of --schedule"),
-        (("--schedule", "@daily", "--shards", "3"), "give one of both"),
+        (("--schedule", "@daily", "--shards", "3"), "give one of them"),
         (("--schedule", "@daily", "--certificates", "tls"), "leave --certificates out"),
     ],
 )
@@ -392,8 +395,8 @@ def test_resources_are_valid(folder, kind, version):
         ('run = "2Gi"', '[cluster.resources] run = "2Gi": give a table'),
         ('runs = { limits = { cpu = "1" } }', "unknown key 'runs'; did you mean 'run'?"),
         ('run = { limit = { cpu = "1" } }', "unknown key 'limit'; did you mean 'limits'?"),
-        ('run = { limits = { memory = "4GiB" } }', '"4GiB" is no quantity of Kubernetes'),
-        ('run = { limits = { memory = "-1" } }', '"-1" is no quantity of Kubernetes'),
+        ('run = { limits = { memory = "4GiB" } }', '"4GiB" is not a quantity of Kubernetes'),
+        ('run = { limits = { memory = "-1" } }', '"-1" is not a quantity of Kubernetes'),
         ("run = { limits = { cpu = true } }", "limits.cpu = true"),
         (
             'run = { requests = { cpu = "1500m" }, limits = { cpu = 1 } }',
@@ -566,7 +569,7 @@ def test_what_is_refused(folder, old, new, said):
         ),
         ("node_selector = { gpu = true }", "[cluster] node_selector.gpu = true: give text in quo"),
         ('node_selector = { a = "b c" }', '[cluster] node_selector.a = "b c": give text in quotes'),
-        ('node_selector = { "a b" = "c" }', '"a b" is no name of a label: write letters'),
+        ('node_selector = { "a b" = "c" }', '"a b" is not a valid name of a label: write letters'),
         (
             'node_selectors = { a = "b" }',
             "unknown key 'node_selectors'; did you mean 'node_selector'?",
@@ -596,7 +599,7 @@ def test_what_is_refused(folder, old, new, said):
         ('tolerations = [{ value = "b" }]', "number 1 key is missing: give it, or operator ="),
         (
             'tolerations = [{ key = "a", tolerationSeconds = 3 }]',
-            'tolerationSeconds goes with effect = "NoExecute"',
+            'tolerationSeconds needs effect = "NoExecute"',
         ),
     ],
 )
@@ -689,3 +692,47 @@ def test_a_secret_of_certificates_that_are_not_there(folder):
     done = manifest("--certificates", "none")
     assert done.exit_code == 2
     assert "TLS: there is no file " in done.stderr
+
+
+TARGETS = """
+[targets.dev.job]
+store = "/data/dev"
+[targets.local.job]
+store = "build/out"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "n_runs"),
+    [((), 1), (("--shards", "2", "--learn-shards", "2"), 5), (("--schedule", "0 3 * * *"), 1)],
+)
+def test_pods_run_the_target(folder, words, n_runs):
+    """The config map has the file with all of its targets, and each command names the one."""
+    (folder / "job.toml").write_text((folder / "job.toml").read_text() + TARGETS)
+    done = manifest(*words, "--target", "dev")
+    assert done.exit_code == 0, done.stderr
+    objects = list(yaml.safe_load_all(done.stdout))
+    assert "[targets.dev.job]" in objects[0]["data"]["job.toml"]
+    commands = [
+        container["command"]
+        for pod in pods_of(objects)
+        for container in pod["containers"]
+        if container["command"][:2] == ["dshap", "run"]
+    ]
+    assert len(commands) == n_runs
+    for command in commands:
+        at = command.index("--target")
+        assert command[at - 1].endswith("/job.toml")
+        assert command[at + 1] == "dev"
+    assert "--target" not in manifest(*words).stdout
+
+
+def test_the_paths_of_a_target_are_those_that_pods_must_see(folder):
+    (folder / "job.toml").write_text((folder / "job.toml").read_text() + TARGETS)
+    done = manifest("--target", "local")
+    assert done.exit_code == 2
+    assert '[job] store = "build/out" is on no volume of the pods' in done.stderr
+    done = manifest("--target", "prod")
+    assert done.exit_code == 2
+    assert "'prod'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

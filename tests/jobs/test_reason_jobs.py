@@ -13,6 +13,10 @@ from click.testing import CliRunner
 
 import dshap
 from dshap.cli import cli
+from dshap.core.errors import InputError
+from dshap.sinks import SingleRun, Sink, load_sink
+from dshap.sinks.code_books import read_code_book
+from dshap.warehouse.databases import Database
 
 D = 12
 MODEL = """
@@ -175,3 +179,60 @@ def test_two_books_of_one_explanation_are_refused(folder):
     result = run(more)
     assert result.exit_code == 2
     assert "group the players of explanation reasons in two ways" in result.output
+
+
+SAMPLED = 'kind = "kernelshap"\nn_coalitions = 300'
+WITHOUT_ERRORS = {
+    "too few coalitions": (SAMPLED, 'kind = "kernelshap"\nn_coalitions = 60', "give 120"),
+    "no replicates": (SAMPLED, f"{SAMPLED}\nn_replicates = 0", "give n_replicates = 20"),
+    "too few orders": (
+        SAMPLED, 'kind = "permutation"\nn_permutations = 20', "too few for standard errors"
+    ),
+    "auto": (SAMPLED, 'kind = "auto"\nmax_coalitions = 40', "too few"),
+    "a single draw": ("background = 5", "background = 1", "a single draw"),
+}  # fmt: skip
+ONLY_PLANNED = ("auto", "a single draw")
+"""Which of these depend on the value function, which `dshap check` does not make."""
+
+
+@pytest.mark.parametrize("name", WITHOUT_ERRORS)
+def test_estimates_without_errors_are_refused_before_the_night(folder, name):
+    """No place would be stated, or each of them as if the attributions were exact."""
+    *change, remedy = WITHOUT_ERRORS[name]
+    result = run(JOB.replace(*change))
+    assert result.exit_code == 2, result.output
+    assert not list(Path("build").glob("credit/reasons/attribution/c/*"))
+    outputs = [result.output, CliRunner().invoke(cli, ["plan", "job.toml"]).output]
+    if name not in ONLY_PLANNED:
+        outputs.append(CliRunner().invoke(cli, ["check", "job.toml"]).output)
+    for output in outputs:
+        (line,) = (each for each in output.splitlines() if "no place of a reason" in each)
+        assert "[[sink]] shop.duckdb" in line or "notices" in line
+        assert "explanation 'reasons'" in line
+        assert remedy in line
+
+
+def test_designs_that_list_every_coalition_need_no_errors(folder):
+    whole = JOB.replace(SAMPLED, f'kind = "kernelshap"\nn_coalitions = {1 << D}\nn_replicates = 0')
+    whole = whole.replace("background = 5", 'background = "all"')
+    Path("job.toml").write_text(whole)
+    result = CliRunner().invoke(cli, ["plan", "job.toml"])
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(("n_replicates", "fits"), [(0, False), (20, True)])
+def test_a_cube_of_a_design_without_errors_is_refused_by_a_load(folder, n_replicates, fits):
+    """From Python: its places would be stated as if the attributions were exact."""
+    rows = pd.read_parquet("rows.parquet").set_index("id")
+    value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1] + x[:, 2:].sum(axis=1), rows)
+    book = read_code_book("codes.csv")
+    design = dshap.designs.kernelshap(D, 300, n_replicates=n_replicates)
+    options = {"design": design, "codes": book.players, "store": "cube", "progress": False}
+    dshap.explain(value, rows, **options)
+    database = Database("duckdb:///shop.duckdb")
+    sink = Sink("reasons", database, table="t", shape="reasons", codes=book, against="higher")
+    if fits:
+        assert load_sink(sink, "cube", SingleRun("1", "abc"), "credit").n_rows == 30
+        return
+    with pytest.raises(InputError, match=r"no place of a reason .* give n_replicates = 20"):
+        load_sink(sink, "cube", SingleRun("1", "abc"), "credit")

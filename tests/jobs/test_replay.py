@@ -9,13 +9,35 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dshap.core.errors import CheckFailedError, InputError, NotLearnedError, StoreMismatchError
+from dshap.core.errors import (
+    CheckFailedError,
+    DamagedError,
+    InputError,
+    NotLearnedError,
+    StoreMismatchError,
+)
 from dshap.cube.current import runs_of
 from dshap.jobs.replay import MOST_BLOCKS, replay_run, sampled_rows
 from dshap.jobs.replay_outcome import WantedRows
-from tests.jobs.sealed_jobs import numbers, of_kernel, of_people, of_reasons, of_trees, people
+from tests.jobs.sealed_jobs import (
+    numbers,
+    of_kernel,
+    of_people,
+    of_reasons,
+    of_sql,
+    of_trees,
+    people,
+    reasons_of_trees,
+    with_reasons,
+)
 
-JOBS = {"trees": of_trees, "kernel": of_kernel, "black box": of_people, "reasons": of_reasons}
+JOBS = {
+    "trees": of_trees,
+    "kernel": of_kernel,
+    "black box": of_people,
+    "reasons": of_reasons,
+    "reasons of trees": reasons_of_trees,
+}
 NIGHTS = {"incremental": {"strategy": "digest"}}
 
 
@@ -52,6 +74,61 @@ def test_nights_whose_rows_were_carried(tmp_path, kind):
     earlier = replay_run(job.store, WantedRows(30), run_id=first.facts.run_id)
     assert earlier.is_same
     assert not any(each.n_carried for each in earlier.cubes)
+
+
+def test_reasons_without_their_sinks(tmp_path, monkeypatch):
+    """On another machine: no code book, no database, another code book; the record of the cube counts."""
+    job = reasons_of_trees(tmp_path / "job", **NIGHTS)
+    sink = job.tables["sink"][0]
+    sink["uri"] = "{{ env_var('PLACE_OF_NOTICES') }}"
+    monkeypatch.setenv("PLACE_OF_NOTICES", f"duckdb:///{job.folder}/notices.duckdb")
+    job.run("sink.notices.k=3")
+    monkeypatch.delenv("PLACE_OF_NOTICES")
+    (job.folder / "codes.csv").unlink()
+    assert replay_run(job.store, WantedRows(10_000)).is_same
+    (job.folder / "codes.csv").write_text("code,players,text\nX,a;b;c;d,everything\n")
+    assert replay_run(job.store, WantedRows(10_000)).is_same
+    monkeypatch.setenv("PLACE_OF_NOTICES", "duckdb:///elsewhere.duckdb")
+    assert replay_run(job.store, WantedRows(10_000), job_file=str(job.file)).is_same
+
+
+@pytest.mark.parametrize("made", [of_sql, lambda folder: with_reasons(of_sql(folder))])
+def test_a_table_of_a_database_that_runs_read_once(tmp_path, made):
+    """The rows of the newest run stay in the store, and are read from there."""
+    job = made(tmp_path / "job")
+    first = job.run()
+    (job.folder / "people.sqlite").rename(job.folder / "away.sqlite")
+    found = replay_run(job.store, WantedRows(10_000))
+    assert found.is_same, found.lines
+    assert found.cubes[0].n_compared == len(job.table)
+    (job.folder / "away.sqlite").rename(job.folder / "people.sqlite")
+    job.run()
+    assert replay_run(job.store, WantedRows(20), run_id=first.facts.run_id).is_same
+
+
+def test_a_table_of_a_database_whose_rows_are_gone(tmp_path):
+    job = of_sql(tmp_path / "job")
+    run_id = job.run().facts.run_id
+    shutil.rmtree(job.store / "parts")
+    with pytest.raises(NotLearnedError) as raised:
+        replay_run(job.store, WantedRows(20))
+    assert str(raised.value) == (
+        f"the rows of run {run_id} are not in {job.store} any more: dshap run JOB.toml reads the source "
+        "again, and the store then has the rows, as long as they are the same"
+    )
+    job.run()
+    assert replay_run(job.store, WantedRows(10_000), run_id=run_id).is_same
+
+
+def test_rows_of_a_database_that_were_altered(tmp_path):
+    job = of_sql(tmp_path / "job")
+    job.run()
+    part = next((job.store / "parts").glob("*/*.parquet"))
+    content = bytearray(part.read_bytes())
+    content[len(content) // 2] ^= 1
+    part.write_bytes(bytes(content))
+    with pytest.raises(DamagedError, match="not replayed once they are damaged"):
+        replay_run(job.store, WantedRows(20))
 
 
 def test_a_night_that_is_gone(tmp_path):

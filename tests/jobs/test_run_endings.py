@@ -76,7 +76,7 @@ def test_any_end_is_told(folder, error, status):
     [
         ("./none.sh", "cannot be started in .*: No such file"),
         ("'./hear me.sh' a 3", "ended with exit status 3"),
-        ("'./hear me.sh", "is no command: No closing quotation"),
+        ("'./hear me.sh", "is not a command: No closing quotation"),
         ("true; false", "cannot be started"),
     ],
 )
@@ -115,8 +115,8 @@ def test_files_that_cannot_be_written(tmp_path):
     job = parse_job(JOB)
     for given, said in {
         ("m.txt", None): "end in .prom",
-        ("none/m.prom", None): "there is no folder",
-        (None, "none/l.ndjson"): "there is no folder",
+        ("none/m.prom", None): "there is not a folder",
+        (None, "none/l.ndjson"): "there is not a folder",
     }.items():
         metrics, lineage = (each and str(tmp_path / each) for each in given)
         with pytest.raises(InputError, match=said):

@@ -60,7 +60,7 @@ def test_times_that_are_refused(times, said):
 def test_time_zones():
     assert Schedule.of("@daily", "Europe/Berlin") == Schedule("@daily", "Europe/Berlin")
     for name in ("Local", "Berlin", "europe/berlin", "+01:00"):
-        with pytest.raises(InputError, match='is no time zone: give one like "Europe/Berlin"'):
+        with pytest.raises(InputError, match='is not a time zone: give one like "Europe/Berlin"'):
             Schedule.of("@daily", name)
     with pytest.raises(InputError, match="--time-zone is that of --schedule"):
         Schedule.of(None, "Europe/Berlin")

@@ -118,7 +118,7 @@ def test_a_day_that_is_none(folder):
         path = write_job(folder, changed(*BLACK_BOX))
         refused = CliRunner().invoke(cli, [command, str(path), "--as-of", "2026-02-30"])
         assert refused.exit_code == 2
-        assert "'2026-02-30' is no date" in refused.stderr
+        assert "'2026-02-30' is not a date" in refused.stderr
 
 
 @pytest.mark.slow
@@ -322,7 +322,7 @@ def test_a_job_in_a_bucket_leaves_what_it_leaves_in_a_folder(folder, s3):
         assert CliRunner().invoke(cli, [command, BUCKET_STORE]).exit_code == 0
     inside = run(folder, ("job.store", f"{BUCKET_STORE}/inside"))
     assert inside.exit_code == 4
-    assert "would lie inside it" in inside.output
+    assert "would be inside it" in inside.output
 
 
 @pytest.mark.slow

@@ -127,8 +127,9 @@ def test_a_finished_job_that_was_changed_is_another_job(folder, earlier):
     before = contents(folder / "out.zarr")
     other = run(*BLACK_BOX, ("explain.0.background", 6))
     assert other.exit_code == 4
-    assert f"holds another run, which {EARLIER} finished (this is {HERE}): background: 5 rows " in (
-        other.stderr
+    assert (
+        f"contains another run, which {EARLIER} finished (this is {HERE}): background: 5 rows "
+        in (other.stderr)
     )
     assert contents(folder / "out.zarr") == before
     added = run(*BLACK_BOX, ("explain", [{"name": "more", "value": "marginal", "background": 5}]))
@@ -260,7 +261,10 @@ def test_the_night_after_an_upgrade_explains_all_rows_in_the_same_store(nights, 
     upgraded = nights()
     assert upgraded.exit_code == 0, upgraded.output
     said = f"was learned by {EARLIER}, and this is {HERE}; changed since: "
-    assert f"explanation reasons: all rows are explained: the method in {store}" in upgraded.stderr
+    assert (
+        f"explanation reasons: all rows are explained by a new method: the method in {store}"
+        in upgraded.stderr
+    )
     assert said in upgraded.stderr
     record = last_record(store)
     prepared = record.explanation("reasons")["adapter_response"]["prepared"]

@@ -133,7 +133,7 @@ def test_sums_are_not_changed(rng):
 
 
 def test_bad_sums_are_told():
-    with pytest.raises(InputError, match="the sums of a coalition hold NaN or infinity"):
+    with pytest.raises(InputError, match="the sums of a coalition contain NaN or infinity"):
         chosen_penalty(np.full((2, 2), np.nan), np.ones((2, 1)), 1.0, 10.0)
 
 

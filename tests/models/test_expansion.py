@@ -65,7 +65,7 @@ def test_record_and_pickle_round_trips(expansion):
     ("change", "words"),
     [
         ({"weights": np.ones((5, 1))}, "needs \\(r, 2\\), \\(r, k\\), \\(k,\\)"),
-        ({"landmarks": np.full((4, 2), np.nan)}, "landmarks of shape .* holds NaN"),
+        ({"landmarks": np.full((4, 2), np.nan)}, "landmarks of shape .* contains NaN"),
         ({"feature_names": ("a",)}, "1 feature names for 2"),
         ({"output_names": ("a", "b")}, "2 output names for 1"),
     ],

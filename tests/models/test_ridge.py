@@ -406,7 +406,7 @@ def test_a_category_that_was_not_seen_is_another_one_or_refused(rng, tmp_path):
     assert np.isfinite(stranger.predict(new)).all()
     model = KernelRidge(kernel, Nystrom(20), 1e-3, unseen="refuse").fit(x, x[:, 1] * x[:, 0])
     np.testing.assert_array_equal(model.predict(x), other.predict(x))
-    match = r"column 'x0' holds category 7 in 1 row\(s\), which the model was not fitted on \(it knows 0, 1, 2\)"
+    match = r"column 'x0' contains category 7 in 1 row\(s\), which the model was not fitted on \(it knows 0, 1, 2\)"
     with pytest.raises(InputError, match=match):
         model.predict(new)
     with pytest.raises(InputError, match=match):

@@ -492,7 +492,7 @@ def test_records_pickles_and_clones_keep_the_penalty():
     ("options", "words"),
     [
         ({"player": "x9"}, "unknown player 'x9'"),
-        ({"player": 4}, "player 4 is no column: a whole number is a position, 0 to 3"),
+        ({"player": 4}, "player 4 is not a column: a whole number is a position, 0 to 3"),
         ({"player": True}, "a column's name or position"),
         ({"n_coalitions": 2**30}, "n_coalitions is 1073741824"),
         ({"player": ["x0", "x0"]}, "names a column twice"),

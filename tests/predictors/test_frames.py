@@ -161,7 +161,7 @@ def test_missing_values_reach_a_model_that_takes_them(background, rows):
     cube = dshap.explain(Marginal(watch, background), holes, missing="pass")
     assert any(seen)
     assert float(cube.prediction[0, 0]) == pytest.approx(-9.0 + rows["age"][0])
-    with pytest.raises(InputError, match="1 row holds NaN or infinity: job 1"):
+    with pytest.raises(InputError, match="1 row contains NaN or infinity: job 1"):
         dshap.explain(Marginal(watch, background), holes)
 
 
@@ -297,7 +297,7 @@ def test_quality_and_prepared_values_of_text(background, rows, tmp_path):
     prepared = dshap.prepare(value, rows=make_table(40, 9), store=tmp_path / "one")
     assert dshap.explain(prepared, rows).prediction.values[:, 0] == pytest.approx(f)
     with pytest.raises(
-        InputError, match="column 'job' holds 'vet', which the data of the value function lack"
+        InputError, match="column 'job' contains 'vet', which the data of the value function lack"
     ):
         dshap.prepare(value, rows=rows, store=tmp_path / "two")
 
@@ -349,11 +349,11 @@ def test_regression_with_categorical_factors(background):
     [
         (
             lambda b, r: Gaussian(predict, b),
-            "column 'job' holds text or categories, which Gaussian cannot draw",
+            "column 'job' contains text or categories, which Gaussian cannot draw",
         ),
         (
             lambda b, r: ConditionalRegression(predict, b, RBF(), Nystrom(5)),
-            r"column 'job' holds categories, whose codes have no distances: .*Categorical\(\) for this one",
+            r"column 'job' contains categories, whose codes have no distances: .*Categorical\(\) for this one",
         ),
         (
             lambda b, r: dshap.explain(
@@ -363,11 +363,11 @@ def test_regression_with_categorical_factors(background):
         ),
         (
             lambda b, r: Marginal(predict, b.assign(age=["x", 1] * (len(b) // 2))),
-            r"column 'age' holds 1 \(int\)",
+            r"column 'age' contains 1 \(int\)",
         ),
         (
             lambda b, r: Marginal(predict, b.assign(age=pd.Period("2020"))),
-            r"column 'age' holds Period.*convert it",
+            r"column 'age' contains Period.*convert it",
         ),
         (
             lambda b, r: dshap.explain(Marginal(predict, b), r.to_numpy()),
@@ -375,17 +375,17 @@ def test_regression_with_categorical_factors(background):
         ),
         (
             lambda b, r: dshap.explain(Marginal(predict, b), r.assign(job=1.0)),
-            "column 'job' holds double here, and text",
+            "column 'job' contains double here, and text",
         ),
         (
             lambda b, r: dshap.explain(Marginal(predict, b), r.assign(age="x")),
-            "column 'age' holds text",
+            "column 'age' contains text",
         ),
         (
             lambda b, r: dshap.explain(Marginal(predict, b), r.drop(columns="job")),
             "unknown column 'job'",
         ),
-        (lambda b, r: dshap.choose_background(b, 3, features=NAMES), "column 'job' holds text"),
+        (lambda b, r: dshap.choose_background(b, 3, features=NAMES), "column 'job' contains text"),
     ],
 )
 def test_bad_frames_are_refused(make, message, background, rows):
@@ -397,7 +397,8 @@ def test_too_many_categories_are_refused(background, monkeypatch):
     monkeypatch.setattr("dshap.tables.categories.MAX_CATEGORIES", 50)
     rows = make_table(80, 3).assign(job=[f"job {i}" for i in range(80)])
     with pytest.raises(
-        InputError, match="column 'job' holds 83 different values, at most 50 categories are taken"
+        InputError,
+        match="column 'job' contains 83 different values, at most 50 categories are taken",
     ):
         dshap.explain(Marginal(predict, background), rows)
 
@@ -407,7 +408,7 @@ def test_another_model_of_the_same_codes_is_another_run(background, rows, tmp_pa
     store = tmp_path / "cube.zarr"
     dshap.explain(Marginal(lambda f: f["age"], background), rows, store=store)
     renamed = background.assign(job=background["job"].str.upper())
-    with pytest.raises(dshap.DshapError, match="holds another run"):
+    with pytest.raises(dshap.DshapError, match="contains another run"):
         dshap.explain(
             Marginal(lambda f: f["age"], renamed),
             rows.assign(job=rows["job"].str.upper()),
@@ -505,7 +506,7 @@ def test_frames_of_an_array_with_names():
         ),
         (
             lambda: Marginal(predict, make_table(9, 0), arrays=True),
-            "arrays=True, and column 'job' holds text",
+            "arrays=True, and column 'job' contains text",
         ),
         (lambda: Marginal(by_names, NUMBERS, arrays="no"), "arrays is 'no': give True or False"),
         (

@@ -123,7 +123,8 @@ def test_microseconds_to_the_ends_of_their_range(unit):
     np.testing.assert_array_equal(from_microseconds(found, f"datetime64[{unit}]"), times)
     for beyond in (ends[:1] - per_second, ends[2:] + per_second):
         with pytest.raises(
-            InputError, match=r"column 'when' holds the time (1684|2255)-.*times from 1684-07-28 to"
+            InputError,
+            match=r"column 'when' contains the time (1684|2255)-.*times from 1684-07-28 to",
         ):
             microseconds(beyond.view(f"datetime64[{unit}]"), "when")
 
@@ -145,7 +146,7 @@ def test_nanoseconds_that_are_no_whole_microsecond_are_refused():
     assert np.isnan(microseconds(times[:2], "when")[1])
     with pytest.raises(
         InputError,
-        match=r"column 'when' holds the time 2024.*001001, and whole microseconds.*round",
+        match=r"column 'when' contains the time 2024.*001001, and whole microseconds.*round",
     ):
         microseconds(times, "when")
     frame = pd.DataFrame({"when": times, "x": 1.0})
@@ -354,7 +355,7 @@ def test_a_job_that_fits_a_model_refuses_times(rows, tmp_path, monkeypatch):
            "explain": [{"name": "a", "value": "kernel_interventional"}]}  # fmt: skip
     with pytest.raises(
         InputError,
-        match=r"column 'when' of parquet .* holds times \(timestamp.*give it as a number",
+        match=r"column 'when' of parquet .* contains times \(timestamp.*give it as a number",
     ):
         plan_job(parse_job(job))
 
@@ -368,7 +369,7 @@ def test_missing_times_follow_the_policy(rows, background):
         return frame["when"].dt.hour.fillna(-7.0) * frame["temp"]
 
     value = Marginal(watch, background)
-    with pytest.raises(InputError, match="1 row holds NaN or infinity: when 1; set missing"):
+    with pytest.raises(InputError, match="1 row contains NaN or infinity: when 1; set missing"):
         dshap.explain(value, holes)
     skipped = dshap.explain(value, holes, missing="skip")
     assert skipped.status.values[4] == 2
@@ -435,7 +436,7 @@ def test_a_time_and_its_number_are_two_runs(rows, background, tmp_path):
     as_number = [
         each[used].assign(when=each["when"].astype("int64")) for each in (background, rows)
     ]
-    with pytest.raises(StoreMismatchError, match="holds another run"):
+    with pytest.raises(StoreMismatchError, match="contains another run"):
         dshap.explain(Marginal(of_temp, as_number[0]), as_number[1], store=store)
 
 
@@ -511,32 +512,32 @@ def plain(rows):
 @pytest.mark.parametrize(
     ("explain", "message"),
     [
-        (lambda b, r: dshap.explain(Marginal(hours, b), plain(r)), r"'when' holds times without a zone .*tz_localize"),
-        (lambda b, r: dshap.explain(Marginal(hours, plain(b)), r), r"'when' holds times of a zone .*tz_localize\(None"),
-        (lambda b, r: dshap.explain(Marginal(hours, b), r.assign(when=1.0)), r"'when' holds double here, and datetime"),
-        (lambda b, r: dshap.explain(Marginal(hours, b), r.assign(when="2024-01-01")), r"'when' holds \w*string.* here"),
-        (lambda b, r: dshap.explain(Marginal(hours, b), r.assign(day=plain(r)["when"])), "'day' holds times of th"),
+        (lambda b, r: dshap.explain(Marginal(hours, b), plain(r)), r"contains times without a zone .*tz_localize"),
+        (lambda b, r: dshap.explain(Marginal(hours, plain(b)), r), r"contains times of a zone .*tz_localize\(None"),
+        (lambda b, r: dshap.explain(Marginal(hours, b), r.assign(when=1.0)), r"contains double here, and datetime"),
+        (lambda b, r: dshap.explain(Marginal(hours, b), r.assign(when="2024-01-01")), r"contains \w*string.* here"),
+        (lambda b, r: dshap.explain(Marginal(hours, b), r.assign(day=plain(r)["when"])), "'day' contains times of th"),
         (lambda b, r: dshap.explain(Marginal(hours, b), np.zeros((4, 3))), r"takes times \(when, day\), and an array"),
         (
             lambda b, r: Marginal(lambda a: a[:, 0], b),
-            "failed: .*; predict was given a data frame, as column 'when' holds times: numbers, "
+            "failed: .*; predict was given a data frame, as column 'when' contains times: numbers, "
             "such as days",
         ),
-        (lambda b, r: Marginal(hours, b, arrays=True), "arrays=True, and column 'when' holds times"),
+        (lambda b, r: Marginal(hours, b, arrays=True), "arrays=True, and column 'when' contains times"),
         (
             lambda b, r: dshap.explain(Marginal(lambda f: f["temp"], b[["temp"]]), r.rename(columns={"when": "temp"})),
-            "the table holds 2 columns named 'temp'",
+            "the table contains 2 columns named 'temp'",
         ),
-        (lambda b, r: Gaussian(hours, b), "'when' holds times, which Gaussian cannot draw: use Marginal or Condi"),
-        (lambda b, r: KernelRidge(RBF(1.0), Nystrom(3), 0.1).fit(plain(r)[["when"]], r["temp"]), "'when' holds times"),
+        (lambda b, r: Gaussian(hours, b), "'when' contains times, which Gaussian cannot draw: use Marginal or Condi"),
+        (lambda b, r: KernelRidge(RBF(1.0), Nystrom(3), 0.1).fit(plain(r)[["when"]], r["temp"]), "contains times"),
         (
             lambda b, r: dshap.fit(KernelRidge(RBF(1.0), Nystrom(3), 0.1), r, "temp", features=["when"]),
-            r"'when' holds times \(timestamp.*give them as a number, such as days since a date",
+            r"'when' contains times \(timestamp.*give them as a number, such as days since a date",
         ),
-        (lambda b, r: Marginal(hours, b.assign(when=b["when"].astype(object))), r"'when' holds Timestamp.*to_datetime"),
+        (lambda b, r: Marginal(hours, b.assign(when=b["when"].astype(object))), r"contains Timestamp.*to_datetime"),
         (
             lambda b, r: dshap.explain(Marginal(hours, b), r.assign(day=datetime.date(9999, 12, 31))),
-            "'day' holds the time 9999-12-31, and times from 1684-07-28 to 2255-06-05 are taken: "
+            "'day' contains the time 9999-12-31, and times from 1684-07-28 to 2255-06-05 are taken: "
             "put a missing",
         ),
     ],
@@ -560,16 +561,16 @@ def test_sources_that_were_opened_for_others(rows, background, tmp_path):
         dshap.explain(
             Marginal(hours, background[["temp", "when"]]), ParquetSource(tmp_path / "n.parquet")
         )
-    with pytest.raises(InputError, match="column 'when' holds times"):
+    with pytest.raises(InputError, match="column 'when' contains times"):
         ParquetSource(path, features=["when", "temp"])
     of_times = ParquetSource(path, features=["when"], times=["when"])
     with pytest.raises(
-        InputError, match="column 'when' of the source holds times, and numbers are taken here"
+        InputError, match="column 'when' of the source contains times, and numbers are taken here"
     ):
         dshap.explain(numbers, of_times)
     model = KernelRidge(RBF(1.0), Nystrom(3), 0.1).fit(np.arange(9.0)[:, None], np.arange(9.0))
     with pytest.raises(
-        InputError, match="column 'when' of the source holds times, and numbers are taken here"
+        InputError, match="column 'when' of the source contains times, and numbers are taken here"
     ):
         dshap.explain(KernelInterventional(model, np.zeros((2, 1))), of_times)
 

@@ -430,7 +430,7 @@ def test_positions_that_are_none_are_refused(tmp_path):
     rows = frame_of(X[YESTERDAY], range(700))
     explain(marginal(), rows, tmp_path / "old")
     for positions, said in [
-        (np.arange(699), r"holds int64 \(699,\): give int64 \(700,\)"),
+        (np.arange(699), r"contains int64 \(699,\): give int64 \(700,\)"),
         (np.arange(700) + 1, "row 700 cannot be carried.*no finished block"),
         (np.arange(700) - 2, "row -2 cannot be carried"),
     ]:
@@ -438,14 +438,14 @@ def test_positions_that_are_none_are_refused(tmp_path):
         with pytest.raises(InputError, match=said):
             explain(marginal(), rows, tmp_path / "new", carried=carried)
     np.save(tmp_path / "old.npy", np.arange(700.0))
-    with pytest.raises(InputError, match="holds float64"):
+    with pytest.raises(InputError, match="contains float64"):
         explain(marginal(), rows, tmp_path / "new", carried=carried)
     (tmp_path / "old/state/receipts/block-00000001.json").unlink()
     carried = carried_from(tmp_path / "old", np.arange(700))
     with pytest.raises(InputError, match=r"row 256 cannot be carried.*no finished block"):
         explain(marginal(), rows, tmp_path / "new", carried=carried)
     carried = carried_from(tmp_path / "none", np.arange(700))
-    with pytest.raises(InputError, match="is no attribution cube"):
+    with pytest.raises(InputError, match="is not an attribution cube"):
         explain(marginal(), rows, tmp_path / "new", carried=carried)
 
 

@@ -52,7 +52,7 @@ def refusal(*given, **options) -> str:
     assert said.endswith("; choose another store, or remove it")
     assert not re.search("[0-9a-f]{16}", said)
     assert "\n" not in said
-    return said.partition(" holds another run: ")[2].removesuffix(
+    return said.partition(" contains another run: ")[2].removesuffix(
         "; choose another store, or remove it"
     )
 

@@ -428,9 +428,9 @@ def test_interactions_of_a_sampled_design(wide):
     [
         (
             {"design": kernelshap(8, 60)},
-            "design='exact' and 'kriging', and the design is kernelshap: give one of",
+            "design='exact' or 'kriging', and the design is kernelshap: give one of",
         ),
-        ({"design": "kernelshap", "tol": 0.1, "max_coalitions": 100}, "interactions are those of"),
+        ({"design": "kernelshap", "tol": 0.1, "max_coalitions": 100}, "interactions need"),
         ({"design": "permutation", "max_coalitions": 60}, "the design is permutation"),
         ({"design": kernelshap(8, 17, paired=False)}, "kriging with max_coalitions of 18 or more"),
         ({"interactions": 1}, "True or False"),
@@ -722,7 +722,7 @@ def holed(frame):
 
 def test_missing_refuse_counts_by_column(frame, tmp_path):
     with pytest.raises(
-        InputError, match=r"3 rows hold NaN or infinity: a 3, c 1; set missing = \"skip\""
+        InputError, match=r"3 rows contain NaN or infinity: a 3, c 1; set missing = \"skip\""
     ):
         dshap.explain(marginal(frame), holed(frame), key="id", store=tmp_path / "c.zarr")
     assert list(tmp_path.iterdir()) == []
@@ -899,7 +899,9 @@ def test_a_store_that_is_something_else_is_refused(frame, tmp_path, content):
         store.mkdir()
         (store / "mine").write_text("mine")
     before = bytes_of(tmp_path)
-    with pytest.raises(StoreMismatchError, match="is no attribution cube: choose another store"):
+    with pytest.raises(
+        StoreMismatchError, match="is not an attribution cube: choose another store"
+    ):
         dshap.explain(marginal(frame), frame, key="id", store=store)
     assert bytes_of(tmp_path) == before
 
@@ -1081,7 +1083,7 @@ def test_a_failing_row_is_named_and_a_healed_model_finishes_it(frame, tmp_path, 
     with pytest.raises(FailedBlocksError, match=text) as raised:
         dshap.explain(marginal(frame, sick), frame, **run)
     assert raised.value.exit_status == 5
-    assert "run the same again to retry" in str(raised.value)
+    assert "run the same command again to retry" in str(raised.value)
     undisturbed = dshap.explain(marginal(frame), frame, key="id", instance_tile=TILE)
     cube = open_cube(store)
     np.testing.assert_array_equal(cube.status, np.where(failed, Status.FAILED, Status.OK))
@@ -1150,7 +1152,7 @@ def test_a_background_with_nan_is_refused_where_rows_are_skipped(frame):
     for missing in ("refuse", "skip"):
         with pytest.raises(
             InputError,
-            match=r'1 rows of the background hold NaN or infinity: drop them, or .*"pass"',
+            match=r'1 rows of the background contain NaN or infinity: drop them, or .*"pass"',
         ):
             dshap.explain(value, frame, key="id", missing=missing)
     assert (dshap.explain(value, frame, key="id", missing="pass").status == Status.OK).all()

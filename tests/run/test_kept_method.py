@@ -454,7 +454,7 @@ def test_what_is_damaged_is_learned_again(tmp_path):
     with pytest.raises(StoreMismatchError, match=r"another method|is damaged, and its value"):
         fix(case, tmp_path, value=regression(X[:150]), method=fixed.digest)
     shutil.rmtree(fixed.path)
-    with pytest.raises(InputError, match="holds no method that is fixed"):
+    with pytest.raises(InputError, match="contains no method that is fixed"):
         fix(case, tmp_path, method=fixed.digest)
 
 
@@ -476,7 +476,7 @@ def test_learning_that_was_killed_is_resumed(step, tmp_path, monkeypatch):
         patch.setattr(f"dshap.run.{step}", dying)
         with pytest.raises(Killed):
             fix(case, tmp_path / "killed")
-    with pytest.raises(InputError, match="holds no method that is fixed"):
+    with pytest.raises(InputError, match="contains no method that is fixed"):
         fix(case, tmp_path / "killed", method=wanted.digest)
     states = (tmp_path / "killed").rglob("*.npz")
     kept = {each: each.stat().st_mtime_ns for each in states if "predictions" not in each.name}

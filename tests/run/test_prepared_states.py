@@ -254,7 +254,7 @@ def test_an_attributor_tiles_many_rows_as_explain_does(model, data, tmp_path):
     assert_array_equal(found.phi, cube.attribution)
     assert np.flatnonzero(~found.is_ok).tolist() == [7]
     assert np.isnan(found.phi[7]).all()
-    assert found.reasons == {7: "the row holds NaN or infinity"}
+    assert found.reasons == {7: "the row contains NaN or infinity"}
 
 
 def test_an_attributor_fails_single_rows_and_refuses_what_is_no_table_of_its_model(
@@ -304,7 +304,9 @@ def test_an_attributor_of_rows_with_text(tmp_path):
     prepared = dshap.prepare(value, store=tmp_path / "p")
     cube = dshap.explain(prepared, frame[:5])
     assert_array_equal(prepared.attributor().attribute(frame[:5]).phi, cube.attribution)
-    with pytest.raises(InputError, match="holds 'new', which the data of the value function lack"):
+    with pytest.raises(
+        InputError, match="contains 'new', which the data of the value function lack"
+    ):
         prepared.attributor().attribute(pd.DataFrame({"a": [1.0], "b": ["new"]}))
 
 
@@ -360,13 +362,13 @@ def test_what_was_prepared_otherwise_is_refused(model, data, rows, tmp_path):
         dshap.prepare(value, data[:-1], store=store)
     with pytest.raises(InputError, match="by another design: leave design at"):
         dshap.explain(prepared, rows, design=designs.kernelshap(4, 12))
-    with pytest.raises(InputError, match="holds no prepared value function"):
+    with pytest.raises(InputError, match="contains no prepared value function"):
         dshap.open_prepared(tmp_path / "nowhere", value)
     with pytest.raises(InputError, match="prepare needs store="):
         dshap.prepare(value)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").touch()
-    with pytest.raises(StoreMismatchError, match="holds something else"):
+    with pytest.raises(StoreMismatchError, match="contains something else"):
         dshap.prepare(value, store=tmp_path / "full")
 
 

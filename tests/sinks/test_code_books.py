@@ -23,6 +23,7 @@ def test_a_book_of_two_languages(tmp_path):
         "R01, debt_ratio ;größe 🏠,Debt,Verschuldung\n",
     )
     book = read_code_book(path)
+    assert book == read_code_book(str(path))
     assert book.codes == ("R01", "R02")
     assert book.players == {"R01": ["debt_ratio", "größe 🏠"], "R02": ["a;b", "income"]}
     assert book.texts == {
@@ -51,7 +52,8 @@ def test_the_digest_is_that_of_codes_and_texts_in_any_order(tmp_path):
         ("code,players,text\n,x,one\n", "line 2 has no code"),
         ("code,players,text\nA,x,\n", "code 'A' has no text: write the text"),
         ("code,players,text_en,text_fr\nA,x,one,\n", "code 'A' has no text_fr"),
-        ("code,players,text\nA,x,one\nA,y,two\n", "code 'A' stands twice"),
+        ("code,players,text\nA,x,one\nA,y,two\n", "code 'A' occurs twice"),
+        ('code,players,text\nA,x,"one" more\n', "cannot be read as CSV"),
         ("code,players,text\nA,;,one\n", "code 'A' has no players"),
         ("code,players,text\nA,x,one\nB,y;x,two\n", "player 'x' is in 'A', 'B'"),
     ],

@@ -125,7 +125,7 @@ def test_a_file_holds_the_lines(store, tmp_path, ending):
     read = {".parquet": parquet.read_table, ".csv": partial(csv.read_csv, convert_options=options)}
     assert read[ending](path).equals(pa.Table.from_batches(table.batches()))
     assert str(done).startswith(f"{path}: 30 rows, 90 lines of 10 columns, ")
-    with pytest.raises(InputError, match="is there: give another name, or --force"):
+    with pytest.raises(InputError, match="exists: give another name, or --force"):
         export_file(store, path)
     assert export_file(store, path, replaces=True).n_lines == 30
 

@@ -61,7 +61,7 @@ def test_a_kind_of_ones_own(job_file):
     [
         ("kind=json_lines:Nothing", "has no 'Nothing'"),
         ("kind=mail", "unknown kind 'mail'"),
-        ("uri=duckdb:///a.duckdb", "uri is no key of kind"),
+        ("uri=duckdb:///a.duckdb", "uri is not a key of kind"),
         ("write=append", 'a file of JSON lines is written with write = "replace"'),
     ],
 )
@@ -71,5 +71,5 @@ def test_what_is_refused(job_file, setting, said):
 
 
 def test_a_kind_is_a_class_of_sinks():
-    with pytest.raises(InputError, match=r"is no class on dshap\.sinks\.Sink"):
+    with pytest.raises(InputError, match=r"is not a subclass of dshap\.sinks\.Sink"):
         parse_job(changed(("sink", [{"kind": "threading:Event"}])))

@@ -332,7 +332,7 @@ def test_the_sql_that_is_named_does_mend_it(database, nights):
     later = nights[1][1]
     with pytest.raises(InputError) as told:
         load_sink(sink, later.path, later, JOB)
-    run(database, *str(told.value).partition("mend it: ")[2].split("; "))
+    run(database, *str(told.value).partition("change it: ")[2].split("; "))
     load_sink(replace(sink, rows="all"), later.path, later, JOB)
     names = ["id", "shop", "class", *(f"phi_{each}" for each in FEATURES)]
     chosen = ", ".join(f'"{name}"' for name in names)
@@ -355,7 +355,7 @@ def test_the_sql_that_is_named_gives_columns_the_right_types(database, nights, w
         f"INSERT INTO {table} VALUES (-1, 'mine', {value}, NULL)",
     )
     message = _refusal(sink, night, JOB)
-    run(database, *message.partition("mend it: ")[2].split("; "))
+    run(database, *message.partition("change it: ")[2].split("; "))
     load_sink(sink, night.path, night, JOB)
     chosen = ", ".join(f'"phi_{name}"' for name in FEATURES)
     there = run(database, f"SELECT id, shop, {chosen} FROM {table} WHERE shop <> 'mine'")
@@ -541,7 +541,7 @@ def test_plain_sql_of_an_unknown_database(tmp_path, nights, monkeypatch):
 def test_a_database_that_is_not_there_says_so(tmp_path, nights):
     night = nights[1][0]
     sink = Sink("reasons", Database(f"duckdb:///{tmp_path}/none/w.duckdb"), table="t")
-    with pytest.raises(DatabaseError, match="there is no folder"):
+    with pytest.raises(DatabaseError, match="there is not a folder"):
         load_sink(sink, night.path, night, JOB)
 
 
@@ -775,7 +775,7 @@ def test_a_load_that_another_process_overtakes_changes_nothing(
         return staged
 
     monkeypatch.setattr(steps, "stage", overtaken)
-    said = f"run {overtaking.run_id} was loaded by another process .* run the same again"
+    said = f"run {overtaking.run_id} was loaded by another process .* run the same command again"
     with pytest.raises(LockedError, match=said):
         load_sink(sink, second.path, second, JOB)
     told = [line[0] for line in run(sink.database, "SELECT run_id FROM _dshap_runs")]

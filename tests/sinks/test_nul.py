@@ -67,7 +67,7 @@ def test_they_are_escaped_and_their_keys_are_named(sink, nights):
     first, second = nights
     said: list[str] = []
     result = load_sink(sink, first.path, first, JOB, said.append)
-    words = r"4 lines hold texts with a NUL character (keys: (id = 7, shop = 'a\x00b'), (id = 8, shop = 'plain'))"
+    words = r"4 lines contain texts with a NUL character (keys: (id = 7, shop = 'a\x00b'), (id = 8, shop = 'plain'))"
     assert words in result.escaped
     assert any(words in line and "warning" in line for line in said)
     assert result.n_rows == 9
@@ -76,7 +76,7 @@ def test_they_are_escaped_and_their_keys_are_named(sink, nights):
     assert not any("\0" in text for text in texts)
     assert load_sink(sink, first.path, first, JOB).already
     result = load_sink(sink, second.path, second, JOB)
-    assert "1 lines hold" in result.escaped
+    assert "1 lines contain" in result.escaped
     assert "id = 8" in result.escaped
     assert r"a\x00b" not in texts_in(sink)  # its key is gone
     assert load_sink(sink, second.path, second, JOB).already
@@ -87,7 +87,7 @@ def test_they_are_refused_before_anything_is_loaded(sink, nights):
     refusing = replace(sink, nul="refuse")
     for _ in range(2):
         with pytest.raises(
-            InputError, match=r"4 lines hold texts.*id = 7.*id = 8.*mend the source"
+            InputError, match=r"4 lines contain texts.*id = 7.*id = 8.*correct the source"
         ):
             load_sink(refusing, first.path, first, JOB)
         match sink:

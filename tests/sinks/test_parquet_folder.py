@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -42,6 +43,23 @@ def test_the_folder_is_the_cube_after_every_night(sink, nights):
     assert names == [nights[-2].run_id, nights[-1].run_id, "current"]
     with pytest.raises(InputError, match="or a clock was wrong"):
         load_sink(sink, nights[0].path, nights[0], "shop")
+
+
+@pytest.mark.parametrize("of_type", [str, lambda path: SimpleNamespace(path=path)])
+def test_a_path_of_any_type(sink, nights, of_type, monkeypatch):
+    """Text, relative too, is a path; anything else is refused in one line, not at the load."""
+    monkeypatch.chdir(sink.path.parent)
+    given = of_type("out")
+    if not isinstance(given, str):
+        with pytest.raises(InputError, match=r"^path is .*: give a path$"):
+            replace(sink, path=given)
+        return
+    named = Sink("reasons", path=given, shape="long", rows="all", write="replace")
+    assert named == sink
+    load_sink(named, str(nights[0].path), nights[0], "shop")
+    assert ordered(lines_in(sink)) == ordered(lines_of(sink, nights[0]))
+    with pytest.raises(InputError, match=r"^cube_path is 5: give a path$"):
+        load_sink(named, 5, nights[0], "shop")
 
 
 def test_another_form_of_the_same_run_takes_the_place_of_the_first(sink, nights):
@@ -90,7 +108,7 @@ def test_folders_of_others_are_refused(sink, nights):
     with pytest.raises(InputError, match="job 'shop' loads explanation 'reasons' into this folder"):
         load_sink(sink, nights[1].path, nights[1], "other")
     beside = Sink("reasons", path=sink.path.parent, rows="all", write="replace")
-    with pytest.raises(InputError, match="holds something else"):
+    with pytest.raises(InputError, match="contains something else"):
         load_sink(beside, nights[1].path, nights[1], "shop")
     assert not (beside.path / "current").exists()
 

@@ -379,7 +379,7 @@ def test_a_file_and_a_folder_that_may_not_be_written(tmp_path, monkeypatch, kind
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
 def test_a_folder_that_is_not_there(tmp_path, kind):
     found = target_in(tmp_path / "none", kind)
-    assert "there is no folder" in found.unreachable
+    assert "there is not a folder" in found.unreachable
     assert found.faults == ()
 
 

@@ -127,7 +127,7 @@ def test_shape_and_claim_of_a_table(database, tmp_path):  # noqa: F811
     assert not found.faults
     found.refuse_other_shape(FACTS)
     long = Sink("reasons", database, table="t", shape="long")
-    with pytest.raises(InputError, match=r"another shape: it lacks 'feature'.*ALTER TABLE"):
+    with pytest.raises(InputError, match=r"other columns: it lacks 'feature'.*ALTER TABLE"):
         looked_at(long).refuse_other_shape(FACTS)
     (fault,) = sink.look("another job").faults
     assert f"job '{JOB}' loads explanation 'reasons' into this table" in fault

@@ -220,7 +220,7 @@ def test_columns_that_came_and_went_are_worth_nothing_where_they_are_not():
     ("checks", "said"),
     [
         ([{"kind": "drft", "error": 1}], "unknown kind 'drft'; did you mean 'drift'?"),
-        ([{"kind": "drift", "explain": "observational"}], "judges nothing without a bound"),
+        ([{"kind": "drift", "explain": "observational"}], "compares with nothing without a bound"),
         ([{"kind": "drift", "explain": "observational", "metric": "spi", "error": 1}],
          "[[check]] number 1 unknown metric 'spi'; did you mean 'psi'?"),
         ([{"kind": "drift", "explain": "observational", "metric": "psi", "warn": 0.9, "error": 0.8}],

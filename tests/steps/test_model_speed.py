@@ -6,6 +6,7 @@ import json
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -197,3 +198,77 @@ def _reader(job):
     from dshap.jobinput.job_rows import open_table
 
     return open_table(job)
+
+
+TEXT_MODEL = """
+import pathlib
+CALLS = pathlib.Path(__file__).with_name("calls")
+
+def predict(ids):
+    with CALLS.open("a") as file:
+        file.write(f"{len(ids)} {ids.shape[1]}\\n")
+    return (ids == 1).sum(axis=1) * 1.0 - (ids == 2).sum(axis=1)
+"""
+LENGTHS = [1, 3, 3, 5, 5, 5]
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """Texts of one, three and five tokens; the model counts its calls, and their lengths."""
+    rng = np.random.default_rng(0)
+    ids = [rng.integers(1, 9, length).tolist() for length in LENGTHS * 4]
+    pd.DataFrame({"id": range(len(ids)), "words": ids}).to_parquet(tmp_path / "texts.parquet")
+    (tmp_path / "my_text_model.py").write_text(TEXT_MODEL)
+    yield tmp_path
+    sys.modules.pop("my_text_model", None)
+
+
+def text_job(folder, **more):
+    given = {
+        "job": {"name": "texts", "store": "store"},
+        "source": {"kind": "texts", "path": "texts.parquet", "key": ["id"], "column": "words"},
+        "model": {"kind": "import", "function": "my_text_model:predict"},
+        "explain": [{"name": "words", "value": "tokens", "vocabulary": 9, "padding": 0}],
+        "worker": {"cores": 1},
+        **more,
+    }
+    return load_job(write_job(folder, given))
+
+
+def calls_of(folder):
+    """(rows, tokens) of each call since the last time."""
+    calls = folder / "calls"
+    found = [tuple(map(int, line.split())) for line in calls.read_text().splitlines()]
+    calls.unlink()
+    return found
+
+
+def test_a_probe_of_texts(texts):
+    """Each length counts with the coalitions that its texts have, as in the run."""
+    job = text_job(texts)
+    plan = plan_from_source(job, n_probe=len(LENGTHS) * 4)
+    measured = calls_of(texts)
+    (found,) = plan.speeds
+    assert found.texts == "texts of 1 to 5 tokens"
+    assert f"about {found.n_predictions:,.0f} predictions of texts of 1 to 5 tokens" in str(plan)
+    # exact designs: all coalitions but the empty one of 1, 3 and 5 tokens
+    share = np.mean([2**length - 1 for length in LENGTHS]) / (2**5 - 1)
+    assert found.n_predictions == pytest.approx(plan.explanations[0][1].n_predictions * share)
+    done = CliRunner().invoke(cli, ["run", str(texts / "job.toml"), "-q"])
+    assert done.exit_code == 0, done.output
+    n_asked = sum(n for n, _ in calls_of(texts))
+    assert 0.7 * found.n_predictions < n_asked < found.n_predictions + 200
+    # three of six texts have 31 coalitions, two have 7
+    of_probe = {length: max(n for n, each in measured if each == length) for length in (3, 5)}
+    assert of_probe[5] / of_probe[3] == pytest.approx((3 * 31) / (2 * 7), rel=0.1)
+
+
+def test_smaller_designs_of_texts(texts):
+    job = text_job(texts, design={"kind": "kernelshap", "n_coalitions": 24})
+    plan = plan_from_source(job, n_probe=24)
+    (found,) = plan.speeds
+    (half, *_) = found.alternatives
+    assert half.setting == "design.n_coalitions=12"
+    smaller = plan_from_source(load_job(texts / "job.toml", [half.setting]), n_probe=24)
+    assert half.n_predictions == pytest.approx(smaller.speeds[0].n_predictions)
+    assert half.n_predictions < found.n_predictions

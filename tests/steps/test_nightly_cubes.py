@@ -711,7 +711,7 @@ def test_text_where_the_model_takes_numbers_is_refused(shop):
     shop.table.assign(a=cells).to_csv(file, index=False)
     source = {**shop.tables()["source"], "kind": "csv", "path": str(file)}
     del source["uri"], source["table"]
-    with pytest.raises(InputError, match="column 'a' of the source holds text"):
+    with pytest.raises(InputError, match="column 'a' of the source contains text"):
         shop.night(source=source)
     shop.table.to_csv(file, index=False)
     assert counts(shop.night(source=source)) == (150, 0, 0, 0)

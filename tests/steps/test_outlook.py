@@ -106,7 +106,7 @@ def test_what_a_run_would_refuse_of_its_store_is_refused_by_the_plan():
     Path("job.toml").write_text(JOB.replace('[incremental]\nstrategy = "digest"\n', ""))
     result = CliRunner().invoke(cli, ["plan", "job.toml"])
     assert result.exit_code == 4
-    assert "holds a cube for each night" in result.stderr
+    assert "contains a cube for each night" in result.stderr
     against = '[[check]]\nkind = "drift"\nerror = 0.9\nagainst = "20260101T000000Z"\n'
     Path("job.toml").write_text(JOB + against)
     result = CliRunner().invoke(cli, ["plan", "job.toml"])

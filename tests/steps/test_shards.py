@@ -185,7 +185,7 @@ def test_the_number_of_a_shard(given, environment, number):
             "to N, and N is 8: submit with --array=1-8$",
         ),
         ("auto/2", {"JOB_COMPLETION_INDEX": "2"}, "JOB_COMPLETION_INDEX begins at 0"),
-        ("auto/8", {"SLURM_ARRAY_TASK_ID": "x"}, "no number of a task"),
+        ("auto/8", {"SLURM_ARRAY_TASK_ID": "x"}, "not the number of a task"),
     ],
 )
 def test_no_number_of_a_shard(given, environment, said):
@@ -198,7 +198,7 @@ def test_a_shard_neither_begins_nor_finishes(folder, part):
     written(BLACK_BOX)
     refused = run("--only", part, "--shard", "1/2")
     assert refused.exit_code == 2
-    assert "leave one of both out" in last_error(refused)
+    assert "leave one of them out" in last_error(refused)
     assert run("--only", "explain").exit_code == 2
 
 
@@ -582,7 +582,7 @@ def test_failed_rows(folder, monkeypatch):
     assert failed.exit_code == 5, failed.output
     assert "1 of 700 rows has no attribution" in last_error(failed)
     assert "sensor out of range" in last_error(failed)
-    assert last_error(failed).endswith("run the same again to retry")
+    assert last_error(failed).endswith("run the same command again to retry")
     ran("--shard", "1/3", "-q")
     last = run("--shard", "3/3")
     assert last.exit_code == 5
@@ -803,7 +803,7 @@ def test_damaged_and_missing_states(folder):
     file.unlink()
     refused = run("--shard", "1/2")
     assert refused.exit_code == 2
-    assert "lacks a state" in last_error(refused)
+    assert "lacks a learned state" in last_error(refused)
     assert last_error(refused).endswith("run `dshap run job.toml --only learn` first")
     ran("--only", "learn", "-q")
     assert file.read_bytes() == content

@@ -124,7 +124,7 @@ def test_a_table_that_is_altered_as_told_is_loaded(shop):
     shop.put()
     with pytest.raises(InputError, match="it lacks 'phi_b'") as told:
         shop.night(sink=[sink(shop)])
-    mart(shop, *str(told.value).partition("mend it: ")[2].split("; "))
+    mart(shop, *str(told.value).partition("change it: ")[2].split("; "))
     assert exit_status(shop.night(sink=[sink(shop)]).facts) == 0
 
 

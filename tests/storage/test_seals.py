@@ -45,7 +45,7 @@ def test_another_name_and_a_record_of_an_earlier_version():
         whole_record("other.json", sealed_record("reasons.json", RECORD))
     assert whole_record("reasons.json", b'{"method": "x"}') == {"method": "x"}
     for stored in (b"", b"[1]", b"{", b"\xff"):
-        with pytest.raises(ValueError, match="it is no record"):
+        with pytest.raises(ValueError, match="it is not a record"):
             whole_record("reasons.json", stored)
 
 

@@ -182,7 +182,7 @@ def test_only_what_runs_make_is_cleared(tmp_path):
 def test_a_file_in_the_place_of_the_workspace_is_refused(tmp_path):
     (tmp_path / ".c.zarr.running").write_text("mine")
     with (
-        pytest.raises(InputError, match="is no folder, and runs keep"),
+        pytest.raises(InputError, match="is not a folder, and runs keep"),
         alone(tmp_path / "c.zarr", "a run"),
     ):
         pass

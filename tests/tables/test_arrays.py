@@ -68,7 +68,11 @@ def test_missing_policies(missing, is_ok):
 @pytest.mark.parametrize(
     ("x", "options", "message"),
     [
-        ([["a", "b"]], {}, "the table holds text or objects .* where numbers are needed: encode"),
+        (
+            [["a", "b"]],
+            {},
+            "the table contains text or objects .* where numbers are needed: encode",
+        ),
         (np.array([[1, None]], dtype=object), {}, "dtype object. where numbers are needed"),
         ([[1 + 2j]], {}, "dtype complex128"),
         (np.array([["2024-01-01"]], "M8[D]"), {}, r"dtype datetime64\[D\]"),
@@ -78,8 +82,12 @@ def test_missing_policies(missing, is_ok):
         ([[1.0, 2.0]], {"feature_names": ["a"]}, "1 feature names for 2 columns"),
         ([[1.0, 2.0]], {"feature_names": ["a", "a"]}, "'a' more than once"),
         ([[1.0]], {"keys": {"id": [1, 2]}}, "key 'id' has 2 values for 1 rows"),
-        ([[1.0]], {"keys": {"id": [1.5]}}, "key 'id' holds double, but a key is"),
-        ([[1.0], [2.0]], {"keys": {"id": [1, "a"]}, "target": ["u", "v"]}, "the target holds text"),
+        ([[1.0]], {"keys": {"id": [1.5]}}, "key 'id' contains double, but a key is"),
+        (
+            [[1.0], [2.0]],
+            {"keys": {"id": [1, "a"]}, "target": ["u", "v"]},
+            "the target contains text",
+        ),
         ([[1.0]], {"target": [1, 2]}, "the target has 2 values"),
         ([[1.0]], {"missing": "no"}, "unknown missing 'no'"),
     ],
@@ -148,7 +156,7 @@ def test_keys_of_a_frame():
     assert block.keys["city"].tolist() == ["x", "y"]
     assert block.keys["kind"].tolist() == ["u", "v"]
     assert block.keys["when"].dtype == block.keys["day"].dtype == np.dtype("datetime64[ns]")
-    with pytest.raises(InputError, match=r"rows hold no key \(when 1\): fill them"):
+    with pytest.raises(InputError, match=r"rows contain no key \(when 1\): fill them"):
         from_pandas(FRAME, ["whole"], "when")
 
 
@@ -188,20 +196,20 @@ def test_targets_of_a_frame():
     [
         (
             {"features": ["a", "city"]},
-            "column 'city' holds text .* where numbers are needed: encode it as numbers",
+            "column 'city' contains text .* where numbers are needed: encode it as numbers",
         ),
-        ({"features": ["kind"]}, "column 'kind' holds text"),
+        ({"features": ["kind"]}, "column 'kind' contains text"),
         (
             {"features": ["when"]},
-            r"column 'when' holds times \(timestamp\[.*or take the column out of features",
+            r"column 'when' contains times \(timestamp\[.*or take the column out of features",
         ),
         (
             {"features": ["mixed"]},
             "column 'mixed' .object. does not hold one kind of value .*: make it all numbers",
         ),
         ({"features": ["cuont"]}, "unknown column 'cuont'; did you mean 'count'"),
-        ({"target": "city"}, "column 'city' holds text .* target"),
-        ({"key": "a"}, "key 'a' holds double"),
+        ({"target": "city"}, "column 'city' contains text .* target"),
+        ({"key": "a"}, "key 'a' contains double"),
         ({"features": ["a"], "target": "a"}, "target 'a' is also in features"),
     ],
 )

@@ -61,7 +61,7 @@ def test_files_are_found_by_folder_glob_and_list(table):
     )
     with pytest.raises(InputError, match=r"no Parquet file at s3://.*/none: give an object"):
         find_files(f"{table}/none")
-    with pytest.raises(InputError, match="lie in different places"):
+    with pytest.raises(InputError, match="are in different places"):
         find_files([table, __file__])
 
 

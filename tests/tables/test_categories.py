@@ -54,7 +54,7 @@ def test_the_refusal_counts_rows_and_names_column_and_values(table, missing):
         )
     said = str(raised.value)
     assert said.startswith(
-        "3 rows with a category that the model does not take: column 'city' holds 'yy' in 2 rows, "
+        "3 rows with a category that the model does not take: column 'city' contains 'yy' in 2 rows, "
         "'zz' in 1 row ("
     )
     assert "Found unknown categories ['yy']" in said

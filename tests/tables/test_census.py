@@ -139,7 +139,7 @@ def test_messages_by_policy():
     census = take(readers["refuse"])
     with pytest.raises(
         InputError,
-        match=r'^2 rows hold NaN or infinity: temp 2, hum 1; set missing = "skip" .*pass',
+        match=r'^2 rows contain NaN or infinity: temp 2, hum 1; set missing = "skip" .*pass',
     ):
         census.raise_on_bad(readers["refuse"])
     census.raise_on_bad(readers["skip"])
@@ -151,7 +151,7 @@ def test_messages_by_policy():
         alone.raise_on_bad(readers["skip"])
     wide = ArraySource(np.vstack([np.full(12, np.nan), np.ones(12)]))
     with pytest.raises(
-        InputError, match=r"^1 row holds NaN or infinity: x0 1, .*x7 1 and 4 more columns; set"
+        InputError, match=r"^1 row contains NaN or infinity: x0 1, .*x7 1 and 4 more columns; set"
     ):
         take(wide).raise_on_bad(wide)
 
@@ -167,7 +167,7 @@ def test_rows_without_a_key_are_refused(tmp_path, missing):
     )
     write_part(tmp_path, 0, frame)
     reader = ParquetSource(tmp_path, features=["x"], key=["id", "u"], missing=missing)
-    with pytest.raises(InputError, match=r"^rows hold no key \(id 2, u 1\): fill them"):
+    with pytest.raises(InputError, match=r"^rows contain no key \(id 2, u 1\): fill them"):
         take(reader).raise_on_bad(reader)
 
 

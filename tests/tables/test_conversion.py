@@ -161,7 +161,7 @@ def test_what_is_refused(parquet):
         )
         with pytest.raises(InputError, match="the table lacks a column of the model"):
             dshap.explain(other, given)
-        with pytest.raises(InputError, match="are read by a run alone"):
+        with pytest.raises(InputError, match="can only be read by a run"):
             open_source(given)
     broken = pl.scan_parquet(f"{parquet}/*.parquet").with_columns(x=pl.col("absent") + 1)
     with pytest.raises(InputError, match=r"the LazyFrame cannot be collected .*absent"):

@@ -225,7 +225,7 @@ def test_small_tables(tmp_path):
     deltalake.write_deltalake(tmp_path / "one", rows(0, 1))
     assert DeltaSource(tmp_path / "one", features=["x"]).read(0, 1).x.shape == (1, 1)
     deltalake.write_deltalake(tmp_path / "none", rows(0, 0))
-    with pytest.raises(EmptyTableError, match=r"empty table: .*none version 0 holds 0"):
+    with pytest.raises(EmptyTableError, match=r"empty table: .*none version 0 contains 0"):
         DeltaSource(tmp_path / "none", features=["x"])
     deltalake.DeltaTable(tmp_path / "one").delete()
     with pytest.raises(EmptyTableError, match="one version 1"):

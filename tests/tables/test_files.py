@@ -189,7 +189,7 @@ def nested(*places: str):
         (nested("a=1/b=2", "b=2/a=1"), "below the same keys, in the same order"),
         (nested("a=1/a=2"), "below the key 'a' twice"),
         (nested("a=1", "b=1"), "partitions b, and"),
-        (nested("a=%FF"), "a %-escape that is no UTF-8"),
+        (nested("a=%FF"), "a %-escape that is not UTF-8"),
         (lambda folder: [put(folder, "a=1"), put(folder, "a=2", a=2)], "2 columns named 'a': rename all but one"),
         (lambda folder: [put(folder, "a=1", a=1), put(folder, "a=2")], "unknown column 'a'"),
     ],
@@ -274,5 +274,5 @@ def test_jobs_and_plans(folder, monkeypatch):
     assert dshap.open_cube(result.paths["a"]).feature.values.tolist() == ["year", "month", "rows"]
     assert run_job(job, SilentProgress()).was_complete
     (folder / "year=2013").rename(folder / "year=2014")
-    with pytest.raises(StoreMismatchError, match="holds another run: rows: "):
+    with pytest.raises(StoreMismatchError, match="contains another run: rows: "):
         run_job(job, SilentProgress())

@@ -79,7 +79,9 @@ def test_an_index_that_repeats_is_told(frame):
     rows, key = with_index(frame, None, lines.append)
     assert rows is frame
     assert key is None
-    assert lines[-1] == "the index 'customer' repeats (8 more than once), so that it is no key"
+    assert (
+        lines[-1] == "the index 'customer' repeats (8 more than once), so that it cannot be the key"
+    )
 
 
 def test_a_key_that_is_given_counts(frame):
@@ -102,7 +104,7 @@ def test_an_index_that_is_given_is_the_key(frame, index, name):
 @pytest.mark.parametrize(
     ("rows", "index", "said"),
     [
-        (np.zeros((6, 2)), pd.Index(range(6), name="id"), "rows are no data frame"),
+        (np.zeros((6, 2)), pd.Index(range(6), name="id"), "rows are not a data frame"),
         (None, pd.Index(range(5), name="id"), "key has 5 values for 6 rows"),
         (None, pd.Index(range(6), name="b"), "the index and a column are both called 'b'"),
     ],

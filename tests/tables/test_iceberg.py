@@ -184,7 +184,7 @@ def test_a_reader_goes_to_workers_as_a_list_of_files(tmp_path):
 
 def test_tables_without_rows(tmp_path):
     table = iceberg(tmp_path, rows(0, 1).schema)
-    with pytest.raises(EmptyTableError, match=r"json without a snapshot holds 0 file"):
+    with pytest.raises(EmptyTableError, match=r"json without a snapshot contains 0 file"):
         IcebergSource(metadata_file(table), features=["x"])
     table.append(rows(0, 1))
     assert IcebergSource(metadata_file(table), features=["x"]).read(0, 1).x.shape == (1, 1)

@@ -97,9 +97,9 @@ def test_files_that_are_gone_and_tables_without_rows(tmp_path):
     assert empty.count_rows() == 0
     assert list(empty.all_batches()) == []
     assert empty.schema == SCHEMA
-    with pytest.raises(EmptyTableError, match="place version 3 holds 0 file"):
+    with pytest.raises(EmptyTableError, match="place version 3 contains 0 file"):
         HandMade(version(), features=("a",))
     pq.write_table(pa.table({"a": [1.0]}), tmp_path / "one")
     gone = DataFile(str(tmp_path / "one"), deleted=np.array([0]))
-    with pytest.raises(EmptyTableError, match="place version 3 holds 1 file"):
+    with pytest.raises(EmptyTableError, match="place version 3 contains 1 file"):
         HandMade(version(gone), features=("a",))

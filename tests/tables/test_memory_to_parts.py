@@ -126,7 +126,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
             None,
             "column 'a' .object. does not hold one kind of value",
         ),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), None, "holds columns 'a' more than once"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), None, "contains columns 'a' more than once"),
     ],
 )
 def test_bad_parts(tmp_path, table, names, message):

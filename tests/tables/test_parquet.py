@@ -119,6 +119,18 @@ def test_folder_file_and_glob(folder):
     )
 
 
+def test_paths_of_other_types(folder):
+    """What `os.scandir` gives, and a list of them; its text is no path."""
+    (entry,) = (each for each in os.scandir(folder.parent) if each.name == folder.name)
+    wanted = ParquetSource(folder, key="id")
+    assert ParquetSource(entry, key="id").paths == wanted.paths
+    files = sorted(os.scandir(folder), key=lambda each: each.name)
+    assert open_source(files, key="id").n_rows == wanted.n_rows
+    assert open_source(entry, key="id").n_rows == wanted.n_rows
+    with pytest.raises(InputError, match=r"^path is 5: give a path$"):
+        ParquetSource(5)
+
+
 def test_features_default_to_every_number_column_left(folder):
     assert ParquetSource(folder, key="id", target="y").feature_names == ("a", "b", "flag")
     assert ParquetSource(folder, features=["b", "id"], key="id").read(0, 3, keys=True).x[
@@ -242,15 +254,15 @@ BAD = [
     ({"features": ["a"], "key": "idd"}, "unknown column 'idd'; did you mean 'id'"),
     (
         {"features": ["a", "city"]},
-        "column 'city' holds text .string. where numbers are needed: encode it",
+        "column 'city' contains text .string. where numbers are needed: encode it",
     ),
-    ({"target": "city"}, "column 'city' holds text .string. where numbers are needed.*target"),
-    ({"features": ["a", "a"]}, "features holds 'a' more than once"),
+    ({"target": "city"}, "column 'city' contains text .string. where numbers are needed.*target"),
+    ({"features": ["a", "a"]}, "features contains 'a' more than once"),
     ({"features": ["a", "y"], "target": "y"}, "target 'y' is also in features"),
     ({"features": ["a"], "key": "y", "target": "y"}, "target 'y' is also in key"),
     ({"features": []}, "no feature column"),
-    ({"key": "a"}, "key 'a' holds double, but a key is integer, text, date or timestamp"),
-    ({"key": "flag"}, "key 'flag' holds bool"),
+    ({"key": "a"}, "key 'a' contains double, but a key is integer, text, date or timestamp"),
+    ({"key": "flag"}, "key 'flag' contains bool"),
     ({"missing": "drop"}, "unknown missing 'drop'.*pass, refuse, skip"),
 ]
 
@@ -271,12 +283,12 @@ def test_bad_files(tmp_path):
     with pytest.raises(InputError, match=r"a\.parquet is not a Parquet file"):
         ParquetSource(tmp_path)
     pq.write_table(make_table(0), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match=r"empty table: .* holds 1 file"):
+    with pytest.raises(InputError, match=r"empty table: .* contains 1 file"):
         ParquetSource(tmp_path)
     pq.write_table(
         make_table(5).rename_columns(["id", "a", "a", "flag", "city", "y"]), tmp_path / "a.parquet"
     )
-    with pytest.raises(InputError, match="holds 2 columns named 'a'"):
+    with pytest.raises(InputError, match="contains 2 columns named 'a'"):
         ParquetSource(tmp_path, features="a")
 
 
@@ -344,7 +356,7 @@ def same_size_and_time(path) -> None:
         (
             os.remove,
             "was removed while the run goes: rows of two tables .* put this file back and run the "
-            "same again",
+            "same command again",
         ),
     ],
 )

@@ -70,7 +70,7 @@ def test_numbers_that_arrive_as_text_name_the_cast():
 )
 def test_infinite_dates_are_refused(values, kind):
     column = pa.array(values, pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)
-    with pytest.raises(InputError, match=r"'c' holds an infinite date.*: write NUL"):
+    with pytest.raises(InputError, match=r"'c' contains an infinite date.*: write NUL"):
         converted(column)
 
 

@@ -28,7 +28,7 @@ COLUMNS = [
     np.array([3, LARGEST + 1], dtype=np.uint64),
     np.array([3, 2**64 - 1], dtype=np.uint64),
 ]
-REFUSED = r"holds the integer -?\d+, and numbers are float64, which rounds integers beyond ±2\^53 .*name it in key"
+REFUSED = r"contains the integer -?\d+, and numbers are float64, which rounds integers beyond ±2\^53 .*name it in key"
 
 
 def first(x):
@@ -82,7 +82,7 @@ def test_they_are_refused_where_a_model_is_fitted(column):
 
 
 def test_a_target_is_refused_too():
-    refused = "the target holds the integer 9007199254740993"
+    refused = "the target contains the integer 9007199254740993"
     with pytest.raises(InputError, match=refused):
         ArraySource(np.ones((2, 1)), target=COLUMNS[0])
     with pytest.raises(InputError, match=refused):

@@ -108,9 +108,9 @@ def with_categories(categories: Any, name: Any = "town") -> Any:
         (
             RNG.choice([2**60, 2**60 + 1], 200),
             "town",
-            "'town' holds the integer 1152921504606846976",
+            "'town' contains the integer 1152921504606846976",
         ),
-        (RNG.choice(["Köln", "Ω"], 200), 1, "column 0 holds categories that are no numbers"),
+        (RNG.choice(["Köln", "Ω"], 200), 1, "column 0 contains categories that are no numbers"),
     ],
 )
 def test_categories_that_rows_cannot_hold(categories, name, said):

@@ -86,7 +86,7 @@ def test_only_a_model_that_refuses_rows_has_a_check():
     check = KernelInterventional(strict, landmarks).model.check
     assert check is not None
     check(landmarks)
-    with pytest.raises(InputError, match="column 'c' holds category 7"):
+    with pytest.raises(InputError, match="column 'c' contains category 7"):
         check(np.array([[0.0, 0.0, 7.0]]))
 
 

@@ -527,7 +527,7 @@ def test_columns_are_those_of_the_estimator(data):
         ({"data": np.array([["a"]])}, "data has text"),
         (
             {"data": pd.DataFrame({"a": ["b"]})},
-            "column 'a' holds text or categories, which Gaussian cannot draw",
+            "column 'a' contains text or categories, which Gaussian cannot draw",
         ),
     ],
 )

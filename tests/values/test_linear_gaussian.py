@@ -237,7 +237,9 @@ def test_a_singular_covariance_is_refused(covariance):
 
 def test_what_is_no_covariance_is_refused():
     for make in (linear_transform, lambda *own: LinearGaussian(np.ones(3), 0.0, *own)):
-        with pytest.raises(InputError, match=r"covariance is none: .* eigenvalue -0\.8, below 0"):
+        with pytest.raises(
+            InputError, match=r"covariance is not one: .* eigenvalue -0\.8, below 0"
+        ):
             make(np.zeros(3), INDEFINITE)
 
 
@@ -377,7 +379,7 @@ MEAN, COVARIANCE = np.zeros(3), np.eye(3)
             lambda: LinearGaussian(np.ones(3), [1.0, 2.0], MEAN, COVARIANCE),
             "intercept .*with a number",
         ),
-        (lambda: LinearGaussian([np.nan, 1, 1], 0.0, MEAN, COVARIANCE), "holds NaN"),
+        (lambda: LinearGaussian([np.nan, 1, 1], 0.0, MEAN, COVARIANCE), "contains NaN"),
         (
             lambda: LinearGaussian(
                 Gaussian(lambda x: x[:, 0], np.ones((2, 3))), 0.0, MEAN, COVARIANCE

@@ -421,14 +421,14 @@ def test_bad_options(expansion, table):
         KernelObservational(expansion, table, Nystrom(5), penalty=1e-3, rank_tolerance=2)
     with pytest.raises(InputError, match="at least one row"):
         Marginal(expansion.predict, np.empty((0, 5)))
-    with pytest.raises(InputError, match="holds no product-kernel expansion"):
+    with pytest.raises(InputError, match="contains no product-kernel expansion"):
         KernelInterventional(lambda x: x, table)
     with pytest.raises(InputError, match="'x9'"):
         KernelInterventional(expansion, table, players={"p": ["x9"]})
     with pytest.raises(InputError, match="belongs to the players"):
         KernelInterventional(expansion, table, players={"p": ["x1"], "q": ["x1"]})
     for nothing in ([], np.array([], dtype=int)):
-        with pytest.raises(InputError, match="holds no column"):
+        with pytest.raises(InputError, match="contains no column"):
             KernelInterventional(expansion, table, players={"p": nothing})
     with pytest.raises(
         InputError, match=r"player 'p' is 'x0': give a list of columns, such as \['x0'\]"

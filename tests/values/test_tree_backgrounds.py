@@ -128,11 +128,11 @@ def test_on_a_cluster_in_any_parts(span, table, client):
         (lambda m, x: dshap.explain(Trees(m, x[:0]), x), "empty table"),
         (
             lambda m, x: dshap.explain(Trees(m, np.where(x > 2, np.nan, x)), x),
-            "background or data .*rows hold NaN or infinity",
+            "background or data .*rows contain NaN or infinity",
         ),
         (lambda m, x: dshap.explain(Trees(m, "nowhere"), x), "no Parquet file at nowhere"),
-        (lambda m, x: dshap.prepare(Trees(m, "all"), store="p"), "holds no rows to learn from"),
-        (lambda m, x: dshap.prepare(Trees(m), store="p"), "holds no rows to learn from"),
+        (lambda m, x: dshap.prepare(Trees(m, "all"), store="p"), "contains no rows to learn from"),
+        (lambda m, x: dshap.prepare(Trees(m), store="p"), "contains no rows to learn from"),
     ],
 )
 def test_bad_input_is_refused_in_a_line(make, said, table):

@@ -167,7 +167,7 @@ def test_missing_values_and_classes(library, table, rows, tmp_path):
             keep_rows=True,
         )
         assert verify_cube(store) == []
-    with pytest.raises(InputError, match=r"19 rows hold NaN or infinity: job 12, pay 9"):
+    with pytest.raises(InputError, match=r"19 rows contain NaN or infinity: job 12, pay 9"):
         dshap.explain(Trees(model), holes)
 
 
@@ -195,7 +195,7 @@ def test_a_category_that_xgboost_does_not_know_is_refused(word, table, rows):
     model, _, _ = xgboost_model(table, target(table))
     with pytest.raises(
         InputError,
-        match=rf"column 'job' holds '{word}' in 1 row \(a category .*XGBoost refuses: drop these rows",
+        match=rf"column 'job' contains '{word}' in 1 row \(a category .*XGBoost refuses: drop these rows",
     ):
         dshap.explain(Trees(model), rows.assign(job=[word, *["cook"] * 59]))
 
@@ -310,7 +310,7 @@ def test_other_lists_are_another_run(table, rows, tmp_path):
         table.assign(job=table["job"].cat.rename_categories(renamed)), target(table)
     )
     capital = rows.assign(job=rows["job"].cat.rename_categories(renamed))
-    with pytest.raises(dshap.DshapError, match="holds another run"):
+    with pytest.raises(dshap.DshapError, match="contains another run"):
         dshap.explain(Trees(other), capital, store=tmp_path / "cube.zarr")
 
 
@@ -323,11 +323,11 @@ def shared(library, table):
     [
         (
             lambda m, r: dshap.explain(Trees(m), r.assign(job=1.0)),
-            "column 'job' holds double here, and text where",
+            "column 'job' contains double here, and text where",
         ),
         (
             lambda m, r: dshap.explain(Trees(m), r.assign(ward="ten")),
-            "'ward' holds .*string here, and categories that",
+            "'ward' contains .*string here, and categories that",
         ),
         (
             lambda m, r: dshap.explain(Trees(m), np.zeros((3, 4))),

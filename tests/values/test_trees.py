@@ -337,7 +337,7 @@ def holders(x, y):
     )
     linear = pytest.importorskip("sklearn.linear_model")
     plain = pipeline.make_pipeline(scale.StandardScaler(), linear.LinearRegression()).fit(x, y)
-    yield plain, "Pipeline is no fitted tree ensemble .*use Marginal"
+    yield plain, "Pipeline is not a fitted tree ensemble .*use Marginal"
 
 
 def test_trees_inside_other_models(table):
@@ -351,7 +351,7 @@ def test_trees_inside_other_models(table):
 )
 def test_a_model_before_its_fit(library, kind, table):
     module = pytest.importorskip(library, reason=f"{library} is not installed")
-    with pytest.raises(InputError, match=f"{kind} is no fitted tree ensemble .*fit it first"):
+    with pytest.raises(InputError, match=f"{kind} is not a fitted tree ensemble .*fit it first"):
         dshap.explain(getattr(module, kind)(), table[0])
 
 
@@ -369,7 +369,7 @@ def test_explain_takes_the_ensemble_itself(library, table):
         (lambda x, y: Trees(np.sum), r"not a function: use Marginal\(function, background\)"),
         (
             lambda x, y: Trees(ensemble.RandomForestRegressor()),
-            "RandomForestRegressor is no fitted tree ensemble .*fit it",
+            "RandomForestRegressor is not a fitted tree ensemble .*fit it",
         ),
         (
             lambda x, y: dshap.explain(Trees(tree.DecisionTreeRegressor().fit(x, y), x[:5, :2]), x),

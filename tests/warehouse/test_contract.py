@@ -33,11 +33,11 @@ def test_a_frozen_contract_names_used_columns_that_went_and_changed():
     now = {"id": "int64", "spend": "string", "age": "int64"}
     with pytest.raises(
         InputError,
-        match=r"contract: other columns than in the run before, gone: 'plan': mend the source, or "
-        "take them once with --set source.contract.columns=evolve",
+        match=r"contract: other columns than in the run before, gone: 'plan': correct the source, or "
+        "accept them once with --set source.contract.columns=evolve",
     ):
         Contract().check_schema(BEFORE, now, all_of_them)
-    with pytest.raises(InputError, match=r"'spend' from double to string: mend the source, or"):
+    with pytest.raises(InputError, match=r"'spend' from double to string: correct the source, or"):
         Contract(columns="evolve").check_schema(BEFORE, now, all_of_them)
     with pytest.raises(InputError, match="gone: 'plan'"):
         Contract(types="evolve").check_schema(BEFORE, now, all_of_them)
@@ -82,13 +82,13 @@ def test_new_numbers_are_features_where_none_are_named():
         with pytest.raises(
             InputError,
             match=r"new: 'age': columns of numbers are features, as \[source\] features is left "
-            "out: name the features, mend the source, or take them once",
+            "out: name the features, correct the source, or accept them once",
         ):
             Contract().check_schema(BEFORE, {**BEFORE, "age": kind}, numbers)
     changes = Contract().check_schema(BEFORE, {**BEFORE, "note": "string"}, numbers)
     assert changes.to_dict() == {"new": ["note"]}
     without = {"id": "int64", "plan": "string"}
-    with pytest.raises(InputError, match="gone: 'spend': mend the source"):
+    with pytest.raises(InputError, match="gone: 'spend': correct the source"):
         Contract().check_schema(BEFORE, without, numbers)
     with pytest.raises(InputError, match="'plan' from string to double"):
         Contract().check_schema(BEFORE, {**BEFORE, "plan": "double"}, numbers)

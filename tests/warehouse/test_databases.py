@@ -63,7 +63,7 @@ def test_reading_makes_no_file_and_writes_nothing(tmp_path, kind):
         connection.commit()
     assert values(database) == [(7,)]
     with (
-        pytest.raises(DatabaseError, match=r"there is no folder .*nowhere: make it"),
+        pytest.raises(DatabaseError, match=r"there is not a folder .*nowhere: make it"),
         Database(f"{kind}:///{tmp_path}/nowhere/shop.db").connect(),
     ):
         pass
@@ -246,7 +246,7 @@ def test_a_uri_of_postgresql_is_an_address(tmp_path, monkeypatch, uri):
     profile = tmp_path / "night.toml"
     profile.write_text(f'driver = "postgresql"\n[Options]\nuri = "{uri}"\n')
     database = Database(connection=str(profile))
-    with pytest.raises(InputError, match=r"uri is no address.*write uri = ") as raised:
+    with pytest.raises(InputError, match=r"uri is not an address.*write uri = ") as raised:
         values(database)
     assert "hunter2" not in str(raised.value)
     assert "Sommer" not in str(raised.value)

@@ -29,7 +29,7 @@ def test_an_age_passes_warns_or_is_refused():
     with pytest.raises(StaleSourceError, match=r"2.5 days old: error_after is 2d") as raised:
         LIMITS.judged(ago(60), NOW)
     assert raised.value.exit_status == 9
-    with pytest.raises(StaleSourceError, match=r'"loaded_at" holds no time'):
+    with pytest.raises(StaleSourceError, match=r'"loaded_at" contains no time'):
         LIMITS.judged(None, NOW)
     only_warns = Freshness("loaded_at", "1h", None, 3600.0, None)
     assert only_warns.judged(ago(10_000), NOW)["status"] == "warn"
@@ -53,5 +53,5 @@ def test_dates_begin_at_midnight_and_other_columns_are_refused():
     assert newest_in(pa.array([None], pa.date32()), "c") is None
     with pytest.raises(InputError, match='"c" is int64: name a column of times'):
         newest_in(pa.array([1]), "c")
-    with pytest.raises(InputError, match=r"\"c\" holds 'yesterday', no time"):
+    with pytest.raises(InputError, match=r"\"c\" contains 'yesterday', which is not a time"):
         newest_in(pa.array(["yesterday"]), "c")

@@ -59,7 +59,7 @@ def test_the_columns_of_a_database_are_those_that_a_run_records(shop, tmp_path, 
 def test_what_a_database_refuses(shop):
     with pytest.raises(DatabaseError, match="nirgends"):
         look_at_rows(DatabaseRows(shop, Query(table="nirgends")), DAY, SpoolRules())
-    with pytest.raises(InputError, match="key 'x' holds double, but a key is integer"):
+    with pytest.raises(InputError, match="key 'x' contains double, but a key is integer"):
         look_at_rows(DatabaseRows(shop, QUERIES[0]), DAY, SpoolRules(keys=("x",)))
     with pytest.raises(InputError, match="unknown column 'y'"):
         look_at_rows(DatabaseRows(shop, QUERIES[0]), DAY, SpoolRules(named=("y",)))

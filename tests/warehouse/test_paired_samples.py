@@ -119,20 +119,20 @@ REFUSED = {
         frame(),
         frame(city=1.0),
         {},
-        "column 'city' holds text in old and numbers in new: cast one of them",
+        "column 'city' contains text in old and numbers in new: cast one of them",
     ),
     "lists": (
         nested(),
         nested(),
         {},
-        "column 'tags' holds list<item: int64>, and numbers, text and times are compared: leave it "
+        "column 'tags' contains list<item: int64>, and numbers, text and times are compared: leave it "
         "out by naming the others (features, or --column on the command line)",
     ),
     "times of a zone": (
         frame(),
         zoned(),
         {},
-        "column 'when' holds datetime64[us] in old and datetime64[us, Europe/Berlin] in new: give "
+        "column 'when' contains datetime64[us] in old and datetime64[us, Europe/Berlin] in new: give "
         "both a zone, or none",
     ),
     "no rows": (frame(), frame()[:0], {}, "new: empty table: the frame has no rows; give a table"),
@@ -148,19 +148,19 @@ REFUSED = {
         frame(),
         frame(age=[0.0, 1, 2, np.inf, 4, 5]),
         {"key": "id"},
-        "column 'age' of new holds infinity (id 103): make it a missing value or a number",
+        "column 'age' of new contains infinity (id 103): make it a missing value or a number",
     ),
     "infinity without a key": (
         frame(age=[0.0, 1, 2, -np.inf, 4, np.inf]),
         frame(),
         {},
-        "column 'age' of old holds infinity (2 times, first at row 3): make it a missing value or ",
+        "column 'age' of old contains infinity (2 times, first at row 3): make it a missing value or ",
     ),
     "a program": (
         frame(),
         __file__,
         {},
-        f"new: {__file__} is no table: tables are Parquet or CSV files by their endings, .parquet, "
+        f"new: {__file__} is not a table: tables are Parquet or CSV files by their endings, .parquet, "
         ".csv, .csv.gz, .tsv, .tsv.gz; give one of these",
     ),
     "no table": (frame(), 3, {}, "new: rows of type int: give a path"),
@@ -196,5 +196,5 @@ def test_parquet_files_may_have_any_ending(tmp_path):
 
 def test_too_many_categories(monkeypatch):
     monkeypatch.setattr("dshap.tables.categories.MAX_CATEGORIES", 1)
-    with pytest.raises(InputError, match="column 'city' holds 2 different values, at most 1 "):
+    with pytest.raises(InputError, match="column 'city' contains 2 different values, at most 1 "):
         read(frame()[["city"]], frame()[["city"]])

@@ -181,7 +181,7 @@ def test_the_age_is_judged_before_a_row_is_read(database, tmp_path):
             spooled(rows, "flag")
         with pytest.raises(InputError, match=r'no column "loaded"; it has id, spend, at, flag'):
             spooled(rows, "loaded")
-        with pytest.raises(InputError, match="column 'until' holds an infinite date"):
+        with pytest.raises(InputError, match="column 'until' contains an infinite date"):
             spooled(rows, "until")
         assert not places.parent.exists()  # nothing was begun
     run(database, "UPDATE mart.customers SET at = '2026-11-26 12:00+00' WHERE id = 7")
@@ -195,7 +195,7 @@ def test_a_reader_that_fails_ends_the_others_with_the_words_of_the_database(data
     run(database, "ALTER TABLE mart.customers ADD COLUMN loaded DATE")
     run(database, f"UPDATE mart.customers SET loaded = 'infinity' WHERE id = {N_ROWS - 5}")
     query = Query(table="mart.customers")
-    with pytest.raises(InputError, match=r"'loaded' holds an infinite date"):
+    with pytest.raises(InputError, match=r"'loaded' contains an infinite date"):
         spool_rows(DatabaseRows(database, query), tmp_path / "parts", DAY, SpoolRules(), print)
     assert not (tmp_path / "parts").exists()
     spooled = SpoolRules(used=("id",), contract=Contract())

@@ -50,7 +50,7 @@ def test_what_is_read_is_named_once():
     for given in ({}, {"query": "SELECT 1", "table": "t"}):
         with pytest.raises(InputError, match="by query or by table: give one"):
             Query(**given)
-    with pytest.raises(InputError, match=r"\{as_of\} stands in quotes, and is a DATE already"):
+    with pytest.raises(InputError, match=r"\{as_of\} is in quotes, and is a DATE already"):
         Query(query="SELECT * FROM t WHERE a <= '{as_of}'")
 
 
@@ -121,9 +121,9 @@ def test_the_age_is_judged_before_a_row_is_read(tmp_path, kind):
             judged(database, rows, "load")
         with pytest.raises(InputError, match='"id" is int64: name a column of times or dates'):
             judged(database, rows, "id")
-        with pytest.raises(InputError, match="\"word\" holds 'y', no time like"):
+        with pytest.raises(InputError, match="\"word\" contains 'y', which is not a time like"):
             judged(database, rows, "word")
-        with pytest.raises(StaleSourceError, match='"none" holds no time'):
+        with pytest.raises(StaleSourceError, match='"none" contains no time'):
             judged(database, rows, "none")
     with pytest.raises(StaleSourceError, match=r"2026-11-24T01:00:00Z, 3.5 days old: error_after"):
         judged(database, old)

@@ -43,6 +43,6 @@ def test_one_statement(text, statement):
 )
 def test_several_statements_or_none(text, number):
     with pytest.raises(
-        InputError, match=f"^query: it holds {number} statements, and one is read: "
+        InputError, match=f"^query: it contains {number} statements, and one is read: "
     ):
         only_statement(text)

@@ -59,11 +59,13 @@ def _run_before(cube: Place) -> str:
     """The run before that of a night's cube."""
     if not has_nights(cube.parent):
         raise InputError(
-            f"{cube} has no cube for each run, to compare the last two: give both OLD and NEW"
+            f"{cube} is a single cube, so that it has no two runs to compare: give both OLD and NEW"
         )
     earlier = earlier_runs(cube)
     if not earlier:
-        raise InputError(f"{cube} is the first run that is kept: there is none before to compare")
+        raise InputError(
+            f"{cube} is the first run that the store has: there is no earlier run to compare with"
+        )
     return earlier[-1]
 
 
@@ -93,7 +95,7 @@ def _side(which: str, given: Any, explain: str, run_id: str) -> OpenedCube:
     return OpenedCube(name, cube)
 
 
-def cube_at_path(path: Place) -> OpenedCube:
+def cube_at_path(path: str | Place) -> OpenedCube:
     """The cube at a path."""
     return OpenedCube(str(path), open_cube(path))
 
@@ -111,7 +113,7 @@ def _cube_path(which: str, given: Any, explain: str, run_id: str) -> Place:
     if explain:
         raise InputError(f"{store}: {unknown_name('explain', explain, cubes)}")
     raise InputError(
-        f"{store} holds {len(cubes)} explanations: give explain, one of {', '.join(cubes)}"
+        f"{store} contains {len(cubes)} explanations: give explain, one of {', '.join(cubes)}"
     )
 
 

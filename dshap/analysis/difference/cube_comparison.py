@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from dshap.analysis.measures import stated_scale, units_of_cube
 from dshap.analysis.rankings import places_of
 from dshap.analysis.tallies import Tally, tallied
 from dshap.analysis.view import View, status_counts
+from dshap.core.annotations import CubeLike
 from dshap.core.blocks import Status
 from dshap.core.column_dictionary import ColumnDictionary
 from dshap.core.errors import InputError
@@ -49,8 +49,8 @@ N_ROWS = 10
 
 
 def diff(
-    old: Any,
-    new: Any = None,
+    old: CubeLike,
+    new: CubeLike | None = None,
     *,
     explain: str = "",
     old_run: str = "",
@@ -60,11 +60,13 @@ def diff(
 ) -> Difference:
     """Compare two cubes: two models, two nights, or two explanations of one job.
 
-    Rankings by mean |φ| are compared by nDCG and Spearman's correlation, with 95 % intervals; the
-    attributions of each feature by their population stability index and Wasserstein-1 distance,
-    from histograms whose bins are the same in every cube; rows by their keys, those first whose
-    attributions changed most.  It needs one pass over both cubes, in the memory of two slices of
-    them; rows in another order are joined in a temporary folder as large as both cubes.
+    Three things are compared.  Rankings of features by mean |φ|: by nDCG and Spearman's correlation,
+    with 95 % intervals.  The attributions of each feature: by their population stability index and
+    Wasserstein-1 distance, from histograms whose bins are the same in every cube.  Rows with the
+    same key: those whose attributions changed most come first.
+
+    Both cubes are read once, slice by slice, so that two slices must fit in memory.  If their rows
+    are in different orders, they are joined in a temporary folder, which needs as much disk as both.
 
     Parameters
     ----------
@@ -111,7 +113,7 @@ def diff(
 
 @dataclass(frozen=True)
 class Shift:
-    """The largest shift of a feature's attributions between two cubes.
+    """The feature whose attributions shifted most between two cubes, and by how much.
 
     Examples
     --------
@@ -126,7 +128,7 @@ class Shift:
     value: float
 
 
-def largest_shift(old: Place, new: Place, metric: str) -> Shift:
+def largest_shift(old: str | Place, new: str | Place, metric: str) -> Shift:
     """The feature and output whose attributions differ most between two stored cubes.
 
     `metric` is "psi" or "wasserstein", as in `diff`.

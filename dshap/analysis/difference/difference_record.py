@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from dshap.analysis.agreement import Agreement
 from dshap.analysis.difference.row_changes import SAME
@@ -13,6 +12,7 @@ from dshap.analysis.numbers_as_text import decimals_of, number, text_table
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.html import table_html
 from dshap.core.printing import label
+from dshap.core.records import JSON
 from dshap.core.scales import unit_words
 from dshap.cube.datasets import key_words
 
@@ -192,8 +192,8 @@ class SideRows:
 class Difference:
     """The difference of two cubes: rankings, distributions of attributions, and rows by key.
 
-    It prints as a screen of text, shows as tables in a notebook, and `to_dict` has it as plain
-    values.  `above` describes the numbers beyond given limits.
+    Printed, it is a screen of text; a notebook shows it as tables; `to_dict` returns plain values.
+    `above` lists the numbers that exceed your limits.
 
     Examples
     --------
@@ -238,7 +238,7 @@ class Difference:
     def _repr_html_(self) -> str:
         return difference_html(self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JSON]:
         """The difference as plain values, for JSON."""
         return asdict(self)
 

@@ -24,6 +24,7 @@ from dshap.core.errors import DamagedError, InputError
 from dshap.core.printing import format_bytes, label
 from dshap.core.records import BoolArray, FloatArray
 from dshap.cube.datasets import (
+    are_erased,
     key_column,
     key_coordinates,
     key_text,
@@ -33,7 +34,6 @@ from dshap.cube.datasets import (
     rows_of,
     status_of,
 )
-from dshap.cube.erased_note import ERASED
 from dshap.cube.layout import reading
 from dshap.tables import WideHashes, number_keys, wide_hashes
 
@@ -183,20 +183,10 @@ class CubeRows:
             self._chosen(predicted, self.outputs, 1),
             self._chosen(base_value, self.outputs, 1),
         )
-        status = self.status(rows)
-        is_finished = status != Status.PENDING
-        if ERASED in self.cube.attrs:
-            is_finished &= ~((status == Status.SKIPPED) & self._has_no_key(rows))
+        is_finished = (self.status(rows) != Status.PENDING) & ~are_erased(self.cube, rows)
         if is_finished.all():
             return found
         return found[is_finished]
-
-    def _has_no_key(self, rows: slice) -> BoolArray:
-        """(n,): whether all key columns of a row have the fill value, as those of an erased row."""
-        is_empty = np.ones(rows.stop - rows.start, bool)
-        for values in self.plain_keys(rows).values():
-            is_empty &= _is_filled(values)
-        return is_empty & bool(self.keys)
 
     @staticmethod
     def _chosen(values: NDArray[Any], places: Sequence[int], axis: int) -> FloatArray:
@@ -216,7 +206,7 @@ class CubeRows:
             position = int(rows.positions[repeated[0]])
             raise InputError(
                 f"{self.name} has the key {key_words(self.key_of(position))} twice: rows are "
-                "compared by keys that stand for one row each"
+                "compared by keys that identify one row each"
             )
 
     def slices(self) -> Iterator[slice]:
@@ -249,15 +239,6 @@ def _plain_keys(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind == "f":
         return values.astype(np.float64)
     return values
-
-
-def _is_filled(keys: NDArray[Any]) -> BoolArray:
-    """(n,): whether a key is the fill value of its column."""
-    if keys.dtype.kind == "M":
-        return np.isnat(keys)
-    if keys.dtype.kind == "T":
-        return np.asarray(keys == "")
-    return np.asarray(keys == -1)
 
 
 def have_same_order(old: CubeRows, new: CubeRows) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from dshap.core.errors import InputError
 from dshap.core.html import table_html
 from dshap.core.late import pd
 from dshap.core.printing import label
-from dshap.core.records import FloatArray
+from dshap.core.records import JSON, FloatArray
 from dshap.core.rules import Number
 from dshap.cube.datasets import key_words
 
@@ -124,8 +123,8 @@ class ComparedTable:
 class Drift:
     """The drift of rows between two tables, attributed to columns.
 
-    It prints as a screen of text, shows as tables in a notebook; `to_frame` has the columns,
-    `row_frame` the rows, `to_dict` plain values.
+    Printed, it is a screen of text; a notebook shows it as tables.  `to_frame` returns the columns
+    and `row_frame` the rows as data frames, `to_dict` plain values.
 
     Examples
     --------
@@ -209,7 +208,7 @@ class Drift:
         frame.columns = pd.MultiIndex.from_tuples(frame.columns)
         return frame
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JSON]:
         """Everything but the arrays of rows, as plain values for JSON."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)[:-4]}
         return {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 from dshap.core.blocks import N_ENDS, CoalitionBlock, DesignInfo
 from dshap.core.errors import InputError
-from dshap.core.records import BoolArray, FloatArray, Record
+from dshap.core.records import JSON, BoolArray, FloatArray, Record
 from dshap.core.rules import check_fields
 from dshap.core.threads import one_blas_thread
 from dshap.designs.coalitions import BaseDesign, checked_span
@@ -25,15 +25,16 @@ from dshap.designs.kriging.tuning import DEFAULT_VARIATION
 class KrigingDesign(BaseDesign):
     """The posterior mean of a Gaussian process on games; `dshap.designs.kriging` builds it.
 
-    The list of coalitions: size 1 whole, then equally many of every size, without replacement
-    (leverage sampling).  A pilot sees the first quarter of it and predicts the error of each way to
-    continue: where interactions are weak enough, the next sizes are listed whole before the others
-    get their shares.  With up to three pairs a player the pilot first sees a list without size 1
-    and predicts what adding it would gain: the list is drawn again with size 1, or continues
-    without.
+    The coalitions come in pairs of a coalition and its complement.  All coalitions of one player are
+    listed first ("size 1"), then equally many of each other size, drawn without replacement
+    (leverage sampling).  A pilot evaluates the first quarter of the list for a few rows and predicts
+    the error of each way to continue: where interactions are weak enough, the next sizes are listed
+    completely before the others get their shares.  If the list has at most three pairs a player, the
+    pilot first evaluates one without size 1, and predicts what adding it would gain.
 
-    With separate processes for each game, or sparse terms, attributions are not linear in the
-    values: `sparse=False` leaves both out.
+    A game is the values of one row and output.  Where the pilot finds that it helps, each game gets
+    a process of its own, and sparse interactions of three players; attributions are then not linear
+    in the values.  `sparse=False` leaves both out.
 
     References
     ----------
@@ -147,7 +148,7 @@ class KrigingDesign(BaseDesign):
             findings=NOTHING_FOUND,
         )
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         """Name and parameters, and the findings of a pilot from values."""
         whole = super().fingerprint()
         found = whole["findings"]
@@ -155,12 +156,13 @@ class KrigingDesign(BaseDesign):
             del whole["findings"]
         if found["served"] is None:  # as designs that check no games had it before there were any
             del found["served"]
+        # as above: fingerprints in stores of earlier versions lack the entry
         if not self.checks_games:
             del whole["checks_games"]
         return whole | {name: found[name] for name in ("later_shells", "by_game")}
 
     @classmethod
-    def restored(cls, parameters: Mapping[str, Any]) -> Self:
+    def restored(cls, parameters: Mapping[str, JSON]) -> Self:
         """The design of a fingerprint, with findings in a separate mapping or in its fields."""
         names = cls.__dataclass_fields__
         own = {name: value for name, value in parameters.items() if name in names}

@@ -162,6 +162,7 @@ def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> di
     family = _near_one(
         pairs[chosen], odd[:, chosen], _likeliest_family(pairs[chosen], odd[:, chosen], first)
     )
+    # a sample of the pairs cannot decide between these decays: all pairs do
     if len(_likely(family)) > 1 and len(chosen) < len(pairs):
         chosen = np.arange(len(pairs))
         prior = family[0][1]

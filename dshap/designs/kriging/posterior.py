@@ -160,6 +160,8 @@ class Posterior:
     def processes(self) -> GameProcesses:
         """The shared process of the games, and separate ones on demand."""
         found = self.findings
+        # only what decides a process, so that posteriors which differ in the rest share the cached
+        # one
         kept = Findings(relevance=found.relevance, own_decay=found.own_decay)
         return _processes(replace(self, n_replicates=0, sparse=None, findings=kept))
 
@@ -234,6 +236,7 @@ class Posterior:
     def service(self) -> served.Service:
         """The choices of the pilot, which games are compared with."""
         found = self.findings
+        # as in `processes`: posteriors that differ in the rest share the cached service
         kept = Findings(decay=found.decay, variation=found.variation, relevance=found.relevance)
         return _service(replace(self, n_replicates=0, findings=kept))
 

@@ -68,6 +68,8 @@ class Service:
     def limits(self, odd: FloatArray) -> tuple[float, ...]:
         """The largest numbers of a game that is served, from the pilot's games odd (games, p)."""
         largest = self.numbers(odd).max(axis=0)
+        # a game that no other prior predicts better is served, however well the pilot's games were
+        # predicted
         largest[1] = max(largest[1], 1.0)
         return tuple((np.array(SERVED_SLACK[: len(largest)]) * largest).tolist())
 

@@ -237,6 +237,7 @@ class _Game:
         n_taken = min(ROUND_TERMS, n_free // TERM_VALUES, len(gradients) - len(self.chosen))
         if n_taken < 1:
             return
+        # below any square, so that no term is taken twice
         gradients[self.chosen] = -1.0
         taken = np.argpartition(-gradients, n_taken - 1)[:n_taken]
         chosen = screen.pairs[:, screen.triples[taken]].prod(axis=2)
@@ -262,6 +263,7 @@ class _Game:
 
 def _inverse(gram: FloatArray, variances: FloatArray) -> FloatArray:
     """(gram + diag(1/variances))⁻¹ (t, t); NaN where rounding has made it indefinite."""
+    # scaled by the roots of the variances, whose reciprocals would be huge for terms near 0
     root = np.sqrt(variances)
     inner = root[:, None] * gram * root
     inner[np.diag_indices_from(inner)] += 1.0

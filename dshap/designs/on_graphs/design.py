@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dshap.core.blocks import N_ENDS, CoalitionBlock, DesignInfo, Groups
 from dshap.core.errors import InputError
-from dshap.core.records import FloatArray
+from dshap.core.records import JSON, FloatArray
 from dshap.core.rules import checked
 from dshap.designs.coalitions import BaseDesign, checked_span, first_distinct_bits
 from dshap.designs.on_graphs.graphs import Graph, chain, graph_of
@@ -145,7 +145,7 @@ class GraphDesign(BaseDesign):
             return replace(self, graph=chain(n_players))
         return self
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         """The kind of design and its fields, the graph as values that `graph_of` reads."""
         return super().fingerprint() | {"graph": self.graph.fingerprint()}
 

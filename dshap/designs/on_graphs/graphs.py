@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,8 +12,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from dshap.core.annotations import Adjacency
 from dshap.core.errors import InputError, shown
-from dshap.core.records import BoolArray
+from dshap.core.records import JSON, BoolArray
 from dshap.core.rules import Whole
 from dshap.designs.coalitions import coalition_spans
 
@@ -85,7 +87,7 @@ class Graph:
         """Whether there is one component."""
         return not self.components().any()
 
-    def fingerprint(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, JSON]:
         """Plain values from which `graph_of` makes the same graph."""
         if self.edges is not None:
             return {"nodes": self.n_nodes, "edges": [list(edge) for edge in self.edges]}
@@ -138,7 +140,7 @@ def grid(height: int, width: int) -> Graph:
     return Graph(shape)
 
 
-def graph_of(given: Any) -> Graph:
+def graph_of(given: Graph | Adjacency | Mapping[str, JSON]) -> Graph:
     """The graph of an adjacency matrix or a `Graph.fingerprint`; a `Graph` is returned as it is.
 
     Parameters
@@ -160,11 +162,12 @@ def graph_of(given: Any) -> Graph:
     >>> graph.n_nodes, graph.edges
     (3, ((0, 1), (1, 2)))
     """
-    match given:
+    plain: Any = given  # the values of a fingerprint are checked by the pattern
+    match plain:
         case Graph():
-            return given
+            return plain
         case np.ndarray() | scipy.sparse.sparray() | scipy.sparse.spmatrix():
-            return _of_adjacency(given)
+            return _of_adjacency(plain)
         case {"chain": d}:
             return chain(d)
         case {"grid": (height, width)}:

@@ -17,6 +17,7 @@ COMPARED = ("dshap", "numpy", "distributed")
 SHOWN = (*COMPARED, "scipy", "numba", "dask")
 SHOWN_WORKERS = 3
 """The most workers that one message names."""
+# of so many answers the median is shown: a slow one or two change nothing
 N_TRIPS = 20
 
 
@@ -146,8 +147,8 @@ def refuse_unseen(client: distributed.Client, places: Mapping[str, Place]) -> No
         if fault := next(filter(None, faults.values()), ""):
             raise InputError(f"the {noun} is not seen by {workers}: {fault}")
         raise InputError(
-            f"the {noun}, {places[noun]}, is not seen by {workers}: keep it on a file system "
-            "that client and workers have under the same path"
+            f"the {noun}, {places[noun]}, is not seen by {workers}: put it on a file system "
+            "that client and workers see under the same path"
         )
 
 

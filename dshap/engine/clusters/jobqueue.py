@@ -68,7 +68,7 @@ def check_queue_options(kind: str, given: Collection[str]) -> None:
     known = queue_options(kind)
     for name in given:
         if name in ELSEWHERE:
-            raise InputError(f"jobqueue.{name}: {ELSEWHERE[name]} says it; leave it out")
+            raise InputError(f"jobqueue.{name}: {ELSEWHERE[name]} sets it; leave it out")
         if name not in known:
             raise InputError(
                 unknown_name("option of dask-jobqueue", name, known - ELSEWHERE.keys())
@@ -95,7 +95,9 @@ def queue_client(
     """
     cluster_class = getattr(package_of(kind), CLASSES[kind])
     if worker.memory is None:
-        raise InputError(f'[worker] memory is missing: [cluster] kind = "{kind}" asks for so much')
+        raise InputError(
+            f'[worker] memory is missing: [cluster] kind = "{kind}" asks the queue for that much'
+        )
     check_queue_options(kind, jobqueue or {})
     logging.getLogger("distributed").setLevel(logging.ERROR)
     _check_command(kind, cluster_class.job_cls.submit_command)
@@ -109,13 +111,15 @@ def queue_client(
     else:
         first = minimum or 0
     for _ in range(first):
+        # not by `scale`, which submits in the background: awaiting the cluster below raises the
+        # error of a queue that refuses
         cluster.worker_spec.update(cluster.new_worker_spec())
     try:
         cluster.sync(_submitted, cluster)
     except Exception as error:
         with contextlib.suppress(AssertionError):  # of workers that have never started
             cluster.close()
-        raise InputError(f"the queue takes no worker: {_told_by_queue(error)}") from error
+        raise InputError(f"the queue did not accept a worker: {_told_by_queue(error)}") from error
     client = distributed.Client(cluster)
     if maximum is None:
         cluster.loop.add_callback(_keep, cluster, lambda: cluster.scale(jobs=workers))
@@ -199,12 +203,15 @@ def _keep(cluster: Any, replace_ended: Callable[[], object]) -> None:
             return
         there = [str(each["name"]) for each in cluster.scheduler_info["workers"].values()]
         for name in list(cluster.workers):
+            # a job of which no process has come yet still waits in the queue: only one that came
+            # can be missed
             if _processes_of(name, there) or not _processes_of(name, arrivals.names):
                 missed.pop(name, None)
                 continue
             missed[name] += 1
             if missed[name] == LOOKS:
                 missed.pop(name)
+                # the job that replaces it has the same name, and must not count as one that came
                 arrivals.names.difference_update(_processes_of(name, arrivals.names))
                 cluster.loop.add_callback(cluster.workers.pop(name).close)
         replace_ended()

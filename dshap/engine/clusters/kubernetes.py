@@ -80,6 +80,26 @@ def service_address(name: str, namespace: str) -> str:
 
 
 @dataclass(frozen=True)
+class JobInPods:
+    """The job of a run in pods, whose file these read from a config map."""
+
+    file: Path
+    target: str = ""
+    """The name of a table [targets.NAME] of the file; empty for the job without a target."""
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.file.name
+
+    @property
+    def command(self) -> list[str]:
+        """The beginning of the command of the run."""
+        target = ["--target", self.target] if self.target else []
+        return ["dshap", "run", f"{JOBS}/{self.name}", *target]
+
+
+@dataclass(frozen=True)
 class Pods:
     """The pods of one run."""
 
@@ -118,12 +138,12 @@ class Pods:
     """The seconds for which workers wait for a scheduler, the first or its replacement."""
     worker: WorkerOptions
 
-    def shards(self, job: Path, count: int, learning: int | None = None) -> list[Manifest]:
+    def shards(self, job: JobInPods, count: int, learning: int | None = None) -> list[Manifest]:
         """The objects of a run in parts; all but the first wait until they are started.
 
         Parameters
         ----------
-        job : the file that the run in the pods reads
+        job : the job that the run in the pods reads
         count : the number of shards that explain
         learning : the number of shards that share the learning; None: one pod learns all
         """
@@ -148,12 +168,12 @@ class Pods:
         """The keys of an Indexed Job of so many pods, each of which is tried again by itself."""
         return {**self._indexes(count), "podFailurePolicy": _policy(part, "FailIndex")}
 
-    def nights(self, job: Path, schedule: str, time_zone: str) -> list[Manifest]:
+    def nights(self, job: JobInPods, schedule: str, time_zone: str) -> list[Manifest]:
         """The objects of a run on a schedule: one pod that does all of it, and no workers.
 
         Parameters
         ----------
-        job : the file that the run in the pod reads
+        job : the job that the run in the pod reads
         schedule : five fields as cron has them, such as "0 3 * * *"
         time_zone : the zone of these times, such as "Europe/Berlin"
         """
@@ -169,16 +189,17 @@ class Pods:
         }
         return [self._job_file(job), self._object("batch/v1", "CronJob", self.name, spec=spec)]
 
-    def _job_file(self, job: Path) -> Manifest:
+    def _job_file(self, job: JobInPods) -> Manifest:
         """The config map of a run that needs no profile."""
-        return self._object("v1", "ConfigMap", self.name, data={job.name: _text_of(job)})
+        return self._object("v1", "ConfigMap", self.name, data={job.name: _text_of(job.file)})
 
-    def _alone(self, part: str, job: Path, words: list[str]) -> Manifest:
+    def _alone(self, part: str, job: JobInPods, words: list[str]) -> Manifest:
         """A pod with one process, which explains rows itself: no scheduler, no certificates."""
-        run = ["dshap", "run", f"{JOBS}/{job.name}", "--cluster", "none"]
-        command = [*run, "--log", "json", *words]
+        command = [*job.command, "--cluster", "none", "--log", "json", *words]
         container = self._container(part, command, self._files([(JOBS, job.name)]))
         container["resources"] = self._size("worker", self._worker_size(beside=0))
+        # nothing is restarted in the pod ("Never"), as Kubernetes applies a podFailurePolicy to
+        # such pods only
         volumes = [self._files_volume(), *self._scratch_volumes(self._storage())]
         return self._pod(part, "Never", [container], volumes)
 
@@ -197,7 +218,7 @@ class Pods:
             **limits,
         }
 
-    def manifests(self, profile: Path, job: Path, with_secret: Path | None) -> list[Manifest]:
+    def manifests(self, profile: Path, job: JobInPods, with_secret: Path | None) -> list[Manifest]:
         """The objects, in the order in which they are applied.
 
         Parameters
@@ -205,7 +226,7 @@ class Pods:
         profile, job : the files that the run in the pod reads
         with_secret : the folder of certificates to put into a secret; None: that is there already
         """
-        files = {profile.name: _text_of(profile), job.name: _text_of(job)}
+        files = {profile.name: _text_of(profile), job.name: _text_of(job.file)}
         objects = [
             self._object("v1", "ConfigMap", self.name, data=files),
             self._service(),
@@ -280,13 +301,15 @@ class Pods:
         spec = {
             "selector": {"app": self.name, "part": "run"},
             "ports": [{"name": "tls", "port": PORT, "targetPort": PORT}],
+            # the run reaches the scheduler beside it by this service, before its own pod counts as
+            # ready
             "publishNotReadyAddresses": True,
         }
         return self._object("v1", "Service", f"{self.name}-scheduler", spec=spec)
 
-    def _run(self, profile: Path, job: Path) -> Manifest:
+    def _run(self, profile: Path, job: JobInPods) -> Manifest:
         """The Job of the run; a pod that is lost is replaced, and continues where it was."""
-        command = ["dshap", "run", f"{JOBS}/{job.name}", "--cluster", profile.stem, "--log", "json"]
+        command = [*job.command, "--cluster", profile.stem, "--log", "json"]
         scheduler = self._container("scheduler", self.scheduler_command(), [self._tls_mount()])
         scheduler["resources"] = self._size("scheduler", {})
         files = self._files([(PROFILES, profile.name), (JOBS, job.name)])
@@ -294,6 +317,8 @@ class Pods:
         run["resources"] = self._size("run", {})
         volumes = [self._tls_volume(), self._files_volume(), *self._scratch_volumes(None)]
         pod = self._pod("run", "Never", [run], volumes)
+        # an init container that restarts is a sidecar: it starts before the run and ends with it,
+        # where a second container would keep a finished pod alive
         pod["spec"]["initContainers"] = [{**scheduler, "restartPolicy": "Always"}]
         return self._job("run", _tries("run"), pod)
 
@@ -306,6 +331,8 @@ class Pods:
             "completionMode": "Indexed",
             "completions": self.workers,
             "parallelism": self.workers,
+            # Kubernetes counts the restarts of all pods together, so the limit grows with their
+            # number
             "backoffLimit": 10 * self.workers,
         }
         return self._job("workers", spec, self._pod("worker", "OnFailure", [container], volumes))
@@ -364,6 +391,7 @@ class Pods:
         return {"name": "files", "configMap": {"name": self.name}}
 
     def _tls_volume(self) -> dict[str, Any]:
+        # a secret's files belong to root: the containers read them through their group (`fsGroup`)
         return {"name": "tls", "secret": {"secretName": self.secret, "defaultMode": 0o440}}
 
     def _tls_mount(self) -> dict[str, Any]:
@@ -417,11 +445,14 @@ class Pods:
                 **self._place(),
                 "restartPolicy": restarts,
                 "terminationGracePeriodSeconds": GRACE_S,
+                # no container speaks to the API of Kubernetes
                 "automountServiceAccountToken": False,
                 "securityContext": {
                     "runAsNonRoot": True,
                     "runAsUser": USER_ID,
                     "fsGroup": USER_ID,
+                    # without it Kubernetes changes the group of every file of a volume each time
+                    # it is mounted
                     "fsGroupChangePolicy": "OnRootMismatch",
                     "seccompProfile": {"type": "RuntimeDefault"},
                 },

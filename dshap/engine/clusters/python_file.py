@@ -22,6 +22,8 @@ def client_of_file(
     if not Path(file).is_file():
         raise InputError(f"{place}: there is no such file")
     try:
+        # not "__main__", so that a file which also serves as a script runs no more than its
+        # definitions
         names = runpy.run_path(file, run_name="dshap_cluster")
         make: Callable[..., Any] | None = names.get("client")
         if make is None:

@@ -21,7 +21,8 @@ def at_scheduler(
     """
     if security == "none" and is_encrypted(address):
         raise InputError(
-            f'[cluster] security = "none", and {masked(address)!r} is encrypted: leave one of both out'
+            f'[cluster] security = "none", and {masked(address)!r} is encrypted: leave one of '
+            "them out"
         )
     if certificates is None:
         return connect(address, is_open=security == "none")

@@ -42,7 +42,8 @@ def check_connect_options(given: Mapping[str, Any]) -> None:
     for name in given:
         if name in SECRET:
             raise InputError(
-                f"connect.{name} would stand in the file: use a key (client_keys), or an agent"
+                f"connect.{name} would be readable in the file: use a key (client_keys), or an "
+                "agent"
             )
         if name not in known - HIDDEN:
             raise InputError(unknown_name("option of asyncssh", name, known - HIDDEN - SECRET))

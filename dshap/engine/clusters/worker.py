@@ -67,7 +67,7 @@ class WorkerOptions:
     def __post_init__(self) -> None:
         if self.cores % self.threads:
             raise InputError(
-                f"cores = {self.cores} is no multiple of threads = {self.threads}: each "
+                f"cores = {self.cores} is not a multiple of threads = {self.threads}: each "
                 "process has that many threads"
             )
         if self.lifetime_s is not None and self.walltime_s < LEAST_WALLTIME_S:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
@@ -19,6 +19,9 @@ from dshap.kernels.unbound import MATERN
 from dshap.models.adapters.kernel_terms import Term, add, expansion_of_terms, multiply, refusal
 from dshap.models.expansion_sum import AnyExpansion
 
+if TYPE_CHECKING:
+    import gpytorch
+
 PROBES = 32
 """Number of rows at which the model's prior is compared with the one read from its modules."""
 PROBE_TOLERANCE = {4: 1e-3, 8: 1e-6}
@@ -29,7 +32,7 @@ A few digits more than rounding.
 
 
 def from_gpytorch(
-    model: Any,
+    model: gpytorch.models.ExactGP | gpytorch.models.ApproximateGP,
     *,
     feature_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
@@ -89,12 +92,12 @@ def from_gpytorch(
     kinds = _class_names(model)
     kind = next((name for name in MODELS if name in kinds), None)
     if kind is None:
-        raise refusal(kinds[0], f"is no {' or '.join(MODELS)} of gpytorch")
+        raise refusal(kinds[0], f"is not a {' or '.join(MODELS)} of gpytorch")
     for name in ("input_transform", "outcome_transform"):  # attributes of BoTorch's models
         if getattr(model, name, None) is not None:
             raise refusal(
                 f"{name} of {kinds[0]}",
-                "stands outside of the kernel",
+                "is outside of the kernel",
                 "fit it on transformed rows",
             )
     rows, solve = MODELS[kind](model)
@@ -160,7 +163,7 @@ def _exact(model: Any) -> tuple[Any, Solve]:
     noise = _array(model.likelihood.noise)
     if not np.isfinite(targets).all():
         raise InputError(
-            "train_targets hold NaN or infinity: leave these rows out, set_train_data sets the "
+            "train_targets contain NaN or infinity: leave these rows out, set_train_data sets the "
             "others"
         )
 
@@ -282,7 +285,7 @@ def _terms(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term]
 def _terms_of_active(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term]:
     name = _class_names(kernel)[0]
     if name not in KERNELS:
-        raise refusal(name, "is no product over columns that dshap knows")
+        raise refusal(name, "is not a product over columns that dshap knows")
     return KERNELS[name](kernel, columns, n_columns)
 
 
@@ -304,7 +307,7 @@ def _matern(kernel: Any, columns: NDArray[np.intp], n_columns: int) -> list[Term
     if len(columns) > 1:
         raise refusal(
             f"MaternKernel(nu={kernel.nu:g}) of {len(columns)} columns",
-            "takes the distance over all columns at once and is no product over columns",
+            "takes the distance over all columns at once and is not a product over columns",
             "fit a product of MaternKernel(active_dims=(j,)), or for this model use "
             "dshap.values.Marginal(predict, "
             "background) or dshap.values.ConditionalRegression(predict, data, ...)",

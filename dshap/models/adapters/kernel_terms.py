@@ -82,7 +82,7 @@ class Term:
                 if family != families[j] or family not in POWERS:
                     raise refusal(
                         f"the product of {families[j]} and {family}",
-                        f"in column {j} is no family of dshap",
+                        f"in column {j} is not a kernel family of dshap",
                     )
                 power = POWERS[family]
                 lengthscales[j] = (lengthscales[j] ** -power + lengthscale**-power) ** (-1 / power)
@@ -94,7 +94,8 @@ class Term:
         for j in np.flatnonzero(np.isfinite(lengthscales)):
             if exponent != 1 and self.families[j] not in POWERS:
                 raise refusal(
-                    f"a power of {self.families[j]}", f"in column {j} is no family of dshap"
+                    f"a power of {self.families[j]}",
+                    f"in column {j} is not a kernel family of dshap",
                 )
             lengthscales[j] *= exponent ** (-1 / POWERS.get(self.families[j], 1.0))
         return Term(self.amplitude**exponent, self.families, lengthscales)
@@ -192,7 +193,7 @@ def terms_of(kernel: Any, gamma: float | None, n_columns: int, owner: str) -> li
     if not isinstance(kernel, str):
         return tree_terms(kernel, n_columns)
     if kernel not in NAMED:
-        why = NAMED_REASONS.get(kernel, "is no product kernel that dshap knows")
+        why = NAMED_REASONS.get(kernel, "is not a product kernel that dshap knows")
         raise refusal(f"kernel {kernel!r} of {owner}", why)
     if gamma is None:
         value = 1.0 / n_columns
@@ -221,7 +222,7 @@ NAMED_REASONS = {
     "poly": "is a power of a sum over the columns, not a product",
     "polynomial": "is a power of a sum over the columns, not a product",
     "sigmoid": "is a tanh of a sum over the columns, not a product",
-    "cosine": "divides by norms over all columns and is no product",
+    "cosine": "divides by norms over all columns and is not a product",
     "chi2": "is a product over the columns, but its factors exp(-gamma (x - z)²/(x + z)) are no family of dshap",
     "additive_chi2": "is a sum over the columns, not a product",
     "precomputed": "was computed before the estimator, which never saw the columns: predict must compute it",
@@ -257,13 +258,13 @@ def _matern(kernel: Any, n_columns: int) -> list[Term]:
     if kernel.nu not in MATERNS:
         raise refusal(
             f"Matern(nu={kernel.nu:g})",
-            "is no family of dshap",
+            "is not a kernel family of dshap",
             "refit it with nu 0.5, 1.5, 2.5 or inf",
         )
     if n_columns > 1 and kernel.nu != np.inf:
         raise refusal(
             f"Matern(nu={kernel.nu:g}) of {n_columns} columns",
-            "takes the distance over all columns at once and is no product over columns",
+            "takes the distance over all columns at once and is not a product over columns",
             "fit a model with dshap.kernels.Matern, which is one, or for this model use "
             "dshap.values.Marginal(model.predict, background) or "
             "dshap.values.ConditionalRegression(model.predict, data, ...)",
@@ -288,7 +289,7 @@ def _exponentiation(kernel: Any, n_columns: int) -> list[Term]:
     if len(terms) > 1 or not kernel.exponent > 0:
         raise refusal(
             f"Exponentiation({kernel.kernel}, {kernel.exponent:g})",
-            "is no positive power of one product",
+            "is not a positive power of one product",
         )
     return [term.power(float(kernel.exponent)) for term in terms]
 
@@ -316,8 +317,8 @@ TREES: dict[str, Callable[[Any, int], list[Term]]] = {
 """Class in `sklearn.gaussian_process.kernels` -> function giving its terms."""
 
 TREE_REASONS = {
-    "RationalQuadratic": "takes a power of the squared distance over all columns and is no product over columns",
-    "ExpSineSquared": "takes the sine of the distance over all columns and is no product over columns",
+    "RationalQuadratic": "takes a power of the squared distance over all columns and is not a product over columns",
+    "ExpSineSquared": "takes the sine of the distance over all columns and is not a product over columns",
     "DotProduct": _SUM,
     "CompoundKernel": "is a stack of several kernels, not one",
 }

@@ -153,7 +153,8 @@ class OwnCategories:
         is_unseen = (codes < 0) & column.notna().to_numpy()
         if is_unseen.any() and not self.takes_unseen:
             raise ValueError(
-                f"column {name!r} holds {column[is_unseen].iloc[0]!r}, which the model has not seen"
+                f"column {name!r} contains {column[is_unseen].iloc[0]!r}, which the model has not "
+                "seen"
             )
         return pd.Categorical.from_codes(codes, categories=listed)
 
@@ -303,7 +304,7 @@ def load_skops(
     if others := sorted(set(unknown) - set(trusted)):
         listed = ", ".join(f'"{each}"' for each in sorted({*others, *trusted}))
         raise InputError(
-            f"{path} holds types that skops does not know: {', '.join(others)}; where you trust "
+            f"{path} contains types that skops does not know: {', '.join(others)}; where you trust "
             f"who made the file, give trusted = [{listed}]"
         )
     model = _read("skops", library, path, lambda: library.loads(content, trusted=list(trusted)))
@@ -354,7 +355,7 @@ def method_of(model: Any, method: str, path: str | Path) -> str:
             return name
     instead = f"it has {', '.join(has)}" if has else "give a fitted estimator"
     raise InputError(
-        f"{path} holds {shown(model)}, which has no {' and no '.join(wanted)}: {instead}"
+        f"{path} contains {shown(model)}, which has no {' and no '.join(wanted)}: {instead}"
     )
 
 

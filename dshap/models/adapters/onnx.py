@@ -95,8 +95,8 @@ class OnnxModel:
                 raise InputError(unknown_name("output", output, outputs))
             if output not in usable:
                 raise InputError(
-                    f"output {output!r} of the ONNX model is of type {outputs[output]}, which is no "
-                    f"table of numbers: give one of {', '.join(usable) or 'none'}"
+                    f"output {output!r} of the ONNX model is of type {outputs[output]}, which is "
+                    f"not a table of numbers: give one of {', '.join(usable) or 'none'}"
                 )
             return output
         probabilities = [name for name in usable if name in PROBABILITIES]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,8 +27,13 @@ from dshap.models.expansion import FourierExpansion
 from dshap.models.expansion_sum import AnyExpansion, sum_of
 from dshap.predictors.predict_scale import decision_scale
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
 
-def from_sklearn(estimator: Any, *, feature_names: Sequence[str] | None = None) -> AnyExpansion:
+
+def from_sklearn(
+    estimator: BaseEstimator, *, feature_names: Sequence[str] | None = None
+) -> AnyExpansion:
     """A fitted scikit-learn model as a kernel expansion in the units of its original columns.
 
     The expansion predicts what the estimator does: `predict` of a regressor, `decision_function` of
@@ -117,7 +122,8 @@ def _pipeline(chain: _Chain) -> Any:
 def _search(chain: _Chain) -> Any:
     if chain.model.refit is False:
         raise InputError(
-            f"{estimator_name(chain.model)}(refit=False) holds no fitted model: fit it with refit=True"
+            f"{estimator_name(chain.model)}(refit=False) contains no fitted model: fit it with "
+            "refit=True"
         )
     return fitted_attributes(chain.model, "best_estimator_")[0]
 
@@ -148,7 +154,7 @@ def _adapt(model: Any) -> AnyExpansion:
         )
     if name not in MODELS:
         known = ", ".join([*MODELS, "and pipelines of Nystroem or RBFSampler with a linear model"])
-        raise refusal(name, f"is no kernel model that dshap reduces (those are {known})")
+        raise refusal(name, f"is not a kernel model that dshap can reduce (those are {known})")
     return MODELS[name](model)
 
 
@@ -247,7 +253,7 @@ Affine = tuple[FloatArray | float, FloatArray | float]
 def affine(scaler: Any) -> Affine:
     """(shift, scale) of a scaler: x' = (x − shift) / scale."""
     if (name := estimator_name(scaler)) not in SCALERS:
-        raise refusal(name, "is no scaler of single columns")
+        raise refusal(name, "does not scale each column by itself")
     if of_estimator(scaler, "clip"):
         raise refusal(
             f"{name}(clip=True)",
@@ -373,7 +379,7 @@ def _features(feature_map: Any) -> list[tuple[int, Build]]:
     if name not in FEATURE_MAPS:
         raise refusal(
             f"the step {name}",
-            "is neither a scaler of single columns nor a kernel feature map",
+            "is neither a scaler that treats each column by itself nor a kernel feature map",
             "explain the rows that it gives: adapt the steps after it, and transform the rows by "
             "those up to it",
         )

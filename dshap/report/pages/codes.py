@@ -22,6 +22,7 @@ POWERS = 268
 represented."""
 NONE = "!" * WIDTH
 """The code of NaN, and of numbers that are too large."""
+# 536 powers of ten with so many places each are just below 64^5, the number of codes
 _SPAN = 2 * 10**DIGITS
 
 
@@ -33,6 +34,7 @@ def number_codes(values: ArrayLike) -> NDArray[np.uint8]:
     safe = np.where(is_counted, size, 1.0)
     power = np.floor(np.log10(safe)).astype(np.int64) - (DIGITS - 1)
     digits = np.rint(safe / 10.0**power).astype(np.int64)
+    # rounding may have made it a million
     is_long = digits >= 10**DIGITS
     digits = np.where(is_long, digits // 10, digits)
     power = power + is_long

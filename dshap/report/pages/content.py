@@ -15,7 +15,13 @@ from dshap.core.printing import counted, label, printable
 from dshap.cube import feature_ranking, open_cube, read_job
 from dshap.report.pages.figures import BarFigure, bar_figure, total_of
 from dshap.report.pages.first_screen import SAID, FirstScreen, first_screen, prediction_words
-from dshap.report.pages.output_figures import MAX_CARDS, OutputFigures, explained_by, figures_of
+from dshap.report.pages.output_figures import (
+    IN_FACTORS,
+    MAX_CARDS,
+    OutputFigures,
+    explained_by,
+    figures_of,
+)
 from dshap.report.pages.page_facts import ExplanationWords, explained
 from dshap.report.pages.page_rows import PageRows
 from dshap.report.pages.page_texts import PageTexts, class_of
@@ -101,6 +107,8 @@ class PageContent:
     n_page_rows: int
     rows_note: str
     """A sentence about explanations whose rows are not on the page; empty where all are."""
+    bar_scale: str
+    """A sentence about the scale of the bars of a row; empty for units that need none."""
 
     @property
     def sections(self) -> list[Section]:
@@ -196,6 +204,7 @@ def content_of(
         n_rows=table.first.n_rows,
         n_page_rows=len(rows),
         rows_note=_rows_note(others),
+        bar_scale=_bar_scale(table),
     )
 
 
@@ -369,6 +378,17 @@ def _figure_notes(table: RowTable, tabs: Sequence[Tab], others: Sequence[str]) -
         )
     elif len(columns) > MAX_CARDS:
         yield f"Of {len(columns):,} columns the {MAX_CARDS} that matter most are shown by their values."
+
+
+def _bar_scale(table: RowTable) -> str:
+    """A sentence about bars on a scale of logarithms, where all explanations have the same."""
+    scales = {arrays.scale for arrays in table.cubes.values()}
+    if len(scales) > 1:
+        return ""
+    (scale,) = scales
+    if scale not in IN_FACTORS:
+        return ""
+    return f"In the numbers of the bars, {IN_FACTORS[scale]}."
 
 
 def _rows_note(others: Sequence[str]) -> str:

@@ -56,6 +56,7 @@ def _in_groups(
     there: NDArray[np.intp], means: FloatArray, counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], FloatArray]:
     """Neighbouring bins in groups of about equally many rows: first and last bin (g, 2), and means."""
+    # ranks in the middle of each bin
     upto = np.cumsum(counts) - counts / 2
     group = np.minimum((N_GROUPS * upto / counts.sum()).astype(int), N_GROUPS - 1)
     groups = np.unique(group)
@@ -85,7 +86,7 @@ def _trend(means: FloatArray, counts: NDArray[np.int64]) -> float:
 def value_text(found: Dependence, place: int, texts: PageTexts) -> str:
     """The values of a bin as people read them: a category, or the mean of its numbers."""
     if place >= number_of_bins(found.bins):
-        return "missing"
+        return found.strip_name
     if found.has_categories:
         name = str(found.bins["categories"][place])
         if name == OTHERS and place == number_of_bins(found.bins) - 1:

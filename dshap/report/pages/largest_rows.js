@@ -1,4 +1,4 @@
-/* Below each dependence: the rows that the column moved most, made when they are opened. */
+/* Below each dependence: the rows that the column moved most, under each explanation, made when they are opened. */
 (function () {
   "use strict";
   const { data, nKeys, read, fixed, decimals, percent, element, addressOf, printable } = window.dshapPage;
@@ -16,10 +16,10 @@
     };
   }
 
-  function listOf(part, feature) {
+  function listOf(part, feature, heading) {
     const places = (data.largest[part] || {})[feature] || [];
     const rows = places.map((place) => cells(data.rows[place], part, feature));
-    if (!rows.length) return element("p", {}, "This page holds none of them.");
+    if (!rows.length) return element("p", {}, "This page has none of them.");
     const digits = decimals(rows.map((row) => row.phi));
     const wide = decimals(rows.map((row) => row.prediction));
     const heads = [data.keys.map((column) => column.name).join(", "), "value", "by", "predicted"];
@@ -32,14 +32,19 @@
     const table = element("table", {},
       element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))),
       element("tbody", {}, ...body));
-    return element("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "rows that " + data.features[feature] + " moved most" }, table);
+    const name = "rows that " + data.features[feature] + " moved most" + (heading ? " under " + heading : "");
+    return element("div", { class: "wide", tabindex: "0", role: "group", "aria-label": name }, table);
   }
 
   for (const details of document.querySelectorAll("details.largest")) {
     details.addEventListener("toggle", () => {
       if (!details.open || details.children.length > 1) return;
-      const part = data.parts.findIndex((each) => each.tab === Number(details.dataset.tab));
-      details.append(listOf(part, Number(details.dataset.feature)));
+      const parts = data.parts.filter((each) => each.tab === Number(details.dataset.tab));
+      for (const part of parts) {
+        const heading = parts.length > 1 ? part.name : "";
+        if (heading) details.append(element("h4", {}, heading));
+        details.append(listOf(data.parts.indexOf(part), Number(details.dataset.feature), heading));
+      }
     });
   }
 

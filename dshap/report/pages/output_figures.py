@@ -32,9 +32,9 @@ MAX_CARDS = MAX_LISTED
 
 
 IN_FACTORS: Mapping[str, str] = {
-    LOG_ODDS: "; +0.7 doubles the odds, −0.7 halves them",
-    SCORE: "; +0.7 doubles the odds against each other class, −0.7 halves them",
-    LOG: "; +0.7 doubles the prediction, −0.7 halves it",
+    LOG_ODDS: "+0.7 doubles the odds, −0.7 halves them",
+    SCORE: "+0.7 doubles the odds against each other class, −0.7 halves them",
+    LOG: "+0.7 doubles the prediction, −0.7 halves it",
 }
 """Scale of logarithms -> what an attribution on it does to the prediction, as e^0.7 = 2.01."""
 
@@ -107,7 +107,9 @@ def figures_of(
         warnings.filterwarnings("ignore", ".* rows of the cube are pending")
         found = dependences_together(cubes, columns[:MAX_CARDS], output)
         axis = view_of(cubes[0], output).words("attribution")
-        axis += IN_FACTORS.get(str(cubes[0]["attribution"].attrs.get("scale")), "")
+        scale = str(cubes[0]["attribution"].attrs.get("scale"))
+        if scale in IN_FACTORS:
+            axis = f"{axis}; {IN_FACTORS[scale]}"
         swarms = []
         for name, cube, known in zip(names, cubes, found, strict=True):
             heading = label(name) * (len(names) > 1)

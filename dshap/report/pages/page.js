@@ -108,7 +108,7 @@
     return value.toLocaleString("en", { maximumSignificantDigits: 6 }).replace("-", "\u2212");
   }
 
-  /* Probabilities of the parts of one explanation, from predictions or base values of all of them. */
+  /* The probability of a part, from the predictions or base values of all parts; null where it has none. */
   function probability(part, numbers) {
     const own = numbers[data.parts.indexOf(part)];
     if (!part.probability || !Number.isFinite(own)) return null;
@@ -121,9 +121,9 @@
 
   function percent(share) {
     const shown = 100 * share;
-    if (shown > 0 && shown < 0.05) return "below 0.1 %";
-    if (shown < 100 && shown > 99.95) return "above 99.9 %";
-    return shown.toFixed(shown < 10 || shown > 90 ? 1 : 0) + " %";
+    if (shown > 0 && shown < 0.05) return "below 0.1\u202f%";
+    if (shown < 100 && shown > 99.95) return "above 99.9\u202f%";
+    return shown.toFixed(shown < 10 || shown > 90 ? 1 : 0) + "\u202f%";
   }
 
   /* The place of the selected output. */
@@ -146,7 +146,7 @@
     if (!Number.isFinite(value)) return "\u2014";
     const options = { minimumFractionDigits: digits, maximumFractionDigits: digits };
     const text = Math.abs(value).toLocaleString("en", options);
-    if (value < 0) return "\u2212" + text;
+    if (value < 0 && /[1-9]/.test(text)) return "\u2212" + text;
     return (sign ? "+" : "") + text;
   }
 
@@ -174,18 +174,42 @@
     return value === undefined ? data.features[feature] : data.features[feature] + " = " + value;
   }
 
-  /* The steps of a waterfall from the top: name, attribution, where it begins and ends. */
   function stepsOf(each, values) {
     const steps = each.phi.map(([feature, phi]) => ({ name: nameOf(feature, values), phi }));
     const others = data.features.length - steps.length;
     if (others) steps.push({ name: others + " others", phi: each.small });
-    let at = each.base;
-    for (const step of [...steps].reverse()) {
-      step.start = at;
-      at += step.phi;
-      step.end = at;
-    }
     return steps;
+  }
+
+  /* A waterfall of steps, each a name and an attribution, the first on top: from the base value below to the prediction. */
+  function waterfall(each, steps) {
+    let at = each.base;
+    const bars = [...steps].reverse().map((step) => ({ ...step, start: at, end: (at += step.phi) })).reverse();
+    const ends = [each.base, each.prediction, ...bars.flatMap((step) => [step.start, step.end])];
+    const low = Math.min(...ends);
+    const span = Math.max(...ends) - low || 1;
+    const scale = (value) => (2 + (96 * (value - low)) / span).toFixed(2) + "%";
+    const digits = decimals(steps.map((step) => step.phi));
+    const chart = element("div", { class: "chart", "aria-hidden": "true" });
+    for (const step of bars) {
+      chart.append(element("div", { class: "line" },
+        element("span", { class: "name" }, step.name),
+        bar(step, scale, [each.base, each.prediction]),
+        element("span", { class: "number" }, fixed(step.phi, digits, true))));
+    }
+    chart.append(axisOf(each, decimals([each.base, each.prediction]), scale));
+    return chart;
+  }
+
+  /* The numbers of a waterfall, folded: heads of columns, and lines of a name and its cells. */
+  function numbersOf(heads, lines, name, isOpen) {
+    const head = element("tr", {}, ...heads.map((each) => element("th", { scope: "col" }, each)));
+    const body = lines.map(([first, ...cells]) =>
+      element("tr", {}, element("th", { scope: "row" }, first), ...cells.map((each) => element("td", {}, each))));
+    const table = element("table", {}, element("thead", {}, head), element("tbody", {}, ...body));
+    return element("details", isOpen ? { open: "" } : {},
+      element("summary", {}, "The numbers as a table"),
+      element("div", { class: "wide", tabindex: "0", role: "group", "aria-label": name }, table));
   }
 
   function bar(step, scale, marks) {
@@ -208,7 +232,7 @@
       const left = end === 0 ? isLeft : !isLeft;
       const chance = each.chances[end];
       const text = drawn("text", { x: scale(value), y, "text-anchor": left ? "start" : "end" });
-      const name = ["rows in general ", "this row "][end];
+      const name = (each.ends || ["rows in general ", "this row "])[end];
       text.textContent = name + fixed(value, digits) + (chance === null ? "" : " (" + percent(chance) + ")");
       svg.append(text);
     }
@@ -225,11 +249,6 @@
     const steps = stepsOf(each, values);
     const digits = decimals(steps.map((step) => step.phi));
     const wide = decimals([each.base, each.prediction]);
-    const ends = steps.flatMap((step) => [step.start, step.end]);
-    const low = Math.min(...ends, each.base, each.prediction);
-    const span = Math.max(...ends, each.base, each.prediction) - low || 1;
-    const scale = (value) => (2 + (96 * (value - low)) / span).toFixed(2) + "%";
-    const axis = axisOf(each, wide, scale);
     const largest = steps[0];
     const moved = largest.phi === 0 ? "no feature moves it." : largest.name + " moves it most, by " + fixed(largest.phi, digits, true) + ".";
     const margins = [fixed(each.base, wide), fixed(each.prediction, wide)];
@@ -239,30 +258,14 @@
     const sentence =
       "The prediction of " + key + " goes from " + from + " for rows in general to " + to + units + behind + "; " + moved;
     made.append(element("figcaption", {}, sentence));
-    const chart = element("div", { class: "chart", "aria-hidden": "true" });
-    const body = element("tbody");
-    for (const step of steps) {
-      const line = element("div", { class: "line" });
-      line.append(
-        element("span", { class: "name" }, step.name),
-        bar(step, scale, [each.base, each.prediction]),
-        element("span", { class: "number" }, fixed(step.phi, digits, true)),
-      );
-      chart.append(line);
-      body.append(element("tr", {}, element("th", { scope: "row" }, step.name), element("td", {}, fixed(step.phi, digits, true))));
-    }
-    const rows = [["base value", each.base], ["prediction", each.prediction]];
-    for (const [name, value] of rows) {
-      body.append(element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, fixed(value, wide))));
-    }
-    const head = element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "feature"), element("th", { scope: "col" }, "attribution")));
-    const table = element("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "numbers of the row" }, element("table", {}, head, body));
-    chart.append(axis);
-    made.append(chart, element("details", {}, element("summary", {}, "The numbers as a table"), table));
+    const lines = steps.map((step) => [step.name, fixed(step.phi, digits, true)]);
+    lines.push(["base value", fixed(each.base, wide)], ["prediction", fixed(each.prediction, wide)]);
+    made.append(waterfall(each, steps), numbersOf(["feature", "attribution"], lines, "numbers of the row"));
     return made;
   }
 
   let current = null;
+  let opened = null;
 
   function keyText(key) {
     return data.keys.map((column, i) => column.name + " " + printable(key[i])).join(", ");
@@ -278,9 +281,15 @@
     const key = keyText(found.key);
     const parts = found.parts.filter((each) => partsShown().includes(each.part));
     shown.replaceChildren(...parts.map((each) => figure(each, found.values, key)));
-    said.replaceChildren("Row " + key + ".  ", element("a", { href: addressOf(found.key) }, "The address of this row"));
+    said.replaceChildren("Row " + key + ".  ", element("a", { href: addressOf(found.key) }, "Link to this row"));
     const output = tab() < 0 ? null : partsShown()[0].output;
-    document.dispatchEvent(new CustomEvent("dshap:row", { detail: { ...found, output } }));
+    open({ ...found, output });
+  }
+
+  /* Let the other scripts hear of the row that is shown, or of none. */
+  function open(row) {
+    opened = row;
+    document.dispatchEvent(new CustomEvent("dshap:row", { detail: row }));
   }
 
   function missing(key, rows, at, after) {
@@ -290,7 +299,7 @@
     const hint = data.files || data.rows.length === data.n_rows ? "" : " It holds " + data.rows.length.toLocaleString("en") + " of " + data.n_rows.toLocaleString("en") + " rows; a page with its folder of rows has them all (dshap report --all-rows).";
     current = null;
     shown.replaceChildren();
-    document.dispatchEvent(new CustomEvent("dshap:row", { detail: null }));
+    open(null);
     said.textContent = where + printable(key.join(", ")) + (names ? ": near it are " + names + "." : ".") + hint;
   }
 
@@ -326,8 +335,10 @@
     const key = given || data.keys.map((column, i) => form.elements["key" + i].value.trim());
     const bad = data.keys.findIndex((column, i) => column.is_number && !/^[-+]?\d+$/.test(key[i]));
     if (bad >= 0) {
+      current = null;
       shown.replaceChildren();
-      said.textContent = "\u201c" + printable(key[bad]) + "\u201d is no whole number, as " + data.keys[bad].name + " is.";
+      open(null);
+      said.textContent = "\u201c" + printable(key[bad]) + "\u201d is no whole number, as " + data.keys[bad].name + " is: give one such as " + data.rows[0][bad] + ".";
       return;
     }
     sorted = sorted || [...data.rows].sort(compared);
@@ -390,5 +401,8 @@
   form.hidden = false;
   if (!data.rows.length) said.textContent = "No row is explained yet.";
   else if (!follow()) choose(data.rows[0]);
-  window.dshapPage = { data, nKeys, read, fixed, decimals, percent, element, addressOf, keyText, printable, valueText };
+  window.dshapPage = {
+    data, nKeys, read, plain, fixed, decimals, percent, probability, element, waterfall, numbersOf, addressOf, printable,
+    opened: () => opened,
+  };
 })();

@@ -74,7 +74,9 @@ def _column(texts: PageTexts, feature: str) -> Mapping[str, Any]:
     found: dict[str, Any] = {}
     if entry.unit:
         found["unit"] = label(entry.unit)
-    if entry.values:
+    if texts.columns.has_flags(feature):
+        found["values"] = {str(code): texts.columns.value_text(feature, code) for code in (0, 1)}
+    elif entry.values:
         found["values"] = {name: label(text) for name, text in entry.values.items()}
     if texts.columns.is_year(feature):
         found["year"] = True

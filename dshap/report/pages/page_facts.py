@@ -145,6 +145,7 @@ def _sureness(name: str, path: Place, rankings: Sequence[Ranking]) -> Iterator[s
             "Additivity: base value and attributions of every row add up to its prediction to within "
             f"{short_number(max(residual), 2)}."
         )
+    # outputs without errors share a sentence
     yield from dict.fromkeys(map(_sampling, rankings))
     yield from _stated(notes.get("closed_form", {}))
     if "base_value" in notes:

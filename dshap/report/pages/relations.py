@@ -130,7 +130,7 @@ def refuse_unknown_segments(table: RowTable, segments: Sequence[str]) -> None:
         column = column_of_segment(segment, columns)
         if not columns:
             raise InputError(
-                f"segment {segment!r}: the cube has no values of the column {column!r}: keep them "
+                f"segment {segment!r}: the cube has no values of the column {column!r}: store them "
                 "with explain(..., keep_rows=True) or [run] keep_rows = true"
             )
         require_column(columns, column)

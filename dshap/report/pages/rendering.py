@@ -87,7 +87,7 @@ def make_place(target: Path, force: bool) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     if not force and target.exists() and not _is_page(target):
         raise InputError(
-            f"report {target}: another file is there, which dshap has not made: give another path, "
+            f"report {target}: a file that dshap did not make exists there: give another path, "
             "or force=True (--force)"
         )
 

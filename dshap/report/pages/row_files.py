@@ -57,7 +57,7 @@ def refuse_others(folder: Path) -> None:
         return
     if not folder.is_dir() or any(not FILE.fullmatch(each.name) for each in folder.iterdir()):
         raise InputError(
-            f"{folder} is there and holds other things than rows of a report: move it away, or "
+            f"{folder} exists and contains other things than rows of a report: move it away, or "
             "choose another name of the page"
         )
 
@@ -66,6 +66,7 @@ def _places(table: RowTable) -> tuple[NDArray[np.int64], list[list[str]], int]:
     """The rank of each row by its key, −1 if it is pending; first keys of files; rows of a file."""
     is_there = np.concatenate([table.is_there(rows) for rows in table.slices()])
     keys = _sorted_by(table)
+    # lexsort wants the most important key last
     order = np.lexsort(keys[::-1])
     order = order[is_there[order]]
     ranks = np.full(len(is_there), -1)

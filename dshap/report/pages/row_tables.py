@@ -142,6 +142,7 @@ class RowTable:
             except DamagedError:
                 self._note(name, rows)
                 return None
+            # NaN beyond the end of a text would make the row count as one without numbers.
             if arrays.has("length"):
                 beyond = np.arange(phi.shape[1]) >= arrays.read_rows("length", rows)[:, None]
                 phi[beyond] = 0.0

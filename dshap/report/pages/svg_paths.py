@@ -200,6 +200,7 @@ def _swarm_line(
         phi = phi[~np.isnan(phi)]
         y = HEIGHT / 2 + HEIGHT * spread(phi, *limits)
         points = "".join(
+            # a line without length, which its round ends make a point
             f"M{at:.0f} {height:.0f}h0"
             for at, height in zip(_scaled(phi, limits, WIDTH), y, strict=True)
         )

@@ -21,7 +21,7 @@ class WhatIfMarkup:
     html: Any = ""
     """Below the row: sentences, and the place of the controls."""
     scripts: Any = ""
-    """Before the script of the page, whose first row they hear of."""
+    """After the script of the page, whose functions they use."""
     hashes: Any = ""
     """For `script-src`, with a blank before each."""
 

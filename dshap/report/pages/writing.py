@@ -108,6 +108,8 @@ def page(
     cubes = named_cubes(as_place("store", store), run)
     table, others = tables_of(cubes)
     with writing_page(target):
+        # before the cubes are read, which takes long: a page that cannot be written is refused at
+        # once
         make_place(target, force)
     refuse_unknown_segments(table, segments)
     ranked = rankings_of(cubes)

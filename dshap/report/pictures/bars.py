@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dshap.analysis.bars import Bars
 from dshap.analysis.rankings import Ranking
@@ -12,6 +12,7 @@ from dshap.analysis.segments import Segments, segments_of
 from dshap.analysis.shown_features import Selection, shown_features
 from dshap.analysis.side_by_side import differing_attributions, warn_without_scale
 from dshap.analysis.view import MAX_SHOWN, View, view_of
+from dshap.core.annotations import CubesLike, TableLike
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
 from dshap.core.printing import counted
@@ -29,6 +30,10 @@ from dshap.report.panels import (
 from dshap.report.picture_files import AS_WRITTEN
 from dshap.report.pictures.ranking_picture import draw_bars
 
+if TYPE_CHECKING:
+    from altair import LayerChart
+    from matplotlib.axes import Axes
+
 MAX_BESIDE = 10
 """The most features of several cubes, or of segments, unless `max_display` is larger."""
 BAR_INCHES = 0.15
@@ -40,27 +45,28 @@ MAX_BARS = 6
 
 
 def bar(
-    cube: Any,
+    cube: CubesLike,
     *,
     by: str | None = None,
-    rows: Any = None,
+    rows: TableLike | None = None,
     output: str | int | None = None,
     max_display: float | None = None,
     order: str | Sequence[str] | None = None,
     features: str | Sequence[str] | None = None,
     title: str = "",
-    ax: Any = None,
+    ax: Axes | None = None,
     chart: str = "matplotlib",
-) -> Any:
+) -> Axes | LayerChart:
     """Draw mean |attribution| of every feature as bars, the largest on top.
 
     Features are sorted by the mean over all rows; those of several cubes by that of the first.  At
     most 20 are shown, or 10 where each has several bars.  The lowest bar is the sum of the bars of
     all features that are not shown.
-    Lines are the 95 % intervals of the means, which treat rows as a sample of more rows and add the
-    error of sampled coalitions; there are none of fewer than ten rows, and none reaches below 0.  The
-    errors of a Dataset in memory are upper bounds, as it has no summaries of jackknife groups.
-    With `by` they are the intervals of segments (`dshap.analysis.segments.segments_of`).
+    A line across the end of a bar is the 95 % interval of its mean.  It covers two errors: the rows
+    are a sample of more rows, and coalitions may be sampled.  Fewer than ten rows have no intervals,
+    and no interval reaches below 0.  For a Dataset in memory the error of sampled coalitions is an
+    upper bound, as only a store has the sums of its jackknife groups.
+    With `by` they are the intervals of segments (`dshap.report.segments_of`).
 
     Parameters
     ----------
@@ -94,18 +100,19 @@ def bar(
     """
     selection = Selection(max_display, order, features)
     looks = Looks(ax, title, chart, words_of_columns(cube, rows))
+    cubes: Any = cube
     if has_member(cube, "data_vars") or not has_member(cube, "items"):
-        cube = {"": cube}
-    if not cube:
+        cubes = {"": cube}
+    if not cubes:
         raise InputError("cube is an empty mapping: give a cube, or several as name -> cube")
-    if by is not None and len(cube) > 1:
-        raise InputError(f"by={by!r} with {len(cube)} cubes: give one cube, or leave by out")
+    if by is not None and len(cubes) > 1:
+        raise InputError(f"by={by!r} with {len(cubes)} cubes: give one cube, or leave by out")
     if by is None:
         bars = _of_cubes(
-            {str(name): view_of(each, output) for name, each in cube.items()}, selection
+            {str(name): view_of(each, output) for name, each in cubes.items()}, selection
         )
     else:
-        (only,) = cube.values()
+        (only,) = cubes.values()
         bars = _of_segments(only, by, rows, output, selection)
     return looks.draw(bars, matplotlib=_drawn, altair=bars_chart)
 
@@ -140,7 +147,7 @@ def _refuse_others(views: Mapping[str, View]) -> None:
         differing = list(differing_attributions((first, name), (view, other)))
         if differing:
             raise InputError(
-                f"{first!r} and {name!r} cannot stand side by side: {'; '.join(differing)}"
+                f"{first!r} and {name!r} cannot be drawn side by side: {'; '.join(differing)}"
             )
     if others:
         warn_without_scale(views)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from dshap.analysis.numbers_as_text import decimals_of, picture_number
 from dshap.analysis.shades import grid_of
 from dshap.analysis.shown_features import Selection
 from dshap.analysis.side_by_side import SideBySide, side_by_side
+from dshap.core.annotations import CubeLike, PathLike
 from dshap.report.charts.compare_charts import compare_chart
 from dshap.report.labels import labels_of
 from dshap.report.looks import Looks, words_of_columns
@@ -35,6 +36,10 @@ from dshap.report.panels import (
 from dshap.report.picture_files import AS_WRITTEN, LEGEND
 from dshap.report.pictures.densities import GRID, LINE_WIDTH, outline
 
+if TYPE_CHECKING:
+    from altair import LayerChart
+    from matplotlib.axes import Axes
+
 LEAST_OFFSET = 0.04
 """The distance of a point from the line of its feature."""
 HEAD = -0.62
@@ -52,16 +57,16 @@ KEY_INCHES = 0.4
 
 
 def compare(
-    cubes: Any,
+    cubes: Mapping[str, CubeLike] | PathLike,
     *,
     output: str | int | None = None,
     max_display: float | None = None,
     order: str | Sequence[str] | None = None,
     features: str | Sequence[str] | None = None,
     title: str = "",
-    ax: Any = None,
+    ax: Axes | None = None,
     chart: str = "matplotlib",
-) -> Any:
+) -> Axes | LayerChart:
     """Draw two explanations of the same rows back to back, feature by feature.
 
     The first is above the line of a feature, the second below it: from 2,000 rows on the square
@@ -161,6 +166,7 @@ def _write_table(axes: Any, found: SideBySide) -> None:
     room = max(inches_of(axes)[0] - inches[-1], LEAST_ROOM)
     low, high = found.limits
     ends = high + (high - low) * inches / room
+    # Ticks are chosen for the attributions alone; then the axes get the room of the table.
     axes.set_xlim(low, high)
     write_numbers(axes.xaxis, float(room))
     axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick <= high])

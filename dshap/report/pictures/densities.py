@@ -6,13 +6,14 @@ Fewer than 2,000 rows are points; more rows are densities.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dshap.analysis.shades import Shades
 from dshap.analysis.shown_features import Selection
 from dshap.analysis.swarms import Swarm, Swarms, swarms_of
+from dshap.core.annotations import CubeLike, TableLike
 from dshap.core.records import FloatArray
 from dshap.report.charts.swarm_charts import swarms_chart
 from dshap.report.looks import Looks, words_of_columns
@@ -34,6 +35,10 @@ from dshap.report.panels import (
 )
 from dshap.report.picture_files import AS_WRITTEN
 
+if TYPE_CHECKING:
+    from altair import LayerChart
+    from matplotlib.axes import Axes
+
 LINE_WIDTH = 2.4
 """The width of a density that is a line, in points."""
 GRID = 480
@@ -41,25 +46,25 @@ GRID = 480
 
 
 def beeswarm(
-    cube: Any,
+    cube: CubeLike,
     *,
-    rows: Any = None,
+    rows: TableLike | None = None,
     output: str | int | None = None,
     max_display: float | None = None,
     order: str | Sequence[str] | None = None,
     features: str | Sequence[str] | None = None,
     title: str = "",
-    ax: Any = None,
+    ax: Axes | None = None,
     chart: str = "matplotlib",
-) -> Any:
+) -> Axes | LayerChart:
     """Draw the attributions of every feature, coloured from low to high values of its column.
 
     Features are sorted by mean |attribution|, at most 20 are shown; the last line is the sum, row by
     row, of the attributions of all others.  From 2,000 rows on a swarm is a density: its height is
     the square root of the number of rows at an attribution, its colour the mean place of their values
-    among all values of the column.  It ends at the bins of its smallest and its largest attribution,
-    which are at most 12.5 % wide; one that is narrower than a pixel is a line.  Missing values and
-    categories, which have no order, are grey; of True and False the latter is low.
+    among all values of the column.  It ends at its smallest and its largest attribution; one that is
+    narrower than a pixel is a line.  Missing values and categories, which have no order, are grey; of
+    True and False the latter is low.
 
     Parameters
     ----------
@@ -142,6 +147,7 @@ def _draw_density(axes: Any, swarm: Swarm, y: int, grid: FloatArray, plain: str)
             x.mean(), y - half.max(), y + half.max(), color=colours[middle], lw=LINE_WIDTH, zorder=2
         )
         return
+    # The outline is not seen itself: it clips the picture of the colours.
     shape = axes.fill_between(x, y - half, y + half, color="none", linewidth=0)
     picture = axes.imshow(
         colours[None],
@@ -157,8 +163,8 @@ def _draw_density(axes: Any, swarm: Swarm, y: int, grid: FloatArray, plain: str)
 def outline(shades: Shades, grid: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Places (p,) along the outline of a density, and its heights (p,) there.
 
-    `heights` are those of the steps of the grid.  The outline ends at the bins of the smallest and of
-    the largest attribution.
+    `heights` are those of the steps of the grid.  The outline ends at the smallest and the largest
+    attribution.
     """
     low = float(shades.low)
     high = float(shades.high)

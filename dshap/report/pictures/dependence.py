@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dshap.analysis.dependences import Dependence, dependence_of
 from dshap.analysis.value_texts import category_texts, tick_texts
+from dshap.core.annotations import CubeLike, TableLike
 from dshap.core.errors import InputError
 from dshap.core.histograms import number_of_bins
 from dshap.core.records import FloatArray, Record
@@ -41,6 +42,10 @@ from dshap.report.pictures.densities import GRID
 from dshap.report.pictures.heatmaps import AXIS_WIDTH, letters_below
 from dshap.run.prepared_states import Prepared
 
+if TYPE_CHECKING:
+    from altair import LayerChart
+    from matplotlib.axes import Axes
+
 QUARTILES = (0.25, 0.75)
 HISTOGRAM_SHARE = 0.13
 """The part of the height of the axes below the attributions, where the histogram has its room."""
@@ -57,18 +62,18 @@ CATEGORY_WIDTH = 18
 
 
 def dependence(
-    cube: Any,
+    cube: CubeLike,
     feature: str,
     colour: str | None = None,
     *,
-    rows: Any = None,
+    rows: TableLike | None = None,
     output: str | int | None = None,
     title: str = "",
-    ax: Any = None,
+    ax: Axes | None = None,
     partial_dependence: Prepared | None = None,
     color: str | None = None,
     chart: str = "matplotlib",
-) -> Any:
+) -> Axes | LayerChart:
     """Draw the attribution of a feature against its column, with the mean and the quartiles.
 
     Numbers are in at most 64 bins of about equally many rows, categories each in its own.  The

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dshap.analysis.drift.drift_bars import DriftBars
 from dshap.analysis.drift.drift_record import Drift
@@ -26,6 +26,10 @@ from dshap.report.panels import (
 )
 from dshap.report.picture_files import AS_WRITTEN
 
+if TYPE_CHECKING:
+    from altair import LayerChart
+    from matplotlib.axes import Axes
+
 COLOURS_OF_DRIFT = {"drift": RED, "none": BLUE, "sum": "#b9bfc6"}
 """The colour of a column that drifts, of one that does not, and of a sum of columns."""
 BAR_HEIGHT = 0.62
@@ -38,9 +42,9 @@ def drift_bars(
     order: str | Sequence[str] | None = None,
     features: str | Sequence[str] | None = None,
     title: str = "",
-    ax: Any = None,
+    ax: Axes | None = None,
     chart: str = "matplotlib",
-) -> Any:
+) -> Axes | LayerChart:
     """Draw the part of each column in the drift of rows as bars, the largest on top.
 
     Bars are red where the adjusted p-value is at most 0.05; lines are 95 % intervals by standard

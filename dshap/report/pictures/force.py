@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from dshap.analysis.forces import Forces, RowSide, forces_of
 from dshap.analysis.numbers_as_text import decimals_of, picture_number
 from dshap.analysis.shown_features import Selection, words_of_sum
 from dshap.analysis.single_rows import single_row
+from dshap.core.annotations import CubeLike, RowKey, TableLike
 from dshap.report.charts.row_charts import force_chart
 from dshap.report.labels import labels_of, one_label
 from dshap.report.looks import Looks, words_of_columns
@@ -28,6 +29,10 @@ from dshap.report.panels import (
 )
 from dshap.report.picture_files import AS_WRITTEN
 from dshap.report.pictures.waterfall import name_ends
+
+if TYPE_CHECKING:
+    from altair import LayerChart
+    from matplotlib.axes import Axes
 
 TIP = 0.012
 """The length of the tip of an arrow, as a part of the line."""
@@ -53,17 +58,17 @@ MOST_MARGIN = 0.38
 
 
 def force(
-    cube: Any,
-    key: Any,
+    cube: CubeLike,
+    key: RowKey,
     *,
-    rows: Any = None,
+    rows: TableLike | None = None,
     output: str | int | None = None,
     max_display: float | None = None,
     features: str | Sequence[str] | None = None,
     title: str = "",
-    ax: Any = None,
+    ax: Axes | None = None,
     chart: str = "matplotlib",
-) -> Any:
+) -> Axes | LayerChart:
     """Draw one row as a line of arrows: red ones raise the prediction, blue ones lower it.
 
     Both meet at the prediction, the largest next to it.  The five largest of each side are named,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dshap.analysis.numbers_as_text import decimals_of, picture_number
 from dshap.analysis.segment_cells import SegmentCells, segment_cells
 from dshap.analysis.shown_features import Selection
+from dshap.core.annotations import CubeLike, TableLike
 from dshap.core.printing import counted
 from dshap.core.records import FloatArray
 from dshap.report.charts.cell_charts import heatmap_chart
@@ -36,6 +37,10 @@ from dshap.report.panels import (
 )
 from dshap.report.picture_files import AS_WRITTEN
 
+if TYPE_CHECKING:
+    from altair import LayerChart
+    from matplotlib.axes import Axes
+
 MAX_NUMBERS = 210
 """The most cells that show their numbers, of at most `MAX_NUMBERED` segments."""
 MAX_NUMBERED = 10
@@ -54,19 +59,19 @@ NUMBER_SIZES = (5.0, 8.5)
 
 
 def heatmap(
-    cube: Any,
+    cube: CubeLike,
     segment: str,
     *,
     magnitude: bool = False,
-    rows: Any = None,
+    rows: TableLike | None = None,
     output: str | int | None = None,
     max_display: float | None = None,
     order: str | Sequence[str] | None = None,
     features: str | Sequence[str] | None = None,
     title: str = "",
-    ax: Any = None,
+    ax: Axes | None = None,
     chart: str = "matplotlib",
-) -> Any:
+) -> Axes | LayerChart:
     """Draw the mean attribution of every feature in every segment of the rows as a table of colours.
 
     Red raises the prediction there, blue lowers it, and the largest |mean| is the deepest.  Features

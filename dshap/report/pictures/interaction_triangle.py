@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dshap.analysis.pair_effects import PairEffects, pair_effects
 from dshap.analysis.shown_features import Selection, words_of_sum
+from dshap.core.annotations import CubeLike
 from dshap.report.charts.cell_charts import interactions_chart
 from dshap.report.labels import labels_of
 from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import add_title, name_rows, new_axes, row_labels
 from dshap.report.pictures.heatmaps import CELL_INCHES, draw_cells, name_columns
 
+if TYPE_CHECKING:
+    from altair import LayerChart
+    from matplotlib.axes import Axes
+
 COLUMN_WIDTH = 18
 """The characters of a line of a name below its column."""
 
 
 def interactions(
-    cube: Any,
+    cube: CubeLike,
     *,
     output: str | int | None = None,
     max_display: float | None = None,
     order: str | Sequence[str] | None = None,
     features: str | Sequence[str] | None = None,
     title: str = "",
-    ax: Any = None,
+    ax: Axes | None = None,
     chart: str = "matplotlib",
-) -> Any:
+) -> Axes | LayerChart:
     """Draw mean |interaction| of every two features, and mean |main effect| of each.
 
     Each pair appears once, with both halves of its interaction together, as in shapviz; the

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dshap.analysis.history_lines import HistoryLines, history_lines
 from dshap.analysis.importance_history import ImportanceHistory, importance_history
 from dshap.analysis.shown_features import Selection
+from dshap.core.annotations import PathLike
 from dshap.core.records import FloatArray
 from dshap.report.charts.run_charts import over_runs_chart
 from dshap.report.labels import labels_of
@@ -28,6 +28,10 @@ from dshap.report.panels import (
 )
 from dshap.report.picture_files import AS_WRITTEN
 
+if TYPE_CHECKING:
+    from altair import LayerChart
+    from matplotlib.axes import Axes
+
 LEAST_GAP = 0.055
 """The least distance of two names beside the lines, as a part of the axis."""
 NAMES_SHARE = 0.3
@@ -41,7 +45,7 @@ MAX_TICKS = 8
 
 
 def over_runs(
-    store: str | Path,
+    store: PathLike,
     explain: str = "",
     *,
     output: str | int | None = None,
@@ -49,9 +53,9 @@ def over_runs(
     order: str | Sequence[str] | None = None,
     features: str | Sequence[str] | None = None,
     title: str = "",
-    ax: Any = None,
+    ax: Axes | None = None,
     chart: str = "matplotlib",
-) -> Any:
+) -> Axes | LayerChart:
     """Draw mean |attribution| of the eight largest features over the runs of a job.
 
     Each line is named at its end.  Bands are 95 % intervals where there are standard errors.  The
@@ -153,6 +157,7 @@ def _name_lines(axes: Any, lines: HistoryLines, highest: float, looks: Looks) ->
     labels = labels_of([*lines.chosen.shown, *others], width, given=looks.labels)
     rows = max(label.count("\n") + 1 for label in labels)
     gap = max(LEAST_GAP, rows * TEXT_INCHES / inches_of(axes)[1])
+    # nearer to each other where the names of all lines would not fit
     for place, y in enumerate(kept_apart(ends / highest, min(gap, 1.0 / n_lines))):
         axes.annotate(
             labels[place],

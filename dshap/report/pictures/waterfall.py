@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from dshap.analysis.shown_features import Selection
 from dshap.analysis.single_rows import SingleRow, single_row
 from dshap.analysis.steps_of_rows import MAX_STEPS as MAX_STEPS
 from dshap.analysis.steps_of_rows import Steps, steps_of
+from dshap.core.annotations import CubeLike, RowKey, TableLike
 from dshap.report.charts.row_charts import waterfall_chart
 from dshap.report.labels import labels_with_values
 from dshap.report.looks import Looks, words_of_columns
@@ -31,23 +32,27 @@ from dshap.report.panels import (
 )
 from dshap.report.picture_files import AS_WRITTEN
 
+if TYPE_CHECKING:
+    from altair import LayerChart
+    from matplotlib.axes import Axes
+
 MOST_MARGIN = 0.3
 """The most room on each side of the bars for their numbers, as a part of the width."""
 
 
 def waterfall(
-    cube: Any,
-    key: Any,
+    cube: CubeLike,
+    key: RowKey,
     *,
-    rows: Any = None,
+    rows: TableLike | None = None,
     output: str | int | None = None,
     max_display: float | None = None,
     order: str | Sequence[str] | None = None,
     features: str | Sequence[str] | None = None,
     title: str = "",
-    ax: Any = None,
+    ax: Axes | None = None,
     chart: str = "matplotlib",
-) -> Any:
+) -> Axes | LayerChart:
     """Draw how the attributions of one row lead from the base value to its prediction.
 
     Red bars raise the prediction, blue ones lower it, the largest on top; the eleven largest are
@@ -117,6 +122,7 @@ def _draw_steps(axes: Any, steps: Steps) -> None:
     sides = [*ends, *(ends - sizes)]
     letters = 2 + max(map(len, texts))
     share = min(LETTER_INCHES * letters / inches_of(axes)[0], MOST_MARGIN)
+    # `share` is a part of the axis with both margins
     margin = (max(sides) - min(sides)) * share / (1.0 - 2.0 * share) or 1.0
     axes.set_xlim(min(sides) - margin, max(sides) + margin)
 

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dshap.core.errors import InputError
 from dshap.core.images import player_map
+from dshap.core.late import xr
 from dshap.core.printing import label as shown_as
 from dshap.core.printing import printable
 from dshap.core.records import FloatArray
@@ -83,14 +85,14 @@ class Heat:
 
 
 def sentence(
-    cube: Any,
+    cube: xr.Dataset,
     instance: int = 0,
     *,
     words: Sequence[str] | None = None,
     output: int = 0,
     label: str = "",
 ) -> Sentence:
-    """Read the words of an instance from a cube, with their attributions.
+    """Read the words of one text, and the attribution of each, from a cube, for `sentence_picture`.
 
     Parameters
     ----------
@@ -134,9 +136,9 @@ def sentence(
 
 
 def heat_map(
-    cube: Any,
+    cube: xr.Dataset,
     instance: int,
-    image: Any,
+    image: ArrayLike,
     players: dict[str, list[int]],
     *,
     output: int = 0,

@@ -113,6 +113,7 @@ def _mean_factors(states: Sequence[State], value: Any) -> FloatArray:
     largest = np.abs(weights).argmax(axis=1)
     weight = weights[np.arange(len(weights)), largest]
     means = np.ones((1 << len(value.players), len(weights)))
+    # all columns of a player are present together, so that its first one stands for it
     first_column = value.players.members.argmax(axis=1)
     bits = 1 << np.arange(len(value.players))
     for state in states:

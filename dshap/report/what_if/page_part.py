@@ -176,24 +176,24 @@ def _with_models(
     }
     return WhatIfPart(
         content,
-        (*_contained(models, len(chosen), len(keys)), *reasons),
+        (*_contained(models, len(cubes), len(chosen), len(keys)), *reasons),
     )
 
 
 def _contained(
-    models: Mapping[str, Mapping[str, Any]], n_rows: int, n_page_rows: int
+    models: Mapping[str, Mapping[str, Any]], n_explanations: int, n_rows: int, n_page_rows: int
 ) -> Iterator[str]:
     """Sentences about the parts of the models on the page."""
-    names = " and ".join(map(label, models))
     kinds = {one["kind"] for one in models.values()}
     s = "s" * (len(models) > 1)
-    said = (
-        f"This page contains the model{s} of explanation{s} {names}, so that a row can be changed "
-        "and recomputed here"
-    )
+    of = f" of explanation{s} {' and '.join(map(label, models))}" * (n_explanations > 1)
+    with_rows = ""
     if "kernel" in kinds:
-        said += ", and with it rows of the table that the model was fitted on or compares with"
-    yield f"{said}; nothing is sent anywhere."
+        with_rows = ", and rows of the table that the model was fitted on or compares with"
+    yield (
+        f"This page contains the model{s}{of}{with_rows}, so that it can compute what the model "
+        "predicts for a changed row; nothing is sent anywhere."
+    )
     if n_rows < n_page_rows:
         yield (
             f"{n_rows:,} of the {n_page_rows:,} rows of this page can be changed, as many as "
@@ -248,7 +248,7 @@ def _page_column(
     if categories is not None:
         texts = tuple(words.value_text(name, each) for each in categories)
         return PageColumn(name, "category", _codes(values, categories), texts)
-    if values.dtype.kind == "b":
+    if values.dtype.kind == "b" or words.has_flags(name):
         return PageColumn(name, "boolean", values.astype(np.float64))
     numbers = np.asarray(values, np.float64)
     named = words.entry(name).values
@@ -325,7 +325,7 @@ def _player_of(column: str, models: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _control(column: PageColumn, player: str, words: ColumnTexts) -> dict[str, Any]:
     """The control of a column: its label, kind, and the ends and step of its slider."""
-    found: dict[str, Any] = {"name": words.axis_of(column.name), "kind": column.kind}
+    found: dict[str, Any] = {"name": _control_name(column.name, words), "kind": column.kind}
     if player:
         found["player"] = words.label_of(player)
     if about := words.description_of(column.name):
@@ -354,6 +354,15 @@ def _control(column: PageColumn, player: str, words: ColumnTexts) -> dict[str, A
     # ends on the steps, so that a slider stops at short numbers
     places = {"low": np.floor(low / step) * step, "high": np.ceil(high / step) * step}
     return {**found, **{end: float(f"{at:.12g}") for end, at in places.items()}, "step": step}
+
+
+def _control_name(column: str, words: ColumnTexts) -> str:
+    """The label of a control: that of the column with its unit, or the percent sign of its format."""
+    name = words.axis_of(column)
+    form = FORMAT.fullmatch(words.entry(column).format)
+    if form and form.group(3) == "%" and not words.unit_of(column):
+        return f"{name} (%)"
+    return name
 
 
 def _ends(values: FloatArray) -> tuple[float, float]:

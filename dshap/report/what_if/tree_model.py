@@ -39,10 +39,12 @@ def arrays_of_trees(learned: LearnedParts) -> dict[str, Any]:
     own = trees.decisions
     columns = own.columns
     is_leaf = trees.column < 0
+    # leaves have no column, and what −1 reads is not used
     player = np.where(is_leaf, -1, np.array(player_of_columns(learned.value))[trees.column])
     arrays = {
         "first": trees.first,
         "output": trees.output,
+        # counted from the node: small numbers are packed in a small type
         "right": np.where(trees.right < 0, -1, trees.right - np.arange(len(trees.right))),
         "code": own.code,
         "place": own.place,

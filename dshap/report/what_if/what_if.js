@@ -1,6 +1,7 @@
 /* What if: controls for the values of a row, whose prediction and attributions are recomputed here. */
 (function () {
   "use strict";
+  const { data: page, plain, fixed, decimals, percent, probability, element, waterfall, numbersOf, opened: shownRow } = window.dshapPage;
   const data = JSON.parse(document.getElementById("what-if-data").textContent);
   const panel = document.getElementById("what-if");
   const models = data.models.map((model) => ({ ...model, explain: window.dshapGames(model) }));
@@ -21,48 +22,8 @@
   let drawing = 0;
   let speaking = 0;
 
-  function element(name, attributes, ...inside) {
-    const made = document.createElement(name);
-    for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
-    made.append(...inside);
-    return made;
-  }
-
-  function drawn(name, attributes) {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    return made;
-  }
-
-  /* A number in at most six digits, thousands marked. */
-  function plain(value) {
-    const size = Math.abs(value);
-    if (size && (size < 1e-4 || size >= 1e15)) return String(Number(value.toPrecision(4))).replace("-", "\u2212");
-    return value.toLocaleString("en", { maximumSignificantDigits: 6 }).replace("-", "\u2212");
-  }
-
-  function percent(share) {
-    const shown = 100 * share;
-    if (shown > 0 && shown < 0.05) return "below 0.1\u202f%";
-    if (shown < 100 && shown > 99.95) return "above 99.9\u202f%";
-    return shown.toFixed(shown < 10 || shown > 90 ? 1 : 0) + "\u202f%";
-  }
-
-  function decimals(numbers) {
-    const largest = Math.max(...numbers.filter(Number.isFinite).map(Math.abs), 0);
-    return largest ? Math.min(12, Math.max(0, 3 - Math.floor(Math.log10(largest)))) : 0;
-  }
-
-  function fixed(value, digits, sign) {
-    const options = { minimumFractionDigits: digits, maximumFractionDigits: digits };
-    const text = Math.abs(value).toLocaleString("en", options);
-    if (value < 0 && /[1-9]/.test(text)) return "\u2212" + text;
-    return (sign ? "+" : "") + text;
-  }
-
-  function textOf(place) {
+  function textOf(place, value) {
     const column = data.columns[place];
-    const value = values[place];
     if (Number.isNaN(value)) return "missing";
     if (column.kind === "category") return column.texts[value];
     if (column.kind === "boolean") return value ? "yes" : "no";
@@ -87,10 +48,16 @@
     return numbers && !Number.isNaN(value) ? numbers[value] : value;
   }
 
-  /* The numbers of every output of every model: [{model, output, prediction, base, phi}]. */
+  /* The numbers of every output of every model: [{model, part, output, prediction, base, phi, chances}]. */
   function computed() {
     return models.flatMap((model) => {
       const numbers = model.explain(Float64Array.from(model.column, numberOf));
+      const bases = [];
+      const predictions = [];
+      model.parts.forEach((part, output) => {
+        bases[part] = numbers.base[output];
+        predictions[part] = numbers.prediction[output];
+      });
       return model.parts.map((part, output) => ({
         model,
         part,
@@ -98,78 +65,66 @@
         prediction: numbers.prediction[output],
         base: numbers.base[output],
         phi: numbers.phi[output],
+        chances: [bases, predictions].map((all) => probability(page.parts[part], all)),
       }));
     });
   }
 
-  /* Whether the script's numbers of a row are those of the cube, as far as the page has their digits. */
+  function isChanged() {
+    return values.some((value, place) => !Object.is(value, own[place]));
+  }
+
+  /* Whether the script's numbers of a row are the stored ones, as far as the page has their digits. */
   function faultOf(each) {
     const cube = opened.parts[each.part];
     const scale = each.phi.reduce((sum, phi) => sum + Math.abs(phi), Math.abs(each.base));
     const { facts, isSingle, error } = each.model;
     const slack = scale * (1e-8 + (facts.rounding || 0) + (isSingle ? 1e-6 : 0)) + each.phi.length * error;
     if (!(Math.abs(each.prediction - cube.prediction) <= slack)) {
-      return "prediction " + plain(each.prediction) + " here, " + plain(cube.prediction) + " in the cube";
+      return "prediction " + plain(each.prediction) + " here, " + plain(cube.prediction) + " stored";
     }
     const mine = new Map(each.model.feature.map((feature, i) => [feature, each.phi[i]]));
     for (const [feature, phi] of cube.phi) {
       if (!(Math.abs((mine.get(feature) || 0) - phi) <= slack + 6e-6 * Math.abs(phi))) {
-        return data.features[feature] + " " + plain(mine.get(feature) || 0) + " here, " + plain(phi) + " in the cube";
+        return data.features[feature] + " " + plain(mine.get(feature) || 0) + " here, " + plain(phi) + " stored";
       }
     }
     return "";
   }
 
   function isShown(each) {
-    return opened.output === null || opened.output === opened.parts[each.part].part.output;
+    return opened.output === null || opened.output === page.parts[each.part].output;
   }
 
   function nameOf(each, i) {
     const { model } = each;
     const columns = model.column.filter((_, j) => model.player[j] === i);
     const name = data.features[model.feature[i]];
-    return columns.length === 1 ? name + " = " + textOf(columns[0]) : name;
+    return columns.length === 1 ? name + " = " + textOf(columns[0], values[columns[0]]) : name;
   }
 
-  /* A bar from `start` to `end` between the ends of a chart. */
-  function bar(start, end, scale, marks) {
-    const svg = drawn("svg", { class: "bar", width: "100%", height: "22", "aria-hidden": "true" });
-    for (const mark of marks) {
-      svg.append(drawn("line", { x1: scale(mark) + "%", x2: scale(mark) + "%", y1: 0, y2: 22, class: "mark" }));
-    }
-    const low = scale(Math.min(start, end));
-    const wide = Math.max(scale(Math.max(start, end)) - low, 0.2);
-    const kind = end < start ? "down" : "up";
-    svg.append(drawn("rect", { x: low + "%", y: 3, width: wide + "%", height: 16, class: kind }));
-    return svg;
+  /* The explanation and the output of a figure, where there are several. */
+  function headOf(each) {
+    const output = opened.output === null && each.model.outputs.length > 1 ? each.output : "";
+    return [models.length > 1 ? each.model.explanation : "", output].filter(Boolean).join(", ");
   }
 
-  /* The probability of a prediction, by what the page knows of its scale; null where it has none. */
-  function chanceOf(each, all) {
-    const kind = opened.parts[each.part].part.probability;
-    if (!kind) return null;
-    if (kind === "probability") return each.prediction;
-    if (kind === "logistic") return 1 / (1 + Math.exp(-each.prediction));
-    const scores = all.filter((other) => other.model === each.model).map((other) => other.prediction);
-    const top = Math.max(...scores);
-    return Math.exp(each.prediction - top) / scores.reduce((sum, score) => sum + Math.exp(score - top), 0);
+  function predictionText(each, digits) {
+    const number = fixed(each.prediction, digits);
+    const chance = each.chances[1];
+    if (chance === null) return number + page.parts[each.part].units;
+    return percent(chance) + (page.parts[each.part].probability === "probability" ? "" : " (" + number + ")");
   }
 
   function sentenceOf(each, before) {
     const digits = decimals([each.prediction, each.base]);
-    const change = each.prediction - before.prediction;
-    const chances = [chanceOf(each, found), chanceOf(before, rowFound)];
-    const numberOfBoth = [each, before].map((one, i) => {
-      const number = fixed(one.prediction, digits);
-      if (chances[i] === null) return number;
-      return opened.parts[each.part].part.probability === "probability" ? percent(chances[i]) : percent(chances[i]) + " (" + number + ")";
-    });
-    const names = [models.length > 1 ? each.model.explanation : "", opened.output === null && each.model.outputs.length > 1 ? each.output : ""];
-    const name = names.filter(Boolean).join(", ");
-    const said = (name ? name + ": prediction " : "Prediction ") + numberOfBoth[0];
-    if (fixed(change, digits) === fixed(0, digits)) return said + ", as in the row.";
-    const moved = chances[0] === null ? fixed(change, digits, true) + " " : "";
-    return said + ", " + moved + "against " + numberOfBoth[1] + " in the row.";
+    const [now, then] = [each, before].map((one) => predictionText(one, digits));
+    const head = headOf(each);
+    const subject = head ? head + ": the prediction" : "The prediction";
+    if (!isChanged()) return subject + " of the row is " + then + ".";
+    if (now === then) return subject + " stays " + now + " with the changed values.";
+    const moved = each.chances[1] === null ? ": " + fixed(each.prediction - before.prediction, digits, true) : "";
+    return subject + " is " + now + " with the changed values, and " + then + " in the row" + moved + ".";
   }
 
   function figureOf(each, before) {
@@ -177,67 +132,25 @@
     const steps = order.slice(0, MOST).map((i) => ({ name: nameOf(each, i), phi: each.phi[i] }));
     const others = order.slice(MOST);
     if (others.length) steps.push({ name: others.length + " others", phi: others.reduce((sum, i) => sum + each.phi[i], 0) });
-    let at = each.base;
-    for (const step of [...steps].reverse()) {
-      step.start = at;
-      at += step.phi;
-      step.end = at;
-    }
-    const ends = [each.base, each.prediction, ...steps.flatMap((step) => [step.start, step.end])];
-    const low = Math.min(...ends);
-    const span = Math.max(...ends) - low || 1;
-    const scale = (value) => Number((2 + (96 * (value - low)) / span).toFixed(2));
     const digits = decimals([...each.phi]);
-    const sentence = sentenceOf(each, before);
-    const chart = element("div", { class: "chart", role: "img", "aria-label": sentence });
-    for (const step of steps) {
-      const line = element("div", { class: "line" });
-      line.append(
-        element("span", { class: "name" }, step.name),
-        bar(step.start, step.end, scale, [each.base, each.prediction]),
-        element("span", { class: "number" }, fixed(step.phi, digits, true)),
-      );
-      chart.append(line);
-    }
-    chart.append(axisOf(each, decimals([each.base, each.prediction]), scale));
-    return element("figure", { class: "waterfall" }, element("figcaption", {}, sentence), chart, tableOf(each, before, order, digits));
-  }
-
-  /* The base value and the prediction below the bars, at their marks. */
-  function axisOf(each, digits, scale) {
-    const svg = drawn("svg", { class: "axis", width: "100%", height: "34", "aria-hidden": "true" });
-    const isLeft = each.base < each.prediction;
-    for (const [name, value, y, left] of [["base value ", each.base, 14, isLeft], ["prediction ", each.prediction, 30, !isLeft]]) {
-      const text = drawn("text", { x: scale(value) + "%", y, "text-anchor": left ? "start" : "end" });
-      text.textContent = name + fixed(value, digits);
-      svg.append(text);
-    }
-    return element("div", { class: "line" }, element("span"), svg, element("span"));
-  }
-
-  function tableOf(each, before, order, digits) {
-    const heads = ["feature", "in the row", "now"].map((head) => element("th", { scope: "col" }, head));
     const wide = decimals([each.base, each.prediction]);
     const lines = order.map((i) => [nameOf(each, i), fixed(before.phi[i], digits, true), fixed(each.phi[i], digits, true)]);
     lines.push(["base value", fixed(before.base, wide), fixed(each.base, wide)]);
     lines.push(["prediction", fixed(before.prediction, wide), fixed(each.prediction, wide)]);
-    const body = lines.map(([name, ...cells]) =>
-      element("tr", {}, element("th", { scope: "row" }, name), ...cells.map((cell) => element("td", {}, cell))),
-    );
-    const table = element("table", {}, element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body));
-    const kept = figures.querySelector("details[open]") ? { open: "" } : {};
-    const name = "attributions in the row and now, " + each.model.explanation + " " + each.output;
-    return element(
-      "details",
-      kept,
-      element("summary", {}, "The numbers as a table"),
-      element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": name }, table),
-    );
+    const head = headOf(each);
+    const name = "numbers in the row and with the changed values, " + each.model.explanation + " " + each.output;
+    const isOpen = figures.querySelector("details[open]") !== null;
+    return element("figure", { class: "waterfall" },
+      element("figcaption", {}, (head ? head + ": what" : "What") + " moves the prediction with the changed values."),
+      waterfall({ ...each, ends: ["rows in general ", "changed values "] }, steps),
+      numbersOf(["feature", "in the row", "changed"], lines, name, isOpen));
   }
 
   function show() {
+    const changed = isChanged();
     now.textContent = sentences();
-    figures.replaceChildren(...found.map((each, i) => (isShown(each) ? figureOf(each, rowFound[i]) : "")));
+    back.disabled = !changed;
+    figures.replaceChildren(...found.map((each, i) => (changed && isShown(each) ? figureOf(each, rowFound[i]) : "")));
   }
 
   function sentences() {
@@ -248,13 +161,36 @@
     drawing = 0;
     found = computed();
     show();
+    hear();
+  }
+
+  /* The sentences, and remarks on values, are heard once the values rest. */
+  function hear() {
     clearTimeout(speaking);
-    speaking = setTimeout(() => (said.textContent = sentences()), QUIET_MS);
+    const remarks = controls.map((each) => each.remark()).filter(Boolean);
+    speaking = setTimeout(() => (said.textContent = [sentences(), ...remarks].join(" ")), QUIET_MS);
   }
 
   function changed(place, value) {
     values[place] = value;
+    controls[data.order.indexOf(place)].tell();
     if (!drawing) drawing = requestAnimationFrame(draw);
+  }
+
+  /* Why a value is unlike all those of the rows on this page; empty where it is not. */
+  function remarkOf(place) {
+    const column = data.columns[place];
+    const value = values[place];
+    if (column.kind !== "number" || Number.isNaN(value) || Object.is(value, own[place])) return "";
+    const known = stored[place].filter((each) => Number.isFinite(each));
+    if (!known.length) return "";
+    const low = known.reduce((least, each) => Math.min(least, each));
+    const high = known.reduce((most, each) => Math.max(most, each));
+    if (value < low || value > high) {
+      return "The rows of this page have " + written({ ...column, unit: "" }, low) + " to " + written(column, high) + ": the model may never have met such a value.";
+    }
+    if (!Number.isInteger(value) && known.every(Number.isInteger)) return "All rows of this page have whole numbers here.";
+    return "";
   }
 
   /* The controls of a column, and how they take a value. */
@@ -264,12 +200,28 @@
     const id = "what-if-" + place;
     const makers = { category: chosenFrom, boolean: yesOrNo, number: slid };
     const made = makers[column.kind](place, column, name, id);
+    const told = element("small", { id: id + "-told", class: "told", hidden: "" });
     const row = element("div", { class: "what-if-column of-" + column.kind }, element("label", { for: id }, name), ...made.parts);
+    const about = [id + "-told"];
     if (column.about) {
-      made.parts[0].setAttribute("aria-describedby", id + "-about");
+      about.push(id + "-about");
       row.append(element("small", { id: id + "-about", class: "soft" }, column.about));
     }
-    return { ...made, row };
+    made.parts[0].setAttribute("aria-describedby", about.join(" "));
+    row.append(told);
+    const remark = () => (made.isBlank && made.isBlank() ? "Type a number: the prediction still has " + textOf(place, values[place]) + "." : remarkOf(place));
+    return {
+      ...made,
+      row,
+      remark: () => (remark() ? column.name + ": " + remark() : ""),
+      tell() {
+        const isOther = !Object.is(values[place], own[place]);
+        const texts = [isOther ? "In the row: " + textOf(place, own[place]) + "." : "", remark()];
+        told.textContent = texts.filter(Boolean).join(" ");
+        told.hidden = !told.textContent;
+        row.classList.toggle("changed", isOther);
+      },
+    };
   }
 
   function chosenFrom(place, column, name, id) {
@@ -301,6 +253,7 @@
 
   function slid(place, column, name, id) {
     const { low, high, step } = column;
+    const unit = column.format && column.format.isPercent ? 100 : 1;
     const range = element("input", { id, type: "range", min: low, max: high, step });
     const exact = element("input", { type: "number", step: "any", "aria-label": name + ", as a number" });
     const show = (value) => {
@@ -310,21 +263,26 @@
     const moved = () => {
       const value = Number(range.value);
       show(value);
-      exact.value = value;
+      exact.value = Number((unit * value).toPrecision(DIGITS));
       return value;
     };
     const gap = missingBox(place, name, moved, [range, exact]);
     range.addEventListener("input", () => changed(place, moved()));
+    const isBlank = () => !exact.disabled && (!exact.value || !Number.isFinite(Number(exact.value)));
     exact.addEventListener("input", () => {
-      if (!exact.value || !Number.isFinite(Number(exact.value))) return;
-      show(Number(exact.value));
-      changed(place, Number(exact.value));
+      if (isBlank()) {
+        controls[data.order.indexOf(place)].tell();
+        return hear();
+      }
+      show(Number(exact.value) / unit);
+      changed(place, Number(exact.value) / unit);
     });
     return {
       parts: [range, exact, gap.label],
+      isBlank,
       take(value) {
         show(Number.isNaN(value) ? low : value);
-        exact.value = Number.isNaN(value) ? "" : Number(value.toPrecision(DIGITS));
+        exact.value = Number.isNaN(value) ? "" : Number((unit * value).toPrecision(DIGITS));
         gap.take(value);
       },
     };
@@ -363,10 +321,18 @@
   }
   form.addEventListener("submit", (event) => event.preventDefault());
   back.addEventListener("click", () => {
-    values = [...own];
-    data.order.forEach((place, i) => controls[i].take(values[place]));
+    restore();
     draw();
   });
+
+  /* Give all controls the values of the row. */
+  function restore() {
+    values = [...own];
+    data.order.forEach((place, i) => {
+      controls[i].take(values[place]);
+      controls[i].tell();
+    });
+  }
 
   function tell(text, isFault) {
     note.className = isFault ? "missing" : "soft";
@@ -384,23 +350,23 @@
     const isThere = place !== undefined && models.every((model) => model.parts.every((part) => detail.parts[part].prediction !== null));
     panel.hidden = detail === null;
     form.hidden = figures.hidden = now.hidden = !isThere;
-    if (isSame && isThere) return show(); // another output of the row: its changed values stay
+    if (isSame && isThere) return drawing ? draw() : show(); // another output of the row: its changed values stay
     rowFound = [];
     if (detail === null) return;
     if (!isThere) {
-      tell("The exact values of this row are not on the page: " + data.keys.length.toLocaleString("en") + " other rows can be changed.");
+      tell("This row cannot be changed, as the page does not have all of its values: " + data.keys.length.toLocaleString("en") + " other rows can.");
       return;
     }
     own = stored.map((column) => column[place]);
-    values = [...own];
-    data.order.forEach((column, i) => controls[i].take(values[column]));
+    restore();
     found = rowFound = computed();
     const fault = found.map(faultOf).find(Boolean);
-    if (fault) tell("The script gives other numbers than the cube for this row (" + fault + "): do not rely on its what-if.", true);
-    else tell("Recomputed by this page, the row has the prediction and attributions of the cube.  Change its values:");
+    if (fault) tell("This page computes other numbers for this row than the stored ones (" + fault + "): do not rely on what it computes for changed values.", true);
+    else tell("Change values of this row to see what the model predicts for them.  It is the answer of the model, no forecast of what a real change would do.");
     show();
   }
 
   document.addEventListener("dshap:row", (event) => open(event.detail));
+  if (shownRow() !== null) open(shownRow());
   window.dshapWhatIf = { models, columns: stored, keys: data.keys };
 })();

@@ -27,7 +27,7 @@ _MIX1 = np.uint64(0xFF51AFD7ED558CCD)
 _MIX2 = np.uint64(0xC4CEB9FE1A85EC53)
 
 
-def hash_keys(keys: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
+def hash_keys(keys: Mapping[str, np.ndarray]) -> NDArray[np.uint64]:
     """A hash (n,) of the tuple of keys of each row, the same in every process.
 
     Exact for one column of integers or times.  Otherwise two of N different keys share a hash with
@@ -53,7 +53,7 @@ def hash_keys(keys: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
     return total
 
 
-def wide_hashes(keys: Mapping[str, NDArray[Any]]) -> WideHashes:
+def wide_hashes(keys: Mapping[str, np.ndarray]) -> WideHashes:
     """A hash (n, 2) of 128 bits of the tuple of keys of each row, the same in every process.
 
     The first half is `hash_keys`, the second made from the keys by another function.  Exact for one
@@ -95,7 +95,7 @@ def _mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return z ^ (z >> np.uint64(33))
 
 
-def hash_columns(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
+def hash_columns(columns: Mapping[str, np.ndarray]) -> NDArray[np.uint64]:
     """A hash (n,) of the values of each row.
 
     It is the same for the columns of a table and for the columns that a cube stores of it.  Two

@@ -250,7 +250,7 @@ def test_what_runs_refuse(rng):
         )
     with pytest.raises(
         InputError,
-        match="interactions are those of design='exact' and 'kriging', and the design is local",
+        match="interactions need design='exact' or 'kriging', and the design is local",
     ):
         dshap.explain(value, rows, design=local(chain(6), 1), interactions=True)
     with pytest.raises(InputError, match=r"tol grows a design .* the design is myerson"):

@@ -77,7 +77,7 @@ def test_options_are_those_of_dask_jobqueue(kind):
         InputError, match=r"unknown option of dask-jobqueue 'queu'; did you mean 'q"
     ):
         check_queue_options(kind, ["queu"])
-    with pytest.raises(InputError, match=r"jobqueue\.cores: \[worker\] cores says it"):
+    with pytest.raises(InputError, match=r"jobqueue\.cores: \[worker\] cores sets it"):
         check_queue_options(kind, ["cores"])
 
 
@@ -142,7 +142,7 @@ def test_a_queue_that_takes_no_worker(tmp_path):
     done = on_slurm(*command, folder=tmp_path)
     (line,) = done.stderr.splitlines()
     assert done.returncode == 2
-    assert "the queue takes no worker: " in line
+    assert "the queue did not accept a worker: " in line
     assert "invalid partition name specified" in line.lower(), line
 
 

@@ -37,7 +37,7 @@ def test_a_job_by_a_profile_with_certificates(tmp_path, monkeypatch):
         assert [met_by(address, "no"), met_by(address, "other")] == ["refused"] * 2
         with pytest.raises(InputError, match=r"within 2 s, or one with certificates of another"):
             connect(address, 2, security=_security(tmp_path / "other"))
-        with pytest.raises(InputError, match="asks for certificates: name their folder"):
+        with pytest.raises(InputError, match="requires certificates: name their folder"):
             connect(address, 2)
     record = json.loads(next(tmp_path.glob("out.zarr/runs/*/run_results.json")).read_text())
     assert record["args"]["cluster"] == "office"
@@ -70,7 +70,7 @@ def test_it_is_taken_where_the_profile_says_so(monkeypatch):
     monkeypatch.setattr("distributed.Client", lambda *given, **_: asked.append(given))
     at_scheduler("tcp://192.0.2.1:1", security="none")
     assert asked == [("tcp://192.0.2.1:1",)]
-    with pytest.raises(InputError, match="is encrypted: leave one of both out"):
+    with pytest.raises(InputError, match="is encrypted: leave one of them out"):
         at_scheduler("tls://192.0.2.1:1", security="none")
 
 

@@ -60,7 +60,9 @@ def test_options_are_those_of_asyncssh():
     check_connect_options({"client_keys": "a", "known_hosts": "b"})
     with pytest.raises(InputError, match=r"unknown option of asyncssh 'client_key'; did you mean"):
         check_connect_options({"client_key": "a"})
-    with pytest.raises(InputError, match=r"connect\.password would stand in the file: use a key"):
+    with pytest.raises(
+        InputError, match=r"connect\.password would be readable in the file: use a key"
+    ):
         check_connect_options({"password": "secret"})
 
 

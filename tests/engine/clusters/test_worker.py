@@ -12,7 +12,7 @@ def test_processes_share_the_memory():
     worker = WorkerOptions(cores=8, memory="8GiB", threads=2)
     assert (worker.n_processes, worker.process_memory) == (4, 2 << 30)
     assert WorkerOptions().process_memory is None
-    with pytest.raises(InputError, match=r"cores = 3 is no multiple of threads = 2"):
+    with pytest.raises(InputError, match=r"cores = 3 is not a multiple of threads = 2"):
         WorkerOptions(cores=3, threads=2)
 
 

@@ -196,9 +196,9 @@ OwnRBF = type("RBFKernel", (kernels.RBFKernel,), {"__module__": "mine"})
         ),
         (
             lambda: exact(kernels.PeriodicKernel()),
-            "PeriodicKernel is no product .*ConditionalRegression",
+            "PeriodicKernel is not a product .*ConditionalRegression",
         ),
-        (lambda: exact(OwnRBF()), "mine.RBFKernel is no product over columns that dshap knows"),
+        (lambda: exact(OwnRBF()), "mine.RBFKernel is not a product over columns that dshap knows"),
         (
             lambda: exact(matern(0.5, 0) * kernels.RBFKernel()),
             "the product of laplacian and rbf in column 0",
@@ -208,7 +208,7 @@ OwnRBF = type("RBFKernel", (kernels.RBFKernel,), {"__module__": "mine"})
         (lambda: exact(kernels.RBFKernel(), scale=2.0), "forward of Exact is not Multivariate"),
         (
             lambda: exact(kernels.RBFKernel(), targets=np.where(Y > 4, np.nan, Y)),
-            "train_targets hold NaN",
+            "train_targets contain NaN",
         ),
         (
             lambda: exact(

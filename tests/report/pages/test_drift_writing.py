@@ -47,7 +47,7 @@ def test_no_drift_and_another_file(tmp_path):
     assert "No difference is seen" in text
     assert "differ beyond chance" not in text
     (tmp_path / "notes.html").write_text("notes")
-    with pytest.raises(InputError, match="another file is there"):
+    with pytest.raises(InputError, match="a file that dshap did not make exists there"):
         drift_page(found, tmp_path / "notes.html")
 
 

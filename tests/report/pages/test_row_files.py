@@ -59,7 +59,7 @@ def test_the_folder_is_replaced_and_others_are_left_alone(tmp_path):
     write_row_files(table, folder)
     assert [path.name for path in folder.iterdir()] == ["000000.js"]
     (folder / "mine.txt").write_text("mine")
-    with pytest.raises(InputError, match="report_rows is there and holds other things than rows"):
+    with pytest.raises(InputError, match="report_rows exists and contains other things than rows"):
         write_row_files(table, folder)
     assert (folder / "mine.txt").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report_rows", "s"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -87,10 +88,11 @@ def test_a_cut_axis_ends_a_little_beyond_the_quantiles_of_the_widest_feature():
 
 
 @pytest.mark.parametrize(
-    ("n", "far", "is_cut"), [(4_000, 5.0, 0), (4_000, 5.5, 1), (499, 40.0, 0), (1_900, 40.0, 0)]
+    ("n", "far", "is_cut"), [(4_000, 5.8, 0), (4_000, 6.0, 1), (499, 40.0, 0), (1_900, 40.0, 0)]
 )
 def test_an_axis_is_cut_only_where_that_takes_a_third_off(n, far, is_cut):
-    """The quantiles of 4,000 rows lie 7.13 apart, all rows 10.6 and 11.1; no quantile of 1,900 is beyond one row."""
+    """The quantiles of 4,000 rows are 7.13 apart, the ends of axes of all rows 10.59 and 10.80; no quantile
+    of 1,900 is beyond one row."""
     cube, frame = memory_cube(n)
     cube["attribution"][7, 0] = far
     figure = drawn_swarm(cube, frame)
@@ -131,6 +133,29 @@ def test_categories_are_steps_and_missing_values_have_their_own():
     assert drawn.curves[0].mean.count("M") == 3
     assert drawn.curves[0].band.count("Z") == 3
     assert [tick.name for tick in drawn.x_ticks][-1] == "833 missing"
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "tick"),
+    [
+        ([np.nan, np.inf, -np.inf], "missing or infinite", "500 missing, 1,000 infinite"),
+        ([np.inf, np.inf, -np.inf], "infinite", "1,500 infinite"),
+        ([np.nan, np.nan, np.nan], "missing", "1,500 missing"),
+    ],
+)
+def test_the_strip_is_named_after_the_values_that_it_has(values, name, tick):
+    """Its attributions are the largest of all, so that the sentence names it too."""
+    cube, _ = memory_cube(2_500)
+    cube["attribution"][::5, 0, 0] = 9.0
+    cube["attribution"][1::5, 0, 0] = 9.0
+    cube["attribution"][2::5, 0, 0] = 9.0
+    numbers = np.tile([*values, 1.0, 2.0], 500)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = card(cube, pd.DataFrame({"x0": numbers}), "x0")
+    assert drawn.table[-1][0] == name
+    assert drawn.sentence.endswith(f"+9.000 at {name}.")
+    assert drawn.x_ticks[-1].name == tick
 
 
 @pytest.mark.parametrize("n", [1, 600, 2_100])

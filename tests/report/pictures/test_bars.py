@@ -53,7 +53,7 @@ def test_several_cubes_stand_side_by_side():
 
 def test_cubes_of_other_features_or_units_are_refused():
     one, _ = memory_cube(30)
-    message = "'a' and 'c' cannot stand side by side: only 'a' has the features x2$"
+    message = "'a' and 'c' cannot be drawn side by side: only 'a' has the features x2$"
     with pytest.raises(InputError, match=message):
         bar({"a": one, "b": one, "c": one.isel(feature=slice(2))})
     other = one.copy(deep=True)

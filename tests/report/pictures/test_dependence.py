@@ -80,7 +80,7 @@ def test_features_and_columns_that_are_not_there():
     cube, frame = memory_cube(10)
     with pytest.raises(InputError, match="unknown feature 'x9'"):
         dependence(cube, "x9", rows=frame)
-    with pytest.raises(InputError, match=r"no values of the column 'x0': give rows=, or keep"):
+    with pytest.raises(InputError, match=r"no values of the column 'x0': give rows=, or store"):
         dependence(cube, "x0")
     with pytest.raises(InputError, match="unknown column 'nope'"):
         dependence(cube, "x0", "nope", rows=frame)

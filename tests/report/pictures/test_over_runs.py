@@ -100,7 +100,7 @@ def test_stores_without_runs_are_told(tmp_path):
     make_cube(store / "other" / RUNS[0])
     set_current(store / "other", RUNS[0])
     with pytest.raises(
-        InputError, match="holds 2 explanations: give explain, one of other, reasons"
+        InputError, match="contains 2 explanations: give explain, one of other, reasons"
     ):
         over_runs(store)
     with pytest.raises(InputError, match="unknown explain 'reason'; did you mean 'reasons'"):

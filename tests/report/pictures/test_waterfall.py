@@ -57,7 +57,7 @@ def test_a_row_is_found_by_its_key(tmp_path):
         waterfall(cube, (45, "2024-02-29"))
     with pytest.raises(InputError, match=r"2 key columns \(id, day\), give a value for each"):
         waterfall(cube, 44)
-    with pytest.raises(InputError, match="'x' is no int64"):
+    with pytest.raises(InputError, match="'x' is not of type int64"):
         waterfall(cube, ("x", "2024-02-29"))
 
 

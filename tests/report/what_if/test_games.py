@@ -74,7 +74,7 @@ def test_a_page_computes_what_python_computes(
     sums = phi.sum(axis=1) + np.array([each[1] for each in found])
     _assert_near(sums, [each[0] for each in found], TOLERANCE * span)
     note = chromium_page.value("document.querySelector('#what-if p').textContent")
-    assert note.startswith("Recomputed by this page, the row has the prediction")
+    assert note.startswith("Change values of this row to see what the model predicts")
     assert chromium_page.complaints() == []
 
 

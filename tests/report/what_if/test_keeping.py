@@ -192,7 +192,7 @@ def test_a_job_keeps_its_models_and_renews_its_page(tmp_path, monkeypatch):
     )
     ran(job_with())
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "This page contains the model of explanation interventional" in text
+    assert "This page contains the model" in text
     assert "observational: there is no what-if: the value function is KernelObservational" in text
     data = json.loads(text.split('id="what-if-data">')[1].split("</script>")[0])
     assert [each["explanation"] for each in data["models"]] == ["interventional"]

@@ -44,7 +44,7 @@ def test_rows_have_their_exact_values_under_their_keys(tmp_path):
     text, content = page_of(linear(rows[features]), rows, tmp_path, key="id")
     assert [key for (key,) in content["keys"]] == rows["id"].tolist()
     np.testing.assert_array_equal(values_of(content), rows[features].to_numpy())
-    assert "This page contains the model of explanation s, so" in text
+    assert "This page contains the model, so that it can compute" in text
     assert "rows of the table" not in text  # which only kernels have
     assert "can be changed, as many as" not in text
 

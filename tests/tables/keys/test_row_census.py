@@ -106,7 +106,7 @@ def test_each_column_and_the_order_count_in_the_fingerprint(source, name):
 def test_bad_rows_are_refused_by_the_policy_of_the_reader(source):
     part, reader = source(columns_of(), missing="refuse")
     census = taken(part, reader).census()
-    with pytest.raises(InputError, match="5 rows hold NaN or infinity: number 2, whole 1"):
+    with pytest.raises(InputError, match="5 rows contain NaN or infinity: number 2, whole 1"):
         census.raise_on_bad(reader)
     part, reader = source(columns_of(), missing="pass")
     census.raise_on_bad(reader)

@@ -1,4 +1,4 @@
-"""One Chromium for the tests of what-if."""
+"""One Chromium for the tests of pages."""
 
 from __future__ import annotations
 
