@@ -217,6 +217,7 @@ ELSEWHERE = {
     "report/picture_files.py": "report/pictures/test_ranking_picture.py",
     "report/notes.py": "analysis/test_accuracy.py",
     "report/store_summaries.py": "test_cli.py",
+    "run/table_drift.py": "analysis/drift/test_table_comparison.py",
     "run/learned_method.py": "run/test_prepared_states.py",
     "run/measuring.py": "run/test_quality.py",
     "run/preparation.py": "run/test_prepared_states.py",
