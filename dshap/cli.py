@@ -1430,14 +1430,23 @@ RUN_SEALED = click.option(
     metavar="PUBLIC.pem",
     help="With --verify: the key that the statements must be signed with, a path or PEM text.",
 )
+@click.option(
+    "--since",
+    metavar="ID|DAY",
+    default="",
+    help="With --key: the run, or the day, from which on statements must be signed with it; older "
+    "ones are checked without.",
+)
 @RUN_SEALED
 @click.option(
     "--job",
     "job_file",
     metavar="JOB.toml",
-    help="With --verify: the job whose [[sink]] are compared; left out, that which the store keeps.",
+    help="With --verify: the job whose [[sink]] are compared; left out, the one that each run has "
+    "recorded.",
 )
 @SET
+@TARGET
 @click.option("--no-sinks", is_flag=True, help="With --verify: compare no table of a sink.")
 @click.option(
     "--sigstore",
@@ -1449,9 +1458,11 @@ def attest(
     store: str,
     verifies: bool,
     key: str | None,
+    since: str,
     run_id: str,
     job_file: str | None,
     settings: tuple[str, ...],
+    target: str,
     no_sinks: bool,
     sigstore: bool,
     as_json: bool,
@@ -1476,14 +1487,15 @@ def attest(
         bundle = add_bundle(path, run_id or newest_sealed(path), ambient_signer())
         _print([f"bundle: {bundle}"], {"bundle": str(bundle)}, as_json)
     if not verifies:
-        if key or job_file or settings or no_sinks:
+        if key or since or job_file or settings or target or no_sinks:
             raise InputError(
-                "--key, --job, --set and --no-sinks belong to a check: give --verify too"
+                "--key, --since, --job, --set, --target and --no-sinks belong to a check: give "
+                "--verify too"
             )
         _print(*statements_of(path, run_id), as_json)
         return
-    sinks = AttestedSinks(job_file, settings, not no_sinks)
-    found = attest_store(path, key, run_id, sinks)
+    sinks = AttestedSinks(job_file, settings, not no_sinks, target)
+    found = attest_store(path, key, run_id, sinks, since)
     if as_json or not quiet:
         _print([*found.seals.lines, *found.unchecked], found.seals.to_dict(), as_json)
     found.refuse_faults()
@@ -1516,9 +1528,10 @@ def attest(
     "--job",
     "job_file",
     metavar="JOB.toml",
-    help="The job, where the one that the store keeps does not find its files here.",
+    help="The job, where the one that the run has recorded does not find its files here.",
 )
 @SET
+@TARGET
 def replay(
     store: str,
     n_rows: int,
@@ -1528,6 +1541,7 @@ def replay(
     run_id: str,
     job_file: str | None,
     settings: tuple[str, ...],
+    target: str,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -1540,7 +1554,7 @@ def replay(
     from dshap.jobs.replay_outcome import WantedRows
 
     wanted = WantedRows(n_rows, keys, seed, explain)
-    found = replay_run(_store(store), wanted, run_id, job_file, settings, _say(quiet))
+    found = replay_run(_store(store), wanted, run_id, job_file, settings, _say(quiet), target)
     if as_json or not quiet:
         _print(found.lines, found.to_dict(), as_json)
     found.refuse_differences()

@@ -138,7 +138,7 @@ xgboost.XGBRegressor(n_estimators=50).fit(X, hours["count"]).save_model(folder /
     """
 )
 numbered = X.assign(**{"hour number": range(len(X))})
-for n_hours in (1_500, 4_500, 7_500, 12_000, 17_379):
+for n_hours in (1_500, 6_000, 12_000, 17_379):
     numbered[:n_hours].to_parquet(folder / "hours.parquet")
     subprocess.run([sys.executable, "-m", "dshap", "run", folder / "bikes.toml", "-q"], check=True)
 axes = dshap.report.over_runs(folder / "store")
@@ -200,7 +200,7 @@ classifier = LogisticRegression(C=0.01, max_iter=1_000).fit(pixels, is_three)
 of_pixels = dshap.explain(
     dshap.values.Marginal(classifier.decision_function, pixels.mean(axis=0)[None], players=players),
     pixels[:4],
-    design=dshap.designs.permutation(64, 8),
+    design=dshap.designs.permutation(64, 100),
 )
 heats = [
     dshap.report.heat_map(

@@ -28,7 +28,6 @@ ELSEWHERE = {
     "seals/statement.py": "jobs/test_attesting.py",
     "seals/stored_job.py": "jobs/test_replay.py",
     "seals/subjects.py": "jobs/test_attesting.py",
-    "sinks/table_comparison.py": "jobs/test_attesting.py",
     "steps/sealing.py": "jobs/test_attesting.py",
     "analysis/axis_scales.py": "report/pictures/test_dependence.py",
     "analysis/bars.py": "report/pictures/test_bars.py",

@@ -18,6 +18,7 @@ from website.checks import (
     page_faults,
     places_of_this_machine,
 )
+from website.docstrings import BACK, with_anchor
 from website.gallery import below_functions, drawing_functions, gallery_page, pictures_of
 from website.links import faults_of
 from website.reference import INTERNAL, MODULES, as_rst, public_names, reference_pages
@@ -177,4 +178,20 @@ def test_what_the_search_should_not_have_is_told(tmp_path):
     ]
     assert far_answers({"index.html": 0, "docs/errors.html": 3})[0] == (
         "no answer to 'std_error' is within 2 clicks of the front page"
+    )
+
+
+def test_the_source_of_a_name_leads_to_its_entry():
+    """sphinx.ext.viewcode has one module for all names of a file, here dshap."""
+    links = (
+        '<a href="../../api/dshap.report.Shift.html#dshap.Shift">'
+        '<a href="../api/dshap.run.prepared_states.Prepared.html#dshap.Prepared.attributor">'
+        '<a href="../api/dshap.models.robustness-function.html#dshap.models.robustness">'
+        '<a href="#L10">'
+    )
+    assert BACK.sub(with_anchor, links) == (
+        '<a href="../../api/dshap.report.Shift.html#dshap.report.Shift">'
+        '<a href="../api/dshap.run.prepared_states.Prepared.html#dshap.run.prepared_states.Prepared.attributor">'
+        '<a href="../api/dshap.models.robustness-function.html#dshap.models.robustness">'
+        '<a href="#L10">'
     )

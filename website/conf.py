@@ -1,5 +1,7 @@
 """Settings of Sphinx; names are Sphinx's."""
 
+from pathlib import Path
+
 import dshap
 
 project = "dshap"
@@ -43,7 +45,7 @@ html_css_files = ["site.css"]
 html_favicon = "static/favicon.svg"
 html_show_sourcelink = False
 html_copy_source = False
-html_search_scorer = "search_scores.js"
+html_search_scorer = str(Path(__file__).with_name("search_scores.js"))
 html_theme_options = {
     "logo": {"text": f"dshap {release}"},
     "navbar_align": "left",

@@ -22,6 +22,8 @@ import dshap
 from dshap.core.options import RunOptions
 from website.reference import as_rst, public_places
 
+BACK = re.compile(r'(href="[^"#]*/(dshap\.[\w.]+?)(?:-function)?\.html#)([\w.]+)"')
+"""A link of a page of sources to an entry of the reference."""
 ITEM = re.compile(r"^((\S.*?) : (.*))\n( +)(\S+)", re.MULTILINE)
 """An item of a list of parameters and the first word of its next line."""
 WIDTH = 92
@@ -150,8 +152,27 @@ def found(name: str) -> bool:
     return True
 
 
+def correct_source_page(
+    app: Sphinx, name: str, template: str, context: dict[str, Any], page: nodes.document | None
+) -> None:
+    """Lead from the source of a name to its entry.
+
+    sphinx.ext.viewcode takes all names of a file as those of one module of the reference.
+    """
+    if name.startswith("_modules/") and "body" in context:
+        context["body"] = BACK.sub(with_anchor, context["body"])
+
+
+def with_anchor(back: re.Match[str]) -> str:
+    """A link to the entry of a name on a page that is named by the place of a class or function."""
+    start, place, anchor = back.groups()
+    name = place.rpartition(".")[2]
+    return f'{start}{place}{anchor.rpartition(f".{name}")[2]}"'
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect to Sphinx; docstrings come here before numpydoc reads them."""
+    app.connect("html-page-context", correct_source_page)
     app.connect("autodoc-process-docstring", docstring_as_rst, priority=100)
     app.connect("autodoc-process-signature", signature_as_written)
     app.connect("missing-reference", public_target)

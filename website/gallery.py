@@ -112,7 +112,7 @@ def card_of(picture: Picture) -> str:
         [
             ":::{grid-item-card}",
             f"[![{sentence}]({FOLDER}/{picture.file})]({code})",
-            "+++",
+            "",
             f"**{picture.title}**",
             "",
             f"[`{picture.function}`](api/{MODULE}.{picture.function}.rst) · [code]({code})",

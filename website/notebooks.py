@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -98,6 +99,7 @@ async def _run(path: Path) -> nbformat.NotebookNode:
         resources={"metadata": {"path": str(CACHE)}},
         startup_timeout=START_S,
         config=Config({"KernelManager": {"transport_encryption": "auto"}}),
+        on_notebook_start=end_by_signals,
         on_cell_start=lambda cell, cell_index: begun.append(cell_index),
     )
     threads = str(max(1, (os.cpu_count() or 1) // AT_ONCE))
@@ -110,6 +112,13 @@ async def _run(path: Path) -> nbformat.NotebookNode:
     notebook.metadata["content"] = content
     nbformat.write(notebook, _kept(path))
     return notebook
+
+
+def end_by_signals(notebook: nbformat.NotebookNode) -> None:
+    """Let Ctrl-C end the run: by nbclient it ends one kernel, and the next notebook begins."""
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.remove_signal_handler(each)
 
 
 def _failure(path: Path, notebook: nbformat.NotebookNode, index: int, error: Exception) -> str:
@@ -130,22 +139,23 @@ def _kept(path: Path) -> Path:
 
 def digest_of(path: Path) -> str:
     """The digest of all that the outputs of a notebook depend on."""
-    made = hashlib.blake2b(_materials().encode(), digest_size=16)
+    made = hashlib.blake2b(materials().encode(), digest_size=16)
     made.update(path.read_bytes())
     return made.hexdigest()
 
 
 @cache
-def _materials() -> str:
+def materials() -> str:
     """The digest of what all notebooks share: Python, the package, versions and data."""
     made = hashlib.blake2b(f"{platform.python_implementation()} {sys.version}".encode())
-    for file in _files():
+    for file in material_files():
         made.update(file.relative_to(ROOT).as_posix().encode())
         made.update(hashlib.blake2b(file.read_bytes()).digest())
     return made.hexdigest()
 
 
-def _files() -> Iterator[Path]:
+def material_files() -> Iterator[Path]:
+    """The files that the outputs of all notebooks depend on."""
     for path in sorted((ROOT / "dshap").rglob("*")):
         if path.is_file() and path.suffix not in OTHERS:
             yield path

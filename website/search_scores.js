@@ -14,19 +14,33 @@ var Scorer = {
   partialTerm: 2,
 
   heading: 3, // for each word of the query in a heading of the page
+  exact: 8, // where the query is the name of the hit
   folders: { docs: 2, notebooks: 1, api: 0, dshap: -4, workflows: -4, cluster: -4 },
 
-  score: ([page, title, anchor, description, score]) => {
+  score: ([page, title, anchor, description, score, file, kind]) => {
     const headings = Scorer.words().filter((word) => Scorer.isInHeadings(word, page));
-    const folder = page.includes("/") ? page.split("/")[0] : "docs";
-    return score + Scorer.heading * headings.length + Scorer.folders[folder];
+    const isExact = title.split(".").pop().toLowerCase() === Scorer.query().toLowerCase();
+    return (
+      (kind === "index" ? Math.min(score, Scorer.title) : score) +
+      Scorer.heading * headings.length +
+      (isExact ? Scorer.exact : 0) +
+      Scorer.folders[Scorer.folder(page)]
+    );
   },
+
+  // Pages beside the folders are guides, but for the words of the code
+  folder: (page) => {
+    if (page.includes("/")) return page.split("/")[0];
+    return page === "words" ? "dshap" : "docs";
+  },
+
+  query: () => (new URLSearchParams(window.location.search).get("q") || "").trim(),
 
   // The stems of the words of the query
   words: () => {
-    const query = new URLSearchParams(window.location.search).get("q") || "";
     const stemmer = new Stemmer();
-    return [...new Set(splitQuery(query.toLowerCase()).map((word) => stemmer.stemWord(word)))];
+    const words = splitQuery(Scorer.query().toLowerCase());
+    return [...new Set(words.map((word) => stemmer.stemWord(word)))];
   },
 
   isInHeadings: (word, page) => {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy
@@ -15,6 +15,7 @@ from dshap.analysis.rankings import CONFIDENCE, INTERVAL, Ranking
 from dshap.analysis.segment_groups import RowGroups, row_groups
 from dshap.analysis.segment_sums import sums_by_group
 from dshap.analysis.view import View, view_of
+from dshap.core.annotations import CubeLike, TableLike
 from dshap.core.records import FloatArray, Moments
 from dshap.cube.summary import STATISTICS, estimates, named_means
 
@@ -32,7 +33,7 @@ class Segments:
     >>> import dshap
     >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
     >>> cube = dshap.explain(dshap.values.Marginal(lambda x: 3 * x[:, 0] - x[:, 1], rows), rows)
-    >>> found = dshap.report.segments.segments_of(cube, "age:2")  # older and newer houses
+    >>> found = dshap.report.segments_of(cube, "age:2")  # older and newer houses
     >>> found.features, found.magnitude.shape
     (('rooms', 'age'), (2, 2))
     """
@@ -90,7 +91,7 @@ class Segments:
 
 
 def segments_of(
-    cube: Any, segment: str, rows: Any = None, output: str | int | None = None
+    cube: CubeLike, segment: str, rows: TableLike | None = None, output: str | int | None = None
 ) -> Segments:
     r"""The mean attribution and mean |attribution| of every feature in each segment of the rows.
 
@@ -121,8 +122,8 @@ def segments_of(
     >>> import dshap
     >>> draw = np.random.default_rng(0)
     >>> rows = pd.DataFrame({"rooms": draw.normal(size=50), "old": np.arange(50) % 2 == 0})
-    >>> cube = dshap.explain(dshap.values.Marginal(lambda x: 3 * x[:, 0] - x[:, 1], rows), rows)
-    >>> found = dshap.report.segments.segments_of(cube, "old")
+    >>> value = dshap.values.Marginal(lambda x: 3 * x["rooms"] - x["old"], rows)
+    >>> found = dshap.report.segments_of(dshap.explain(value, rows), "old")
     >>> found.names, found.counts.tolist()
     (('False', 'True'), [25, 25])
     """

@@ -61,8 +61,8 @@ class BaseAttributor(Predicted):
         phi : (n, d, k)
         base : (k,), or (n, k) where it differs from row to row
         tolerance : largest |Σφ + base − prediction| beyond rounding
-        replicates, of_coalitions, n_coalitions, interaction, stated, counted, reasons : as in
-            `Attribution`
+        replicates, of_coalitions, n_coalitions, interaction : as in `Attribution`
+        stated, counted, reasons : as in `Attribution`
 
         Raises
         ------

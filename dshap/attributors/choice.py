@@ -36,6 +36,7 @@ from dshap.core.errors import InputError, shown, unknown_name
 from dshap.core.options import RunOptions
 from dshap.core.types import Design, Explained, GivenAttributor, Predictor, ValueFunction
 from dshap.designs.by_length import DesignByLength
+from dshap.designs.kinds import KINDS
 from dshap.designs.on_graphs.design import GraphDesign, OfChains
 from dshap.values.interventional import KernelInterventional
 from dshap.values.linear_gaussian import LinearGaussian
@@ -134,6 +135,16 @@ def restored_method(value: Explained, fingerprint: Mapping[str, Any]) -> Method:
     if form is None:
         raise InputError(f"{type(value).__name__} has no closed form: give another design")
     return Closed.of(form)
+
+
+def why_no_order_of(fingerprint: Mapping[str, Any]) -> str:
+    """Why no order of attributions by a design is certain, from the design's fingerprint.
+
+    It is empty where they are exact or have errors, and of a design that is not one of dshap.
+    """
+    if str(fingerprint.get("design")) not in KINDS:
+        return ""
+    return designs.restored_design(fingerprint).info.why_no_order
 
 
 def choose(

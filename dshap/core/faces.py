@@ -15,8 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-IMPORT = re.compile(r"^from (\S+) import (?:\(([^)]*)\)|(.*))$", re.MULTILINE)
-"""An import of a stub: its module, and the names in brackets or on the line."""
+IMPORT = re.compile(r"^from (\S+) import (?:\(([^)]*)\)|([^#\n]*))(?:#.*)?$", re.MULTILINE)
+"""An import of a stub: its module, and the names in brackets or on the line; a comment is left out."""
 
 
 class _Face(ModuleType):

@@ -17,7 +17,7 @@ from dshap.core.floats import LARGEST_WHOLE
 
 Ids = NDArray[np.int64]
 """(length,): the token ids of a text."""
-Tokenizer = Callable[[str], Iterable[Any]]
+Tokenizer = Callable[[str], Iterable[int | str]]
 """A function from a text to its tokens, as ids or as words."""
 
 

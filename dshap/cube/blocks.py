@@ -94,6 +94,12 @@ class CubeArrays:
         codes = self._fingerprint.get("options", {}).get("codes") or {}
         return {code: tuple(players) for code, players in codes.items()}
 
+    @property
+    def design(self) -> Mapping[str, Any]:
+        """The fingerprint of the design of its run; empty where it has none."""
+        found: Mapping[str, Any] = self._fingerprint.get("design", {})
+        return found
+
     @cached_property
     def n_replicates(self) -> int:
         """The number of jackknife groups; 0 where attributions have no standard errors."""

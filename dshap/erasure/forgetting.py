@@ -184,10 +184,12 @@ class _Forgetting:
         self.say = work.say
 
     def carry_out(self, *, known_only: bool, unsigned: bool) -> Forgotten:
+        work = self.work
+        runs = [run.run_id for run in runs_in_store(self.store)]
+        seals, warnings = keys_of_seals(self.store, runs, work.jobs.keys(), unsigned=unsigned)
         self._clear()
         begun = self.journal.unfinished
         chosen, digests = self._known(known_only=known_only)
-        work = self.work
         if begun is not None and not set(begun.keys) <= set(digests):
             raise InputError(
                 f"an erasure of {len(begun.keys):,} keys was not finished: give all of its keys again, "
@@ -198,8 +200,6 @@ class _Forgetting:
             if set(each.keys) & set(digests):
                 self._take_up(each)
         self._refuse_unfinished_cubes()
-        runs = [run.run_id for run in runs_in_store(self.store)]
-        seals, warnings = keys_of_seals(self.store, runs, work.jobs.keys(), unsigned=unsigned)
         same = begun or next(
             (each for each in self.journal if set(each.keys) == set(digests)), None
         )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 
+from dshap.core.errors import DamagedError
 from dshap.core.places import Place
+from dshap.cube import read_prepared
 from dshap.erasure.work import ErasureWork, HoldsRows
 from dshap.history.run_folders import remove_room, runs_with_rows
 from dshap.steps.outlook import ROOM, read_learned, withdraw_learned
@@ -65,7 +68,7 @@ class LearnedRows(HoldsRows):
 
     A method that was learned from a wanted row is withdrawn: its states may contain that row, such
     as a landmark or a row of a background.  The next night learns it again from the rows that are
-    left.
+    left.  A method that has read no row, such as path-dependent values of trees, stays.
     """
 
     noun = "rows to learn from"
@@ -75,7 +78,10 @@ class LearnedRows(HoldsRows):
         for run_id in _runs_in(work.store):
             here = find_in_room(work.store / ROOM / "rows" / run_id, work)
             if here:
-                work.withdrawn |= set(_learned_in(work.store, run_id))
+                is_empty = len(here) >= count_rows_in(work.store / ROOM / "rows" / run_id)
+                for explain, method in _learned_in(work.store, run_id):
+                    if is_empty or _has_learned(work.store / ROOM / method):
+                        work.withdrawn.add(explain)
             found |= here
         return found
 
@@ -105,11 +111,22 @@ def _runs_in(store: Place) -> list[str]:
     return Folder(store / ROOM / "rows").list()
 
 
-def _learned_in(store: Place, run_id: str) -> Iterator[str]:
-    """The explanations whose method was learned from the rows of a run."""
+def _learned_in(store: Place, run_id: str) -> Iterator[tuple[str, str]]:
+    """(explanation, method) of each whose method was learned in a run."""
     for name in Folder(store / ROOM).list():
         if name.endswith(".json"):
             explain = name.removesuffix(".json")
             about = read_learned(store / ROOM, explain)
             if about is not None and about.run_id == run_id:
-                yield explain
+                yield explain, about.method
+
+
+def _has_learned(method: Place) -> bool:
+    """Whether a method has read rows: one of a model alone, such as its trees, has nothing of them.
+
+    A method whose description cannot be read counts as one that has.
+    """
+    with contextlib.suppress(DamagedError):
+        content = read_prepared(method)
+        return content is None or content["data"]["n_rows"] > 0
+    return True

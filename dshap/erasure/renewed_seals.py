@@ -12,6 +12,7 @@ from functools import partial
 
 from dshap.core.errors import DamagedError, InputError
 from dshap.core.places import Place
+from dshap.core.printing import counted
 from dshap.cube.arrays import RUNS
 from dshap.erasure.reached_jobs import ReachedJobs
 from dshap.history.backfills import sink_of_backfill
@@ -87,19 +88,19 @@ def keys_of_seals(
     if others and not keys and not unsigned:
         n_runs = sum(map(len, others.values()))
         raise InputError(
-            f"{n_runs:,} runs of {store} were signed with the key {', '.join(others)}, which is not "
-            "here, and an erasure seals them again: nothing is erased; give the job whose [seal] "
-            "key it is with --job JOB.toml, or --unsigned to seal them without a signature"
+            f"an erasure seals runs again, and the key {', '.join(others)} is not here, which signed "
+            f"{counted(n_runs, 'run')} of {store}: nothing is erased; give the job whose [seal] key "
+            "it is with --job JOB.toml, or --unsigned to seal them without a signature"
         )
     return chosen, [_warning(name, ids, keys) for name, ids in others.items()]
 
 
 def _warning(name: str, runs: Sequence[str], keys: Sequence[SigningKey]) -> str:
     """The line about runs whose key is not here."""
-    said = f"warning: {len(runs):,} runs were signed with the key {name}, which is not here: "
+    said = f"warning: the key {name} is not here, which signed {counted(len(runs), 'run')}"
     if not keys:
-        return f"{said}they are sealed again without a signature"
-    return f"{said}they are signed again with the key {keys[0].public.keyid[:SHOWN]}"
+        return f"{said}: sealed again without a signature"
+    return f"{said}: signed again with the key {keys[0].public.keyid[:SHOWN]}"
 
 
 def renew_seals(

@@ -69,7 +69,7 @@ from dshap.jobfile.model_tables import (
 )
 from dshap.jobfile.night_tables import IncrementalTable, PrepareTable, RetentionTable
 from dshap.jobfile.paths import PagePath, PicturePath, StorePath
-from dshap.jobfile.segment_columns import check_kept, check_what_if
+from dshap.jobfile.segment_columns import check_columns, column_requests
 from dshap.jobfile.sink_tables import (
     SINKS,
     books_of,
@@ -370,17 +370,12 @@ class Job(Table):
             self._check_given()
         else:
             self._check_fitted()
+        check_columns(
+            column_requests(self.report.segments, self.report.what_if, self.is_incremental),
+            is_of_texts=self.is_of_texts,
+            keeps_columns=self.keeps_columns,
+        )
         self._check_incremental()
-        check_kept(
-            self.report.segments,
-            is_of_texts=self.is_of_texts,
-            keeps_columns=self.keeps_columns,
-        )
-        check_what_if(
-            self.report.what_if,
-            is_of_texts=self.is_of_texts,
-            keeps_columns=self.keeps_columns,
-        )
         check_checks(self.check, {explain.name: explain for explain in self.explain})
         check_sinks(self.sink, [explain.name for explain in self.explain])
         check_code_books(self.sink, [explain.name for explain in self.explain])
@@ -403,11 +398,6 @@ class Job(Table):
         if not dict(self.source).get("key"):
             raise ValueError(
                 "[source] key is missing: [incremental] finds the rows of the run before by it"
-            )
-        if self.is_of_texts:
-            raise ValueError(
-                '[incremental] is for tables of columns, not for [source] kind = "texts": leave it '
-                "out"
             )
         if self.source.kind not in READ_ONCE:
             raise ValueError(

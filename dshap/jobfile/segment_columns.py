@@ -1,8 +1,9 @@
-"""Segments and what-if of [report], checked before anything runs: both need columns in the cubes."""
+"""Tables of a job file that need columns, checked before anything runs, and segments of [report]."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from dshap import cube
 from dshap.analysis.segment_names import column_of_segment
@@ -11,35 +12,49 @@ from dshap.core.printing import format_bytes, label
 from dshap.engine import Plan
 
 
-def check_kept(segments: Sequence[str], *, is_of_texts: bool, keeps_columns: bool) -> None:
-    """Raise a `ValueError` where [report] asks for segments of a job that stores no columns."""
-    if not segments:
-        return
-    if is_of_texts:
-        raise ValueError(
-            '[report] segments are columns, which [source] kind = "texts" has none of: leave it out'
-        )
-    if not keeps_columns:
-        raise ValueError(
-            f"[report] segments = {list(segments)} reads the values of columns, and the cubes do "
-            "not store them: give [run] keep_rows = true"
-        )
+@dataclass(frozen=True)
+class ColumnRequest:
+    """A key or table of a job file that needs columns."""
+
+    is_made: bool
+    """Whether the job has it."""
+    of_texts: str
+    """The message where the rows are texts, which have no columns."""
+    of_bare_cubes: str = ""
+    """The message where the cubes store no columns; empty where it needs none in them."""
 
 
-def check_what_if(is_asked: bool, *, is_of_texts: bool, keeps_columns: bool) -> None:
-    """Raise a `ValueError` where [report] asks for a what-if of a job that stores no columns."""
-    if not is_asked:
-        return
-    if is_of_texts:
-        raise ValueError(
-            '[report] what_if changes columns, which [source] kind = "texts" has none of: leave it '
-            "out"
-        )
-    if not keeps_columns:
-        raise ValueError(
-            "[report] what_if = true starts from the values of a row, and the cubes do not store "
-            "them: give [run] keep_rows = true"
-        )
+def column_requests(
+    segments: Sequence[str], what_if: bool, is_incremental: bool
+) -> Iterable[ColumnRequest]:
+    """The keys and tables that need columns."""
+    yield ColumnRequest(
+        bool(segments),
+        '[report] segments are columns, which [source] kind = "texts" has none of: leave it out',
+        f"[report] segments = {list(segments)} reads the values of columns, and the cubes do not "
+        "store them: give [run] keep_rows = true",
+    )
+    yield ColumnRequest(
+        what_if,
+        '[report] what_if changes columns, which [source] kind = "texts" has none of: leave it out',
+        "[report] what_if = true starts from the values of a row, and the cubes do not store them: "
+        "give [run] keep_rows = true",
+    )
+    yield ColumnRequest(
+        is_incremental,
+        '[incremental] is for tables of columns, not for [source] kind = "texts": leave it out',
+    )
+
+
+def check_columns(
+    requests: Iterable[ColumnRequest], *, is_of_texts: bool, keeps_columns: bool
+) -> None:
+    """Raise a `ValueError` where a request is made of a job that has no columns, or stores none."""
+    for each in requests:
+        if each.is_made and is_of_texts:
+            raise ValueError(each.of_texts)
+        if each.is_made and not keeps_columns and each.of_bare_cubes:
+            raise ValueError(each.of_bare_cubes)
 
 
 def check_segments(segments: Sequence[str], columns: Sequence[str]) -> None:

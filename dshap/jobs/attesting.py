@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from dshap.core.errors import DamagedError, DshapError, SinkError
+from dshap.core.errors import DamagedError, DshapError, InputError, SinkError
 from dshap.core.places import Place
 from dshap.cube.blocks import CubeArrays
 from dshap.history.key_joins import KeyJoins
@@ -31,9 +31,11 @@ class AttestedSinks:
     """Which job names the sinks, and whether they are compared at all."""
 
     job_file: str | None = None
-    """The job file; None: the job in the store."""
+    """The job file; None: the job that the run of each load has recorded."""
     settings: tuple[str, ...] = ()
     are_checked: bool = True
+    target: str = ""
+    """The target of the job file."""
 
 
 @dataclass
@@ -51,7 +53,9 @@ class StoreCheck:
             raise SinkError("; ".join(self.unchecked))
 
 
-def attest_store(store: Place, key: str | None, run_id: str, sinks: AttestedSinks) -> StoreCheck:
+def attest_store(
+    store: Place, key: str | None, run_id: str, sinks: AttestedSinks, since: str = ""
+) -> StoreCheck:
     """Check the statements of a store, all its contents, and the tables of its sinks.
 
     Parameters
@@ -62,14 +66,20 @@ def attest_store(store: Place, key: str | None, run_id: str, sinks: AttestedSink
     run_id : str
         The one run whose statement is checked; all where empty.
     sinks : AttestedSinks
+    since : str
+        The run, or the day, from which on statements must be signed with the key; all where empty.
 
     Raises
     ------
     InputError
         No statement, no such run, or a key that is none.
     """
+    if sinks.job_file is None:
+        refuse_target_alone(sinks.target)
     given = None if key is None else verifying_key(key, "--key")
-    found = check_seals(store, given, run_id)
+    if since and key is None:
+        raise InputError(f"--since {since} bounds the runs that --key counts for: give --key too")
+    found = check_seals(store, given, run_id, since)
     damaged = verify_job_store(store)
     for part, damages in damaged.items():
         found.faults += [SealFault("", part, str(each)) for each in damages]
@@ -81,35 +91,60 @@ def attest_store(store: Place, key: str | None, run_id: str, sinks: AttestedSink
 
 def _check_sinks(check: StoreCheck, store: Place, sinks: AttestedSinks) -> None:
     """Compare the lines of the last load of each sink, and its table with them."""
-    loads = _last_loads(store)
-    if not loads:
-        return
-    try:
-        job = _job(store, sinks)
-    except DshapError as error:
-        check.unchecked.append(f"no sink was compared: {error}")
-        return
+    jobs = _JobsOfLoads(store, sinks)
     with tempfile.TemporaryDirectory(prefix="dshap-keys-") as folder:
         joins = KeyJoins(partial(tempfile.mkdtemp, dir=folder))
-        for table in job.sink:
-            sink = sink_in(job, table)
-            name = table.name or sink.label
-            if name not in loads:
-                continue
-            sealed = loads.pop(name)
+        for name, sealed in _last_loads(store).items():
             try:
-                for fault in _faults(job, sink, sealed, joins):
+                job = jobs.of(sealed.run_id)
+                for fault in _faults(job, _sink_named(job, name), sealed, joins):
                     check.seals.faults.append(SealFault(sealed.run_id, f"sink {name}", fault))
             except DshapError as error:
                 check.unchecked.append(f"sink {name} was not compared: {error}")
-    for name in loads:
-        check.unchecked.append(f"sink {name} was not compared: the job has no such [[sink]]")
 
 
-def _job(store: Place, sinks: AttestedSinks) -> Job:
-    if sinks.job_file is not None:
-        return read_job_file(sinks.job_file, sinks.settings)
-    return StoredJob.read(store, sealed_runs(store)[-1]).job(store, sinks.settings)
+@dataclass
+class _JobsOfLoads:
+    """The jobs that name the sinks: a given one, or the one that each run has recorded."""
+
+    store: Place
+    sinks: AttestedSinks
+    known: dict[str, Job] = field(default_factory=dict)
+    """Run, or file -> its job."""
+
+    def of(self, run_id: str) -> Job:
+        """The job whose sink a run has loaded."""
+        sinks = self.sinks
+        if sinks.job_file is not None:
+            return self._given(sinks.job_file)
+        if run_id not in self.known:
+            stored = StoredJob.read(self.store, run_id)
+            self.known[run_id] = stored.job(self.store, sinks.settings)
+        return self.known[run_id]
+
+    def _given(self, job_file: str) -> Job:
+        """The job of a file."""
+        if job_file not in self.known:
+            sinks = self.sinks
+            self.known[job_file] = read_job_file(job_file, sinks.settings, target=sinks.target)
+        return self.known[job_file]
+
+
+def refuse_target_alone(target: str) -> None:
+    """Raise an `InputError` for a target without its job file."""
+    if target:
+        raise InputError(
+            f"--target {target} belongs to a job file: give --job JOB.toml too, or leave it out: the "
+            "job that each run has recorded has the values of its target"
+        )
+
+
+def _sink_named(job: Job, name: str) -> Sink:
+    for table in job.sink:
+        sink = sink_in(job, table)
+        if name == (table.name or sink.label):
+            return sink
+    raise InputError("the job has no such [[sink]]")
 
 
 def _last_loads(store: Place) -> dict[str, SealedLoad]:

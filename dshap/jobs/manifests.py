@@ -87,17 +87,17 @@ def _refuse_together(
 
 def _refuse_paths(job: JobInPods, pods: Pods) -> None:
     """Raise where a path of the job is on no volume of the pods."""
-    given = tomllib.loads(job.file.read_text(encoding="utf-8"))
-    written = with_target(given, job.target)
+    whole = tomllib.loads(job.file.read_text(encoding="utf-8"))
+    written = with_target(whole, job.target)
     for table, key in PATHS:
         path = written.get(table, {}).get(key)
         if path is None or (scheme_of(path) and scheme_of(path) != "file"):
             continue
         if not any(Path(path).is_relative_to(volume) for volume in pods.volumes):
-            given = ", ".join(pods.volumes) or "none"
+            volumes = ", ".join(pods.volumes) or "none"
             raise InputError(
                 f'job file {job.file}: [{table}] {key} = "{path}" is on no volume of the pods: '
-                f"give a path on one of [cluster] volumes (now {given})"
+                f"give a path on one of [cluster] volumes (now {volumes})"
             )
 
 

@@ -45,6 +45,7 @@ from dshap.history.stages import StageRecorder
 from dshap.jobfile.model_tables import ModelFileTable, sha256_of_given
 from dshap.jobfile.reading import read_job_file
 from dshap.jobfile.schema import ExplainTable, Job
+from dshap.jobs.attesting import refuse_target_alone
 from dshap.jobs.replay_outcome import ROUNDING, Replay, ReplayedCube, WantedRows
 from dshap.jobs.store_runs import StoreRuns
 from dshap.run.replaying import Replayed, replayable, session_of_cube
@@ -76,6 +77,7 @@ def replay_run(
     job_file: str | None = None,
     settings: Sequence[str] = (),
     say: Callable[[str], None] = lambda line: None,
+    target: str = "",
 ) -> Replay:
     """Compute rows of a sealed run again, and compare them with its cubes, bit by bit.
 
@@ -92,6 +94,8 @@ def replay_run(
         Texts of --set, such as "source.path=/other/place.parquet".
     say : function
         Receives a line for people.
+    target : str
+        The target of the job file.
 
     Raises
     ------
@@ -110,7 +114,7 @@ def replay_run(
     except ValueError as error:
         raise InputError(f"the statement of run {run_id} is damaged: {error}") from error
     assert envelope is not None, "it is listed"
-    job = _job_of_run(store, run_id, job_file, settings)
+    job = _job_of_run(store, run_id, job_file, settings, target)
     given = envelope.statement["predicate"]["buildDefinition"]["resolvedDependencies"]
     materials = [Resource.read(each) for each in given]
     _refuse_other_model(job, materials)
@@ -132,15 +136,19 @@ def replay_run(
     return Replay(run_id, cubes, then, processor(), _other_packages(store, run_id, materials))
 
 
-def _job_of_run(store: Place, run_id: str, job_file: str | None, settings: Sequence[str]) -> Job:
+def _job_of_run(
+    store: Place, run_id: str, job_file: str | None, settings: Sequence[str], target: str
+) -> Job:
     """The job of a run: of a file that is given, else of the store.
 
     It has no sinks: their options are in the record of each cube, and no file or secret of them need
     be here.
     """
     if job_file is None:
+        refuse_target_alone(target)
         return StoredJob.read(store, run_id).job(store, settings, (*OF_ITS_MACHINE, "sink"))
-    return read_job_file(job_file, settings).model_copy(update={"sink": []})
+    job = read_job_file(job_file, settings, target=target)
+    return job.model_copy(update={"sink": []})
 
 
 def _refuse_other_model(job: Job, materials: Sequence[Resource]) -> None:
@@ -292,7 +300,12 @@ class _Runs:
                 f"the method {known} of run {run_id} is not in the store any more: it was learned "
                 "anew since"
             )
-        method = methods.settled(explain, opened.reader.n_rows)
+        try:
+            method = methods.settled(explain, opened.reader.n_rows)
+        except StoreMismatchError as error:
+            raise StoreMismatchError(
+                f"{error}: give the job of then with --job JOB.toml"
+            ) from error
         history = self.history(explain, run_id)
         value = method.learned.value
         return replayable(

@@ -39,12 +39,14 @@ HEADS = (
     "new",
     "changed",
     "deleted",
+    "explained",
     "failed",
     "as of",
+    "target",
     "baseline",
     "what was done",
 )
-OPTIONAL = ("as of", "baseline")
+OPTIONAL = ("as of", "target", "baseline")
 """Heads of columns that are left out where no run has anything in them."""
 
 
@@ -210,11 +212,29 @@ def _row(record: RunRecord, store: Place, before: RunRecord | None) -> tuple[str
         _count(keys.new),
         _count(keys.changed),
         _count(keys.deleted),
+        f"{_explained_in(record):,}",
         f"{failed:,}",
         str(record.as_of or ""),
+        _target_of(record),
         record.about.get("baseline") or "",
         printable(done),
     )
+
+
+def _explained_in(record: RunRecord) -> int:
+    """The number of rows that a run has explained, over all explanations: others were carried."""
+    found = 0
+    for result in record.named("explanation"):
+        if result["status"] != "no-op":
+            facts = result["adapter_response"]
+            carried = (facts.get("accuracy") or {}).get("carried", {}).get("rows", 0)
+            found += int(facts["rows_affected"]) - int(carried)
+    return found
+
+
+def _target_of(record: RunRecord) -> str:
+    """The target of the job file that a run was started with; empty for none."""
+    return str((record.content or {}).get("args", {}).get("target") or "")
 
 
 def _count(number: int | None) -> str:
@@ -259,6 +279,8 @@ def _content(record: RunRecord, before: RunRecord | None) -> dict[str, Any]:
         "run_id": record.run_id,
         "is_over": True,
         "keys": keys,
+        "explained": _explained_in(record),
+        "target": _target_of(record) or None,
         "as_of": str(record.as_of or "") or None,
         "seconds": record.content["elapsed_time"],
         "is_stale": is_stale(record),
@@ -341,6 +363,8 @@ def _explained_line(facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> st
     carried = _carried(facts)
     if carried:
         parts.append(f"{carried:,} carried and {facts.rows - carried:,} explained")
+    elif facts.keys.unchanged:
+        parts.append(f"all {facts.rows:,} explained")
     if facts.keys.damaged:
         parts.append(f"{facts.keys.damaged:,} of them as their earlier blocks are damaged")
     parts.append(f"{facts.failed:,} failed")

@@ -165,26 +165,26 @@ def _read(
     if source.kind == "synthetic":  # made up where it is read
         n_sample = min(n_rows, source.rows)
         return source.model_copy(update={"rows": n_sample}), n_sample, source.rows
-    rows, rules = _rows_and_rules(job, day, say)
+    sampling = _sampling_of(job)
+    rows, rules = sampling.rows(job, day, say)
     spread = SpreadRows(rows, n_rows)
     snapshot = spool_rows(spread, made, day, rules, say)
     if not snapshot.n_rows:
         raise EmptyTableError(rows.describe(), "a sample needs at least one row")
     put_rows(made, room)
     n_table = spread.counted["rows"]
-    if job.is_of_texts:
-        return source.model_copy(update={"path": str(room)}), snapshot.n_rows, n_table
-    return job_of_parts(job, room).source, snapshot.n_rows, n_table
+    return sampling.source(job, room), snapshot.n_rows, n_table
 
 
-def _rows_and_rules(
-    job: Job, day: date, say: Callable[[str], None]
-) -> tuple[RowsReadOnce, SpoolRules]:
-    """The rows of a job, after their age was judged, and their stored columns."""
+def _text_rows(job: Job, day: date, say: Callable[[str], None]) -> tuple[RowsReadOnce, SpoolRules]:
+    """The rows of files of texts, and their stored columns."""
     source = dict(job.source)
-    if job.is_of_texts:
-        used = (*as_names(source["key"]), source["column"])
-        return RowsOfFiles(ParquetFiles(source["path"])), SpoolRules(used=used)
+    used = (*as_names(source["key"]), source["column"])
+    return RowsOfFiles(ParquetFiles(source["path"])), SpoolRules(used=used)
+
+
+def _table_rows(job: Job, day: date, say: Callable[[str], None]) -> tuple[RowsReadOnce, SpoolRules]:
+    """The rows of a table, after their age was judged, and their stored columns."""
     rules = rules_of(job, None, model_of_job(job).columns())
     look_before_reading(job, day, rules, say)
     rules = SpoolRules(rules.keys, rules.used, rules.named, contract=rules.contract)
@@ -195,6 +195,33 @@ def _rows_and_rules(
         case SpooledTable() as table:
             return table.reader(), rules
     raise InputError(f'[source] kind = "{job.source.kind}" has no sample: leave --sample out')
+
+
+@dataclass(frozen=True)
+class _Sampling:
+    """How the rows of a kind of source become those of a sample."""
+
+    rows: Callable[[Job, date, Callable[[str], None]], tuple[RowsReadOnce, SpoolRules]]
+    """Function that gives all rows of the job, and the columns of them that are stored."""
+    source: Callable[[Job, Place], Any]
+    """Function that gives the table [source] of the sample, whose parts are in a folder."""
+    has_columns: bool = True
+    """Whether the cube of the sample stores columns, whose values the page shows."""
+
+
+OF_TABLES = _Sampling(_table_rows, lambda job, room: job_of_parts(job, room).source)
+SAMPLINGS = {
+    "texts": _Sampling(
+        _text_rows,
+        lambda job, room: job.source.model_copy(update={"path": str(room)}),
+        has_columns=False,
+    )
+}
+"""Kind of source whose rows are no table -> how a sample of it is made."""
+
+
+def _sampling_of(job: Job) -> _Sampling:
+    return SAMPLINGS.get(job.source.kind, OF_TABLES)
 
 
 def _job_of_sample(
@@ -219,7 +246,7 @@ def _job_of_sample(
         "check": _checks_of_rows(job.check),
         "sink": [],
     }
-    if not job.is_of_texts:  # the page shows values of the columns
+    if _sampling_of(job).has_columns:
         changes["run"] = _changed(job.run, keep_rows=True)
     return job.model_copy(update=changes)
 

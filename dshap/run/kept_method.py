@@ -252,9 +252,14 @@ def refuse_other_numerics(path: Place) -> None:
 def _refuse_other_method(path: Place, was: dict[str, Any], now: dict[str, Any]) -> None:
     """Raise unless two identities are the same, the predictions of a black box excepted."""
     of_value = names_that_differ(was["value"], now["value"], {"predictions"})
-    of_others = names_that_differ(was, now, {"value"})
-    other = sorted([*of_others, *(f"value {name}" for name in of_value)])
+    of_options = names_that_differ(was["options"], now["options"])
+    of_others = names_that_differ(was, now, {"value", "options"})
+    other = [
+        *of_others,
+        *(f"option {name}" for name in of_options),
+        *(f"value {name}" for name in of_value),
+    ]
     if other:
         raise StoreMismatchError(
-            f"{path} contains another method (it differs in {', '.join(other)}): fix another one"
+            f"the method in {path} differs from the one of now in {', '.join(other)}"
         )

@@ -11,6 +11,7 @@ from typing import Any
 
 from dshap.core.errors import DamagedError, InputError, UnreachableError
 from dshap.core.places import Place
+from dshap.core.printing import counted
 from dshap.cube import read_run
 from dshap.cube.arrays import RUNS
 from dshap.cube.chunk_digests import DIGEST_BYTES, UNREADABLE, sha256_of_bytes, sha256_of_file
@@ -35,6 +36,8 @@ from dshap.storage.folder import Folder
 
 REPLACED = re.compile(r"attestation-\d+\.json")
 """The names of statements that were replaced."""
+SINCE = re.compile(rf"\d{{8}}|{ID.pattern}")
+"""A day, or the id of a run."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,9 @@ class SealCheck:
         raise DamagedError(f"{self.store} is not as it was sealed: {first}{more}")
 
 
-def check_seals(store: Place, key: VerifyingKey | None = None, run_id: str = "") -> SealCheck:
+def check_seals(
+    store: Place, key: VerifyingKey | None = None, run_id: str = "", since: str = ""
+) -> SealCheck:
     """Check the statements of a store.
 
     Parameters
@@ -105,19 +110,23 @@ def check_seals(store: Place, key: VerifyingKey | None = None, run_id: str = "")
         names, which shows that it was not altered, not the identity of the signer.
     run_id : str
         The one run that is checked; all where empty.
+    since : str
+        The run, or the day in UTC, from which on statements must be signed with the key; older ones
+        are checked without it.  Empty: all.
 
     Raises
     ------
     InputError
-        No run of the store has a statement, or this run has none.
+        No run of the store has a statement, or this run has none, or none is as new as `since`.
     """
     sealed = sealed_runs(store)
     refuse_unsealed(store, sealed, run_id)
+    first = _first_with_key(store, sealed, since)
     found = SealCheck(store)
     statements: dict[str, Mapping[str, Any]] = {}
     for each in sealed:
         if run_id in ("", each):
-            statement = _opened(found, each, key)
+            statement = _opened(found, each, key if each >= first else None)
             if statement is not None:
                 statements[each] = statement
     found.faults += _missing_ones(store, statements, run_id)
@@ -127,6 +136,11 @@ def check_seals(store: Place, key: VerifyingKey | None = None, run_id: str = "")
     for each, statement in reversed(statements.items()):
         checking = _OneRun(found, each, statement, is_newest=each == newest, cubes=cubes)
         checking.check()
+    older = [each for each in found.runs if each < first]
+    if older and key is not None:
+        found.notes.append(
+            f"{counted(len(older), 'run')} before {first}: compared, without the key"
+        )
     if not any(found.signed_by.values()):
         found.notes.append(f"the statements are {UNSIGNED}")
     elif key is None:
@@ -135,6 +149,24 @@ def check_seals(store: Place, key: VerifyingKey | None = None, run_id: str = "")
             "that they are yours"
         )
     return found
+
+
+def _first_with_key(store: Place, sealed: Sequence[str], since: str) -> str:
+    """The run from which on the key counts; empty for all."""
+    if not since:
+        return ""
+    wanted = since.replace("-", "").replace(":", "")
+    if SINCE.fullmatch(wanted) is None:
+        raise InputError(
+            f"--since {since!r} is no run and no day: give the id of a run, such as {sealed[-1]}, or "
+            "a day, such as 2026-11-30"
+        )
+    newer = [each for each in sealed if each >= wanted]
+    if not newer:
+        raise InputError(
+            f"--since {since}: no sealed run of {store} is as new; the newest is {sealed[-1]}"
+        )
+    return newer[0]
 
 
 def refuse_unsealed(store: Place, sealed: Sequence[str], run_id: str) -> None:
@@ -172,7 +204,10 @@ def _fault_of_envelope(envelope: Envelope, key: VerifyingKey | None) -> str:
     """The fault of the signatures of an envelope, in words; empty for none."""
     seal = envelope.statement["predicate"]["dshap_seal"]
     if key is not None and not envelope.is_signed:
-        return f"it is not signed, and the key {key.keyid[:12]} was given"
+        return (
+            f"it is not signed, and the key {key.keyid[:12]} was given; where runs are signed from a "
+            "later one on, give --since RUN_ID"
+        )
     if key is not None and not envelope.is_signed_by(key):
         names = ", ".join(each[:12] for each in envelope.signatures)
         if key.keyid in envelope.signatures:

@@ -11,6 +11,8 @@ from dshap.core.scales import class_in
 from dshap.sinks.code_books import CodeBook
 
 Shape = Literal["wide", "long", "top_k", "reasons"]
+"""The meaning of one line of a sink: a row with a column for each feature, a row and a feature, the same for
+the k largest attributions of a row, or a reason of a row."""
 PlainShape = Literal["wide", "long", "top_k"]
 """The shapes that need no more than a cube."""
 Against = Literal["higher", "lower"]

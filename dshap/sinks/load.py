@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 
+from dshap.attributors.choice import why_no_order_of
 from dshap.core.places import Place
 from dshap.core.rules import as_place
 from dshap.cube.blocks import CubeArrays
 from dshap.cube.current import cube_at
-from dshap.sinks.checks import check_sink
+from dshap.sinks.checks import check_order, check_sink
 from dshap.sinks.cube_words import version_in_card
 from dshap.sinks.records import CubeFacts, LoadAbout, RowHistory, RunDay, Sink, SinkResult
 
@@ -71,6 +72,8 @@ def load_sink(
     started = time.perf_counter()
     cube = CubeArrays(cube_at(as_place("cube_path", cube_path)))
     check_sink(sink, CubeFacts.of_cube(cube))
+    if sink.codes is not None and not cube.has("std_error"):
+        check_order(sink, why_no_order_of(cube.design))
     if not sink.model_version:
         sink = replace(sink, model_version=version_in_card(cube.path) or history.method)
     day = RunDay(as_of, is_backfill, about or LoadAbout())

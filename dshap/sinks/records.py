@@ -20,9 +20,16 @@ from dshap.sinks.line_forms import Against, LineForm, Shape
 from dshap.warehouse.databases import Database
 
 Rows = Literal["changed", "all"]
+"""Which rows of a cube a load writes: those computed since the last load, or all."""
 Write = Literal["delete_insert", "append", "replace"]
+"""How a load writes: it replaces the lines of the keys that it writes, adds lines, or replaces the
+whole table."""
 Deletes = Literal["remove", "mark", "keep"]
+"""How a load treats the lines of keys that are no longer in the cube: it removes them, marks
+them, or leaves them as they are."""
 Nul = Literal["escape", "refuse"]
+"""How a load treats a text that contains the NUL character: it writes the four characters
+\\x00, or refuses the load."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,9 @@ class LearnedMethods:
             # another model, option or column, or numbers of another version of dshap
             except (StoreMismatchError, InputError) as error:
                 reason = f"{error}"
-                said = f"explanation {explain.name}: all rows are explained: {reason}"
+                said = (
+                    f"explanation {explain.name}: all rows are explained by a new method: {reason}"
+                )
         if self._is_backfill:
             raise InputError(
                 f"--backfill: explanation {explain.name} cannot be explained by the method of the "

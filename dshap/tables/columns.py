@@ -89,7 +89,7 @@ def is_text(kind: pa.DataType) -> bool:
     )
 
 
-def is_flag(kind: pa.DataType) -> bool:
+def is_boolean(kind: pa.DataType) -> bool:
     """Whether the values of a column are False and True."""
     return bool(pa.types.is_boolean(_plain(kind)))
 
@@ -240,6 +240,7 @@ def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], Bo
 
 
 Names = str | Iterable[str] | None
+"""The name of a column, or the names of several; None: the default."""
 Times = Mapping[str, str] | Names
 """Names of columns of times, or column -> the kind of times that the model accepts, "" for any.
 
@@ -384,7 +385,7 @@ def layout_of(
         is_single_target=isinstance(target, str),
         missing=missing,
         categories=dict(categories or {}),
-        flags=tuple(name for name in chosen if is_flag(schema.field(name).type)),
+        flags=tuple(name for name in chosen if is_boolean(schema.field(name).type)),
         times=kinds,
         left_out={} if features is not None else _no_numbers(schema, (*keys, *targets, *chosen)),
     )

@@ -26,6 +26,8 @@ from dshap.tables.columns import repeats
 from dshap.tables.lakehouse_folders import refuse_tables_on_disk
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""The path of a file, a folder or a glob pattern, or the address of one in a bucket; or a list of
+them."""
 TICK_NS = 20_000_000
 COARSE_NS = 1_000_000_000
 COARSE_TICK_NS = 2_000_000_000
@@ -43,7 +45,7 @@ NULL = "__HIVE_DEFAULT_PARTITION__"
 LARGEST = 2**31 - 1
 """The largest int32."""
 _PUT_BACK = (
-    "rows of two tables must not stand in one cube; put this file back and start the same run "
+    "rows of two tables must not be in one cube; put this file back and run the same command "
     "again, or start anew, into another store, and leave the files alone while it goes"
 )
 

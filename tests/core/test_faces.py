@@ -29,6 +29,7 @@ def test_every_name_of_a_stub_is_there(name):
     package = importlib.import_module(name)
     assert package.__all__
     for each in package.__all__:
+        assert each.isidentifier()
         assert getattr(package, each) is not None
     assert set(dir(package)) == set(package.__all__)
     with pytest.raises(AttributeError, match=rf"'{name}' has no attribute 'nothing'"):

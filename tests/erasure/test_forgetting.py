@@ -511,6 +511,29 @@ def test_counts_are_those_that_are_learned_without_the_rows(tmp_path):
             assert values.tobytes() == states[1][name][key].tobytes(), (name, key)
 
 
+def test_a_method_that_has_read_no_row_stays(tmp_path):
+    """Path-dependent values of trees: nothing is announced, and the next night carries its rows."""
+    job = of_trees(tmp_path / "job", incremental={"strategy": "digest"})
+    job.run()
+    room = place_of(job.store) / "prepared"
+    before = read_learned(room, "reasons")
+    done = forget_keys(job.store, ["3", "50"], job_file=str(job.file))
+    assert done.erasure.withdrawn == ()
+    assert "learned" not in str(done)
+    assert read_learned(room, "reasons") == before
+    left = job.table.drop(index=[3, 50])
+    job.put(left.assign(a=left.a.where(left.id != 7, 9.0)))
+    facts = job.run().facts.explanations[0]
+    assert facts.accuracy["carried"]["rows"] == len(left) - 1
+    assert read_learned(room, "reasons").method == before.method
+    # of no row that is left the method is learned from those of the next night
+    everyone = [str(key) for key in left.id]
+    assert forget_keys(job.store, everyone).erasure.withdrawn == ("reasons",)
+    job.put(numbers(20, 1, 700))
+    job.run()
+    assert read_learned(room, "reasons").run_id != before.run_id
+
+
 def states_in(store: Path) -> dict[str, dict[str, Any]]:
     """Name -> arrays, of the states of the one method of a store."""
     (room,) = [each for each in (store / "prepared").iterdir() if (each / "state").is_dir()]
@@ -616,7 +639,13 @@ def test_loads_that_no_job_names_are_named(tmp_path):
     shop = Shop(tmp_path, NIGHTLY + sink)
     shop.night(table(shop.n_rows))
     shop.job.unlink()
-    done = forget_keys(shop.store, keys_of_canaries(shop))
+    keys = keys_of_canaries(shop)
+    done = forget_keys(shop.store, keys[1:])  # by the job that the run has recorded
+    assert done.failure is None
+    assert done.counts["lines of sinks"] == len(keys) - 1
+    for each in shop.store.glob("runs/*/job.json"):
+        each.unlink()
+    done = forget_keys(shop.store, keys[:1])
     assert "sink.duckdb" in str(done.failure)
     assert "earlier runs have loaded" in str(done.failure)
 

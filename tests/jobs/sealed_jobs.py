@@ -72,11 +72,12 @@ class SealedJob:
         self.table = table
         table.to_parquet(self.folder / "table.parquet")
 
-    def run(self, *settings: str) -> RecordedRun:
+    def run(self, *settings: str, target: str = "") -> RecordedRun:
         """Carry out the job, and raise the error that it ended with."""
         self.file.write_text(to_toml(self.tables), encoding="utf-8")
-        job = load_job(self.file, settings)
-        return run_recorded(job, SilentProgress(), Command(str(self.file), settings))
+        job = load_job(self.file, settings, target=target)
+        command = Command(str(self.file), settings, target=target)
+        return run_recorded(job, SilentProgress(), command)
 
 
 def of_people(folder: Path, **more: Any) -> SealedJob:

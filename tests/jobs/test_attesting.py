@@ -293,6 +293,30 @@ def test_runs_of_one_cube(tmp_path):
     assert all(of_first[name] == of_second[name] for name in shared)
 
 
+def test_a_key_that_counts_from_a_run_on(tmp_path):
+    """A run before there was a key stays unsigned, and is compared all the same."""
+    job, public = with_sinks(tmp_path)
+    key = job.tables.pop("seal")
+    first = job.run().facts.run_id
+    job.tables["seal"] = key
+    job.put(job.table.iloc[1:])
+    last = job.run().facts.run_id
+    found = attest_store(job.store, str(public), "", SINKS)
+    assert [each.run_id for each in found.seals.faults] == [first]
+    assert "give --since RUN_ID" in str(found.seals.faults[0])
+    for since in (last, f"{last[:4]}-{last[4:6]}-{last[6:8]}T{last[9:]}"):
+        found = attest_store(job.store, str(public), "", SINKS, since)
+        found.refuse_faults()
+        assert found.seals.runs == [first, last]
+        assert f"1 run before {last}: compared" in " ".join(found.seals.notes)
+    with pytest.raises(InputError, match=r"no sealed run of .* is as new"):
+        attest_store(job.store, str(public), "", SINKS, "2999-01-01")
+    with pytest.raises(InputError, match="is no run and no day"):
+        attest_store(job.store, str(public), "", SINKS, "yesterday")
+    with pytest.raises(InputError, match="give --key too"):
+        attest_store(job.store, None, "", SINKS, last)
+
+
 def test_a_missing_statement(nights, tmp_path):
     store = tmp_path / "copy"
     shutil.copytree(nights[0].store, store, symlinks=True)

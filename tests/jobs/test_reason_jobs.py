@@ -13,6 +13,10 @@ from click.testing import CliRunner
 
 import dshap
 from dshap.cli import cli
+from dshap.core.errors import InputError
+from dshap.sinks import SingleRun, Sink, load_sink
+from dshap.sinks.code_books import read_code_book
+from dshap.warehouse.databases import Database
 
 D = 12
 MODEL = """
@@ -214,3 +218,21 @@ def test_designs_that_list_every_coalition_need_no_errors(folder):
     Path("job.toml").write_text(whole)
     result = CliRunner().invoke(cli, ["plan", "job.toml"])
     assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(("n_replicates", "fits"), [(0, False), (20, True)])
+def test_a_cube_of_a_design_without_errors_is_refused_by_a_load(folder, n_replicates, fits):
+    """From Python: its places would be stated as if the attributions were exact."""
+    rows = pd.read_parquet("rows.parquet").set_index("id")
+    value = dshap.values.Marginal(lambda x: x[:, 0] * x[:, 1] + x[:, 2:].sum(axis=1), rows)
+    book = read_code_book("codes.csv")
+    design = dshap.designs.kernelshap(D, 300, n_replicates=n_replicates)
+    options = {"design": design, "codes": book.players, "store": "cube", "progress": False}
+    dshap.explain(value, rows, **options)
+    database = Database("duckdb:///shop.duckdb")
+    sink = Sink("reasons", database, table="t", shape="reasons", codes=book, against="higher")
+    if fits:
+        assert load_sink(sink, "cube", SingleRun("1", "abc"), "credit").n_rows == 30
+        return
+    with pytest.raises(InputError, match=r"no place of a reason .* give n_replicates = 20"):
+        load_sink(sink, "cube", SingleRun("1", "abc"), "credit")

@@ -36,10 +36,10 @@ def test_the_runs_of_a_store(tmp_path):
     )  # fmt: skip
     (store / "runs" / "20261129T031502Z").mkdir()
     lines = CliRunner().invoke(cli, ["runs", str(store)]).stdout.splitlines()
-    assert [line.split()[:8] for line in lines] == [
-        ["run", "exit", "seconds", "rows", "new", "changed", "deleted", "failed"],
-        ["20261127T031502Z", "8", "30.0", "1,000", "10", "20", "5", "2"],
-        ["20261128T031502Z", "0", "0.0", "1,000", "10", "20", "5", "0"],
+    assert [line.split()[:9] for line in lines] == [
+        ["run", "exit", "seconds", "rows", "new", "changed", "deleted", "explained", "failed"],
+        ["20261127T031502Z", "8", "30.0", "1,000", "10", "20", "5", "1,000", "2"],
+        ["20261128T031502Z", "0", "0.0", "1,000", "10", "20", "5", "0", "0"],
         ["20261129T031502Z", "not", "over"],
     ]
     # what is not as it should be stands first
@@ -64,7 +64,7 @@ def test_the_table_of_runs_has_at_most_120_columns(tmp_path):
     sinks = tuple(replace(LOADED, name=f"mart.reasons_{number}") for number in range(9))
     write_record(store, replace(FACTS, explanations=(alone,), sinks=sinks))
     head, line = runs_summary(store, WIDTH)[0]
-    assert line.split()[:5] == ["20261127T031502Z", "8", "30.0", "1,000", "2"]
+    assert line.split()[:6] == ["20261127T031502Z", "8", "30.0", "1,000", "1,000", "2"]
     assert len(line) == 120
     assert line.endswith("…")
     assert len(head) <= 120
@@ -72,6 +72,31 @@ def test_the_table_of_runs_has_at_most_120_columns(tmp_path):
     piped = CliRunner().invoke(cli, ["runs", str(store)]).stdout.splitlines()
     assert "…" not in piped[1]
     assert all(sink.name in piped[1] for sink in sinks)
+
+
+def test_rows_that_are_explained_again_and_targets(tmp_path):
+    """All rows of a night with another method count as explained, however few have changed."""
+    store = store_of(tmp_path)
+    anew = replace(DONE, keys=KeyCounts(0, 0, 1000, 0), failed=0)
+    carried = replace(anew, accuracy={"carried": {"rows": 990}})
+    for day, explained, target in ((27, anew, "prod"), (28, carried, None)):
+        facts = replace(
+            FACTS,
+            run_id=f"202611{day}T031502Z",
+            explanations=(explained,),
+            command={**FACTS.command, "target": target},
+        )
+        write_record(store, facts)
+    lines, content = runs_summary(store)
+    assert lines[0].split()[4:10] == ["new", "changed", "deleted", "explained", "failed", "as"]
+    assert "target" in lines[0]
+    assert lines[1].split()[4:8] == ["0", "0", "0", "1,000"]
+    assert " prod " in lines[1]
+    assert lines[2].split()[4:8] == ["0", "0", "0", "10"]
+    assert [each["explained"] for each in content["runs"]] == [1000, 10]
+    assert [each["target"] for each in content["runs"]] == ["prod", None]
+    first = closing_lines(replace(FACTS, explanations=(anew,)), tmp_path)[0]
+    assert "0 new, 0 changed, 1,000 as before, 0 deleted, all 1,000 explained, 0 failed" in first
 
 
 def test_what_is_no_store(tmp_path):
@@ -83,7 +108,8 @@ def test_what_is_no_store(tmp_path):
 def test_the_closing_lines(tmp_path):
     first, sink, *judged = closing_lines(FACTS, tmp_path)
     assert first == (
-        "reasons: 1,000 rows, 10 new, 20 changed, 970 as before, 5 deleted, 2 failed, 12.5 s"
+        "reasons: 1,000 rows, 10 new, 20 changed, 970 as before, 5 deleted, all 1,000 explained, "
+        "2 failed, 12.5 s"
     )
     assert sink == "sink mart.reasons: 3,000 lines, 5 deleted, 0.0 s; success"
     assert judged == ["check drift: pass: NDCG is 0.99", "check late: error: too far"]

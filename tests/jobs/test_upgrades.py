@@ -261,7 +261,10 @@ def test_the_night_after_an_upgrade_explains_all_rows_in_the_same_store(nights, 
     upgraded = nights()
     assert upgraded.exit_code == 0, upgraded.output
     said = f"was learned by {EARLIER}, and this is {HERE}; changed since: "
-    assert f"explanation reasons: all rows are explained: the method in {store}" in upgraded.stderr
+    assert (
+        f"explanation reasons: all rows are explained by a new method: the method in {store}"
+        in upgraded.stderr
+    )
     assert said in upgraded.stderr
     record = last_record(store)
     prepared = record.explanation("reasons")["adapter_response"]["prepared"]

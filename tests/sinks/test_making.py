@@ -171,9 +171,9 @@ def test_the_sql_that_mends_a_table_with_a_view(database, nights):  # noqa: F811
         "ALTER TABLE t ADD COLUMN status BOOLEAN",
         "CREATE VIEW t_text AS SELECT id, status FROM t",
     )
-    with pytest.raises(InputError, match="mend it: ") as told:
+    with pytest.raises(InputError, match="change it: ") as told:
         load_sink(sink, second.path, second, JOB)
-    run(database, *str(told.value).partition("mend it: ")[2].split("; "))
+    run(database, *str(told.value).partition("change it: ")[2].split("; "))
     load_sink(replace(sink, rows="all"), second.path, second, JOB)
     keys = {line[:2] for line in lines_of(sink, second)}
     assert set(run(database, "SELECT id, shop FROM t_text")) == keys

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.analysis.numbers_as_text import MINUS, with_minus
 from dshap.core.errors import InputError
 from dshap.core.printing import label
 from dshap.core.records import FloatArray
@@ -155,6 +156,45 @@ def number_under_pointer(field: str, title: str) -> Any:
     """A number under the pointer, in four digits."""
     alt = import_altair()
     return alt.Tooltip(f"{field}:Q", title=title, format="+,.4~r")
+
+
+def points_chart(lines: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> Any:
+    """A chart of points, from a record for each line of them.
+
+    The `fields` of a record are lists, with an entry for each of its points; its other fields are
+    those of all its points.  Twenty lines of 2,000 points are a megabyte: a record for each point
+    would repeat the names of all fields.
+    """
+    alt = import_altair()
+    return alt.Chart(alt.Data(values=[dict(line) for line in lines])).transform_flatten([*fields])
+
+
+def four_digits(values: FloatArray) -> list[float]:
+    """Numbers (n,) in four digits, as they are under the pointer."""
+    return [float(f"{value:.4g}") for value in values.tolist()]
+
+
+def short_text(text: str) -> str | float:
+    """A text; or the number that charts write as this text (`TEXT_OF_SHORT`), which is shorter."""
+    try:
+        number = float(text.replace(",", "").replace(MINUS, "-"))
+    except ValueError:
+        return text
+    if not np.isfinite(number) or _written(number) != text:
+        return text
+    return number
+
+
+TEXT_OF_SHORT = (
+    f"isNumber(datum.{{field}}) ? format(datum.{{field}}, '{NUMBERS}') : datum.{{field}}"
+)
+"""The expression that gives the text of a field of such texts."""
+
+
+def _written(number: float) -> str:
+    """A number as the format `NUMBERS` writes it."""
+    text = f"{number:,.12f}"
+    return with_minus(text.rstrip("0").rstrip("."))
 
 
 def names_of_lines(chart: Any, names: Sequence[str]) -> Any:

@@ -13,17 +13,19 @@ from dshap.analysis.side_by_side import SideBySide
 from dshap.report.charts.chart_grammar import (
     WIDTH,
     as_given,
+    four_digits,
     hover,
     import_altair,
     layered,
     names_legend,
     number_under_pointer,
     numbers_axis,
+    points_chart,
     rows_axis,
     rule_at,
     table,
 )
-from dshap.report.charts.swarm_charts import NAMES, STEPS
+from dshap.report.charts.swarm_charts import NAMES, OFFSETS, STEPS
 from dshap.report.labels import labels_of
 from dshap.report.looks import Looks
 from dshap.report.panels import GREY, HALF_HEIGHT, PAIR, PAIR_SIDES, spread
@@ -44,7 +46,9 @@ def compare_chart(found: SideBySide, looks: Looks) -> Any:
     layers = [rule_at(0.0, GREY)]
     if found.swarms[0][0].points is not None:
         tips.append(number_under_pointer("attribution", "attribution"))
-        drawn = alt.Chart(table(_points(found, names))).mark_circle(size=12, opacity=1)
+        lines = [*_points(found, names)]
+        drawn = points_chart(lines, ("attribution", "offset")).mark_circle(size=12, opacity=1)
+        drawn = drawn.transform_calculate(y=f"datum.line + datum.offset / {OFFSETS}")
         layers.append(drawn.encode(x=x, y=y, color=as_given(), tooltip=tips))
     else:
         tips += hover("attributions")
@@ -102,20 +106,20 @@ def _facts(found: SideBySide, line: int, side: int, name: str) -> dict[str, Any]
 
 
 def _points(found: SideBySide, names: list[str]) -> Iterator[dict[str, Any]]:
-    """A row of data for each point."""
+    """A record for each line of points."""
     for side, swarms in enumerate(found.swarms):
         for line, swarm in enumerate(swarms):
             if swarm.points is None:
                 continue
             phi = swarm.points["attributions"]
-            facts = _facts(found, line, side, names[side])
-            offsets = 0.04 + np.abs(spread(phi, *found.limits))
-            for row in np.flatnonzero(~np.isnan(phi)).tolist():
-                yield {
-                    **facts,
-                    "attribution": float(f"{phi[row]:.6g}"),
-                    "y": line + (2 * side - 1) * offsets[row],
-                }
+            is_there = ~np.isnan(phi)
+            offsets = (2 * side - 1) * (0.04 + np.abs(spread(phi, *found.limits)))
+            yield {
+                **_facts(found, line, side, names[side]),
+                "line": line,
+                "attribution": four_digits(phi[is_there]),
+                "offset": np.rint(OFFSETS * offsets[is_there]).astype(int).tolist(),
+            }
 
 
 def _steps(found: SideBySide, names: list[str]) -> Iterator[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import dshap
 from dshap.analysis.dependences import dependence_of
+from dshap.core.blocks import Status
 from dshap.core.errors import InputError
 from dshap.report import (
     bar,
@@ -24,9 +26,13 @@ from dshap.report import (
     over_runs,
     waterfall,
 )
+from dshap.report.charts.chart_grammar import hex_colours, short_text
+from dshap.report.panels import BLUE, GREY, RED, rgb_of
 from tests.report.pictures.test_densities import memory_cube
 from tests.report.pictures.test_interaction_triangle import with_interactions
 from tests.report.pictures.test_over_runs import nights
+
+GREY_OF_POINTS = hex_colours(rgb_of(GREY)[None])[0]
 
 
 def test_altair_is_named_where_it_is_missing(monkeypatch):
@@ -60,6 +66,36 @@ def rows_of(chart, layer):
     return values, found["encoding"]
 
 
+def points_of(chart, layer) -> list[list[dict]]:
+    """The points of each line of a layer, as Vega computes them from the lists of its lines."""
+    lines, _ = rows_of(chart, layer)
+    transforms = chart.to_dict()["layer"][layer]["transform"]
+    asked = {each["as"]: each["calculate"] for each in transforms if "calculate" in each}
+    names, palette, rows = (
+        json.loads(re.match(r"\[.*\](?=\[)", asked[field])[0])
+        for field in ("feature", "colour", "row")
+    )
+    assert asked["y"] == f"datum.line - 1 + floor(datum.spot / {len(palette)}) / 100"
+    assert asked["colour"].endswith(f"[datum.spot % {len(palette)}]")
+    found = []
+    for line in lines:
+        points = zip(line["attribution"], line["short"], line["spot"], rows, strict=True)
+        found.append(
+            [
+                {
+                    "feature": names[line["line"]],
+                    "attribution": phi,
+                    "value": short,
+                    "row": row,
+                    "y": line["line"] - 1 + spot // len(palette) / 100,
+                    "colour": palette[spot % len(palette)],
+                }
+                for phi, short, spot, row in points
+            ]
+        )
+    return found
+
+
 @pytest.mark.parametrize("n", [40, 2_100])
 def test_swarms(n):
     pytest.importorskip("altair", reason="altair is not installed")
@@ -73,9 +109,18 @@ def test_swarms(n):
     lines = [phi[:, ranked[0]], phi[:, ranked[1]], phi[:, ranked[2:]].sum(axis=1)]
     assert "sum of 3 other features" in encoding["y"]["axis"]["labelExpr"]
     if n == 40:
-        found = [[row["attribution"] for row in rows if row["line"] == at] for at in range(3)]
-        np.testing.assert_allclose(found, lines, rtol=1e-5)
-        assert rows[3]["value"] == "missing"
+        points = points_of(chart, 1)
+        found = [[each["attribution"] for each in line] for line in points]
+        np.testing.assert_allclose(found, lines, rtol=1e-3)
+        assert points[0][3]["value"] == "missing"
+        assert [each["row"] for each in points[1]] == [f"{row}" for row in range(40)]
+        assert points[0][5]["value"] == pytest.approx(frame["x0"][5], rel=1e-3)
+        assert all(abs(each["y"] - at) < 0.5 for at in range(3) for each in points[at])
+        order = np.argsort(frame["x0"].drop(3))
+        known = [each for each in points[0] if each["value"] != "missing"]
+        assert known[order.iloc[0]]["colour"] == BLUE
+        assert known[order.iloc[-1]]["colour"] == RED
+        assert {each["colour"] for each in [points[0][3], *points[2]]} == {GREY_OF_POINTS}
         assert {tip["field"] for tip in encoding["tooltip"]} == {
             "feature", "value", "attribution", "row",
         }  # fmt: skip
@@ -97,6 +142,46 @@ def test_the_end_of_a_density_is_its_largest_attribution_and_not_that_of_its_bin
     assert own[-1]["attributions"].endswith(" to 7,194")
     assert own[0]["attributions"].startswith("\N{MINUS SIGN}51")
     assert beeswarm(cube).get_xlim() == pytest.approx((-51 - 217.35, 7_194 + 217.35))
+
+
+def test_rows_without_attributions_have_no_points_and_keys_are_those_of_their_rows():
+    pytest.importorskip("altair", reason="altair is not installed")
+    cube, frame = memory_cube(30)
+    cube = cube.assign_coords(id=("instance", [f'k"{row}' for row in range(30)]))
+    cube["attribution"][4] = np.nan
+    cube["status"][4] = Status.FAILED
+    with pytest.warns(UserWarning, match="failed"):
+        chart = beeswarm(cube, rows=frame, chart="altair")
+    for line in points_of(chart, 1):
+        assert len(line) == 29
+        assert line[4]["row"].endswith("5")
+
+
+@pytest.mark.parametrize(
+    "text", ["0.1235", "−1,234.5", "12", "-1", "1.50", "1e5", "nan", "81%", "—"]
+)
+def test_a_short_text_is_written_as_it_was(text):
+    """Numbers that Vega writes as the text; others stay texts."""
+    found = short_text(text)
+    is_number = text in ("0.1235", "−1,234.5", "12")
+    assert isinstance(found, float) is is_number
+    if not is_number:
+        assert found == text
+    else:
+        assert f"{found:,}".removesuffix(".0").replace("-", "−") == text
+
+
+def test_charts_of_2000_rows_and_21_lines_are_a_megabyte():
+    """A row of data for each point made 4.7 and 13.6 MB of them."""
+    pytest.importorskip("altair", reason="altair is not installed")
+    cube, frame = memory_cube(1_999, d=30)
+    chart = beeswarm(cube, rows=frame, chart="altair")
+    assert 500_000 < len(chart.to_json(indent=None).encode()) <= 1_100_000
+    with pytest.warns(RuntimeWarning, match="state no scale"):
+        both = compare({"a": cube, "b": cube.copy()}, chart="altair")
+    assert 500_000 < len(both.to_json(indent=None).encode()) <= 1_300_000
+    one = dependence(cube, "x0", "x1", rows=frame, chart="altair")
+    assert len(one.to_json(indent=None).encode()) <= 300_000
 
 
 def test_a_heavy_tail_has_the_same_axis_as_in_matplotlib():
