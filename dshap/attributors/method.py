@@ -205,6 +205,11 @@ class Method(ABC):
         return None
 
     @property
+    def design_of_longest(self) -> Design | None:
+        """The design of the longest text, of which shorter ones take a part; None for tables."""
+        return None
+
+    @property
     def game_seconds(self) -> float:
         """Estimated seconds of one core that Gaussian processes of its own may need for a row."""
         return 0.0
@@ -754,6 +759,10 @@ class ByLength(Listed):
     def vocabulary(self) -> Vocabulary:
         found: Vocabulary = self.value.vocabulary
         return found
+
+    @property
+    def design_of_longest(self) -> Design:
+        return self.design
 
     def work(self) -> Work:
         """As for tables, plus the bytes that designs of other lengths store."""

@@ -122,10 +122,11 @@ def renew_seals(
     renewed = []
     with tempfile.TemporaryDirectory(prefix="dshap-keys-") as folder:
         joins = KeyJoins(partial(tempfile.mkdtemp, dir=folder))
-        for run_id, key in sorted(keys.items()):
+        # An erasure has dropped runs that were not finished, with their statements
+        for run_id in sealed_among(store, keys):
             job = jobs.of_run(run_id)
             loads = () if job is None else tuple(_loads_now(store, run_id, job, joins))
-            replace_seal(store, run_id, key, reason, loads)
+            replace_seal(store, run_id, keys[run_id], reason, loads)
             renewed.append(run_id)
     return renewed
 

@@ -9,13 +9,12 @@ from functools import partial
 from typing import Any
 
 from dshap.attributors.choice import reads_data
-from dshap.attributors.method import ByLength, Method
+from dshap.attributors.method import Method
 from dshap.core.errors import EmptyTableError, InputError
 from dshap.core.html import table_html
 from dshap.core.places import place_of
 from dshap.core.printing import counted
 from dshap.core.records import FloatArray
-from dshap.core.types import Design
 from dshap.engine import Plan, Stage, check_stages, format_bytes, stage_lines
 from dshap.engine.plan import STAGE_HEADS, STAGE_TEXTS, bytes_of_stages, stage_cells
 from dshap.history.job_store import refuse_store
@@ -201,21 +200,11 @@ def _speeds(job: Job, table: JobRows, plan: JobPlan, n_probe: int) -> Iterator[M
     for explain, (_, of_explain) in zip(job.explain, plan.explanations, strict=True):
         if of_explain.calls_model:
             value = value_of(explain, table.context(model))
-            design = None
-            if job.is_of_texts:
-                design = _design_of_texts(_planned(explain, job, model, table)[1])
+            design = _planned(explain, job, model, table)[1].design_of_longest
             others = partial(_alternatives, job, explain, of_explain, model, table)
             cores = cores_of_plan(job)
             reader = table.reader_of(value)
             yield measured_speed(explain, value, reader, of_explain, n_probe, cores, others, design)
-
-
-def _design_of_texts(method: Method) -> Design | None:
-    """The design of the longest text; None of a table of columns."""
-    match method:
-        case ByLength():
-            return method.design
-    return None
 
 
 def _alternatives(
@@ -231,7 +220,7 @@ def _alternatives(
             planned, method = _planned(own, smaller, model, table)
             n_predictions = planned.n_predictions
             if n_predictions < plan.n_predictions:
-                if design := _design_of_texts(method):
+                if design := method.design_of_longest:
                     n_predictions *= TextLengths.of(design, rows).share
                 yield Alternative(setting, n_predictions, effect)
 

@@ -154,7 +154,7 @@ def test_a_background_of_a_number_of_rows_is_an_array():
         (
             {"name": "a", "value": "own_kinds:Shapeless"},
             {},
-            r"Shapeless takes shape, and a job file has no words for",
+            r"Shapeless takes shape, and a job file cannot express its type",
         ),
         (
             SHIFTED,

@@ -179,7 +179,7 @@ def test_the_defaults_of_the_page_are_those_of_a_sink():
     assert told["k"] == f"`{made.k}`"
     assert told["rows"] == f'`"{made.rows}"`; with `write = "replace"` `"{replaced.rows}"`'
     assert told["write"] == f'`"{made.write}"`; with `path` `"{folder.write}"`'
-    assert told["deletes"] == f'`"{made.deletes}"`, or what `[incremental] deletes` says'
+    assert told["deletes"] == f'`"{made.deletes}"`, or the value of `[incremental] deletes`'
 
 
 @pytest.mark.parametrize(

@@ -249,7 +249,7 @@ def test_another_method_has_another_digest_and_is_not_opened(
     assert another.digest != fixed.digest
     assert another.path.parent == fixed.path.parent
     assert fix(known, tmp_path).digest == fixed.digest
-    with pytest.raises(StoreMismatchError, match="another m"):
+    with pytest.raises(StoreMismatchError, match="differs from the one of now in"):
         fix(asked, tmp_path, method=fixed.digest)
 
 

@@ -396,7 +396,7 @@ def test_regions_that_are_taken(s3, monkeypatch, given):
 
 def test_an_azure_account_with_the_end_of_a_line_is_named(monkeypatch):
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account\n")
-    with pytest.raises(InputError, match="AZURE_STORAGE_ACCOUNT_NAME of the environment holds"):
+    with pytest.raises(InputError, match="AZURE_STORAGE_ACCOUNT_NAME of the environment contains"):
         connection(BucketPath("az", "bucket"))
 
 

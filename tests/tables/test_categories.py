@@ -69,7 +69,7 @@ def test_a_category_that_trees_refuse_is_told_once(table):
     with pytest.raises(InputError) as raised:
         dshap.explain(Trees(model), with_unseen(table), progress=False)
     said = str(raised.value)
-    assert said.count("column 'city' holds") == 1
+    assert said.count("column 'city' contains") == 1
     assert said.count("'yy'") == 1
     assert "(a category that the model was not fitted on, which XGBoost refuses: " in said
 

@@ -60,7 +60,7 @@ def test_probabilities_of_a_classifier(zipmap):
     found = OnnxModel(of_array(model, options={id(model): {"zipmap": zipmap}}))
     np.testing.assert_allclose(found.predict(X), model.predict_proba(X), atol=1e-5)
     labels = next(each.name for each in found.session.get_outputs() if "label" in each.name)
-    with pytest.raises(InputError, match=r"is of type tensor\(string\), which is no table"):
+    with pytest.raises(InputError, match=r"is of type tensor\(string\), which is not a table"):
         OnnxModel(found.content, labels)
     with pytest.raises(InputError, match="unknown output 'probability'"):
         OnnxModel(found.content, "probability")
