@@ -44,14 +44,17 @@ from tests.house import circles, importers_of_designs, measured, members
 # places, seals and replays, erasure, and what comes before a first night (samples, probes, a first job file).
 # Classes were raised by six and protocols by four when signatures got real types: options by name, and models of any
 # library by what they have.
+# Nodes were raised by a hundredth, ternaries by 18 and classes by ten when the rest of these uses came: paths of every
+# type, values without codes of closed forms, loads in renewed seals, erasures that reach the tables and pages of every
+# target, probes of texts.
 BOUNDS = {
-    "syntax nodes": 507_000,
+    "syntax nodes": 512_000,
     "syntax nodes in a hundred statements": 717,
     "assignments of several things at once": 4,
-    "ternaries": 482,
+    "ternaries": 500,
     "ternaries with another inside": 0,
     "fmt: skip": 0,
-    "classes": 978,
+    "classes": 988,
     "protocols": 57,
     "docstrings that open as a fragment": 0,
     "files beside the folders": 7,

@@ -77,6 +77,13 @@ def of_classes(scale: str, classes: Iterable[object]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def class_in(output: str) -> str:
+    """The class in the name of an output, such as "yes" in "log-odds of yes"; else the name itself."""
+    for scale in OF_CLASSES:
+        output = output.removeprefix(f"{scale} of ")
+    return output
+
+
 def has_no_word(scale: str) -> bool:
     """Whether a scale adds nothing to the units: the target's, or one that is not known."""
     return scale in ("", TARGET, UNSTATED)

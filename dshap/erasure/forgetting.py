@@ -243,9 +243,12 @@ class _Forgetting:
         n_unknown = int(np.count_nonzero(~is_known))
         if n_unknown and not (known_only and is_known.any()):
             found_words = f"{len(is_known) - n_unknown:,} of {len(is_known):,} keys were found"
+            remedy = "correct the keys"
+            if is_known.any():
+                remedy += ", or give --known-only to forget those that were found"
             raise InputError(
                 f"{self.store} does not have {n_unknown:,} of the keys ({found_words}): nothing is "
-                "erased; correct the keys, or give --known-only to forget those that were found"
+                f"erased; {remedy}"
             )
         if n_unknown:
             self.say(f"warning: {n_unknown:,} keys are not in the store, and are passed over")

@@ -77,8 +77,8 @@ def _keys_of_table(
         if name in written:
             origin = "job file"
         whole = f"{within}.{name}"
-        for place, by in replaced.items():
-            if place == whole or place.startswith(f"{whole}."):
+        for changed, by in replaced.items():
+            if changed == whole or changed.startswith(f"{whole}."):
                 origin = by
         yield Key(place, index, name, safe_value(name, value), origin)
 

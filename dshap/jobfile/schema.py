@@ -460,10 +460,13 @@ class Job(Table):
 
     @property
     def _named_facts(self) -> CubeFacts:
-        """The facts about cubes that the job file names; features only where players are columns."""
+        """The facts about cubes that the job file names; features only where players are columns.
+
+        A given model may know its columns: then they decide whether one is misspelt in [source].
+        """
         source = dict(self.source)
         features = tuple(source.get("features") or ())
-        if any(explain.players for explain in self.explain):
+        if self.is_given or any(explain.players for explain in self.explain):
             features = ()
         keys = dict.fromkeys(source.get("key") or (), "int64")
         return CubeFacts(keys, features, ("",), is_of_texts=self.is_of_texts)

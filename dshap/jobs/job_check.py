@@ -1,31 +1,35 @@
 """`dshap check`: the things that a run needs, asked one by one before the first night.
 
-They are the model, the source, its contract, the store and each sink.  Every one is asked, also
-after another has failed, and nothing is left behind.
+They are the model, the source, its contract, the dictionary of columns, the store and each sink.
+Every one is asked, also after another has failed, and nothing is left behind.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any
 
 from dshap.core.errors import DshapError, InputError
 from dshap.core.places import Place, place_of
+from dshap.core.printing import counted
 from dshap.core.types import Design
 from dshap.core.user_code import raised_by_import
 from dshap.cube import refuse_altered
 from dshap.history.backfills import check_day
 from dshap.history.job_store import refuse_store
 from dshap.history.run_record import source_types_before
+from dshap.jobfile.described_tables import PLACE
 from dshap.jobfile.schema import Job
 from dshap.jobfile.sink_tables import SinkTable, look_at_sink
 from dshap.jobinput.job_columns import in_words_of, place_of_table
 from dshap.jobinput.job_model import model_of_job
 from dshap.jobinput.job_source import look_before_reading, rules_of
+from dshap.jobinput.outputs_of_job import outputs_before_rows
+from dshap.run.description import refuse_misnamed
 from dshap.sinks import CubeFacts, Target
 from dshap.sinks.checks import check_sink
 from dshap.steps.cubes_of_job import cubes_of_job
@@ -46,7 +50,7 @@ class Finding:
     """The result of the check of one thing that a job needs."""
 
     thing: str
-    """"model", "source", "contract", "store" or "sink"."""
+    """"model", "source", "contract", "columns", "store" or "sink"."""
     place: str
     """Its path or masked address; empty for the contract."""
     message: str = ""
@@ -194,21 +198,18 @@ class _Checking:
     def _facts(self, target: Target) -> CubeFacts | None:
         """The facts about the cube of a sink, as far as source and model decide them.
 
-        Only a plan knows whether there are several outputs and standard errors: both are assumed to be
-        as in the table.  None where the columns are not known, or players are groups of them.
+        Only a plan knows whether there are standard errors, which are assumed to be as in the table;
+        so are outputs where the model names none.  None where the columns are not known, or players are
+        groups of them.
         """
         explain = next(each for each in self.job.explain if each.name == target.sink.explain)
         if self.look is None or explain.players:
             return None
-        features = self.features
-        if features is None:  # every column of numbers, as in a run
-            freshness = dict(self.job.source).get("freshness")
-            others = {*self.look.key_kinds, *as_names(dict(self.job.source).get("target"))}
-            others |= {freshness.column} if freshness else set()
-            types = self.look.types.items()
-            features = [name for name, kind in types if is_number_type(kind) and name not in others]
+        features = self._explained_columns(self.look)
+        outputs = outputs_before_rows(self.job, explain)
+        if outputs is None:
+            outputs = ("",) * (1 + ("output" in target.columns))
         has_errors = any(name.startswith("std_error_") for name in target.columns)
-        outputs = ("",) * (1 + ("output" in target.columns))
         codes = {} if target.sink.codes is None else target.sink.codes.players
         return CubeFacts(
             self.look.key_kinds,
@@ -219,6 +220,36 @@ class _Checking:
             undone=codes,
             why_no_order=self._why_no_order(len(features)),
         )
+
+    def _explained_columns(self, look: SourceLook) -> Sequence[str]:
+        """The columns that are explained; every column of numbers where nothing names them."""
+        if self.features is not None:
+            return self.features
+        freshness = dict(self.job.source).get("freshness")
+        others = {*look.key_kinds, *as_names(self.job.target)}
+        others |= {freshness.column} if freshness else set()
+        types = look.types.items()
+        return [name for name, kind in types if is_number_type(kind) and name not in others]
+
+    def columns(self) -> str:
+        """Compare the dictionary of columns with the names of the source and the model.
+
+        Where rows alone name the outputs, a name that is near a column of the source is refused.
+        """
+        described = self.job.description
+        if self.look is None:
+            return f"{NOT_CHECKED}, as the columns of the source are not known"
+        known = [*self._explained_columns(self.look), *self.look.key_kinds]
+        known += as_names(self.job.target)
+        is_complete = True
+        for explain in self.job.explain:
+            known += explain.players or ()
+            outputs = outputs_before_rows(self.job, explain)
+            known += outputs or ()
+            is_complete &= outputs is not None
+        described = replace(described, is_shared=described.is_shared or not is_complete)
+        refuse_misnamed(described, list(dict.fromkeys(known)), place=PLACE)
+        return f"{counted(len(described.columns or ()), 'column')} described"
 
     def _why_no_order(self, n_players: int) -> str:
         """As `CubeFacts`, as far as the design is known without the value function."""
@@ -267,6 +298,8 @@ def check_job(
     checking.ask("model", _place_of_model(job), checking.model)
     checking.ask("source", place_of_table(job), checking.source)
     checking.ask("contract", "", checking.contract)
+    if job.description.columns:
+        checking.ask("columns", PLACE, checking.columns)
     checking.ask("store", str(place_of(job.job.store)), checking.store)
     for table in job.sink:
         place = sink_in(job, table).describe()

@@ -87,7 +87,7 @@ def scale_of_function(predict: Callable[..., Any], probe: FloatArray) -> str:
     stating = _stating(predict)
     if stating is not None:
         return str(stating.output_scale)
-    method = _method(predict)
+    method = explained_method(predict)
     if method == "predict_proba" and _are_shares(probe):
         return PROBABILITY
     if method == "predict_log_proba":
@@ -161,12 +161,12 @@ def _stating(predict: Any) -> Any:
     """
     if of_estimator(predict, "output_scale") is not None:
         return estimator_of(predict)
-    if _method(predict) == "decision_function":
+    if explained_method(predict) == "decision_function":
         return of_estimator(predict, "expansion_")
     return None
 
 
-def _method(predict: Any) -> str:
+def explained_method(predict: Any) -> str:
     """The name of the method of an estimator that a predict function is, or that it calls."""
     if of_estimator(predict, "stored_name") is not None:
         return str(of_estimator(predict, "method") or "predict")

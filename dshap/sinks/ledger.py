@@ -9,7 +9,7 @@ from datetime import datetime
 from dshap.core.errors import InputError
 from dshap.core.late import pa
 from dshap.sinks.dialects import LoadSession, Place
-from dshap.sinks.making import VIEW
+from dshap.sinks.making import VIEW, write_comments
 from dshap.sinks.records import BACKFILL, RowHistory, Sink
 from dshap.sinks.table_columns import MOMENT
 
@@ -58,6 +58,28 @@ class LoadLine:
     """The checks of the run before the load, and how they ended."""
 
 
+ABOUT = "dshap: one line for each load of a run into a table of this schema"
+"""The comment on the table."""
+COMMENTS: Mapping[str, str] = {
+    "job": "the name of the job",
+    "explain": "the explanation of the job that was loaded",
+    "table_name": "the table that was loaded",
+    "run_id": "the run, as in the column run_id of that table",
+    "method": "the digest of the method that explained the rows",
+    "form": "the options that decide the lines of the table",
+    "n_rows": "the rows of the model that this load wrote",
+    "n_lines": "the lines that this load wrote",
+    "n_deleted": "the lines that this load deleted, or marked as deleted",
+    "loaded_at": "the time of the load",
+    "scale": "the scale of the attributions",
+    "as_of": "the date of the run",
+    "n_table_lines": "the lines of dshap in the table after this load",
+    "model": "the model in words",
+    "model_version": "the version of the model, or else the digest of the method",
+    "library": "the versions of dshap and of the library of the model",
+    "checks": "the checks of the run before this load, and how they ended",
+}
+"""Column -> the comment on it."""
 COLUMNS = tuple(each.name for each in fields(LoadLine))
 ADDED = (
     "scale",
@@ -115,6 +137,10 @@ class Ledger:
             self.session.run(f"CREATE TABLE IF NOT EXISTS {self.table} ({columns})")
         for name in self.lacking():
             self.session.run(f"ALTER TABLE {self.table} ADD COLUMN {types[name]}")
+
+    def comment(self) -> None:
+        """Write the comments on the table and its columns, where this role may write them."""
+        write_comments(self.session, self.place, ABOUT, COMMENTS)
 
     def lacking(self) -> list[str]:
         """The columns that a table of an earlier version lacks."""
@@ -181,9 +207,10 @@ class Ledger:
         place = dialect.place(self.target)
         view = self.target.beside(f"{line.table_name}{VIEW}")
         found = dialect.relation(self.session, view)
-        is_view = found is not None and found.is_view
-        dropped = f"DROP VIEW {dialect.place(view)}; " if is_view else ""
-        return f"{dropped}DROP TABLE {place}; DELETE FROM {self.table} WHERE table_name = '{name}'"
+        statements = f"DROP TABLE {place}; DELETE FROM {self.table} WHERE table_name = '{name}'"
+        if found is not None and found.is_view:
+            statements = f"DROP VIEW {dialect.place(view)}; {statements}"
+        return statements
 
     def add(self, line: LoadLine) -> None:
         """Write the line of a load."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
 from dshap.core.errors import InputError, unknown_name
+from dshap.core.scales import class_in
 from dshap.sinks.code_books import CodeBook
 
 Shape = Literal["wide", "long", "top_k", "reasons"]
@@ -76,6 +77,8 @@ class LineForm:
     def chosen_outputs(self, facts: HasOutputs) -> list[int]:
         """The positions of the outputs that have lines, in the order of the cube.
 
+        An output such as "log-odds of yes" may be named by its class alone.
+
         Raises
         ------
         InputError
@@ -89,10 +92,12 @@ class LineForm:
                 "outputs chooses among several, and each row is explained for the class that is "
                 "predicted for it: leave outputs out"
             )
+        by_name = {class_in(name): place for place, name in enumerate(facts.outputs)}
+        by_name |= {name: place for place, name in enumerate(facts.outputs)}
         for name in self.outputs:
-            if name not in facts.outputs:
+            if name not in by_name:
                 raise InputError(f"outputs: {unknown_name('output', name, facts.outputs)}")
-        return [place for place, name in enumerate(facts.outputs) if name in self.outputs]
+        return sorted({by_name[name] for name in self.outputs})
 
 
 def text_columns(form: LineForm) -> Mapping[str, Sequence[str]]:

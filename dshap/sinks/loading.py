@@ -26,7 +26,7 @@ from dshap.sinks.ledger import (
     is_loaded,
     refuse_later_run,
 )
-from dshap.sinks.making import comment, finish_table, make_table, make_view
+from dshap.sinks.making import comment, comment_view, finish_table, make_table, make_view
 from dshap.sinks.nul import NulTexts, without_nul
 from dshap.sinks.records import (
     WITHOUT_DAY,
@@ -250,9 +250,13 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
         n_lines = make_target(load)
         take_turn(load, ledger, job)
         finish_table(load.session, load.target, load.sink, load.facts)
-    comment(load.session, load.target, load.sink, load.facts, column_comments(load.cube.path))
+    labels = column_comments(load.cube.path)
+    comment(load.session, load.target, load.sink, load.facts, labels)
+    ledger.comment()
     if load.sink.has_view:
         load.remark = make_view(load.session, load.target, load.sink, load.facts)
+        if not load.remark:
+            comment_view(load.session, load.target, load.sink, load.facts, labels)
     n_rows = load.cube.n_rows
     if choice.chosen is not None:
         n_rows = int(choice.chosen.sum())

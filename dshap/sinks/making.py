@@ -61,14 +61,44 @@ def comment(
 
     `labels` describe columns of the model.
     """
-    dialect = session.dialect
-    if not dialect.may_comment(session, place):
-        return
-    table = dialect.place(place)
     about = f"dshap: explanation {sink.explain}, {sink.shape}; each load is a line of _dshap_runs"
-    session.run(f"COMMENT ON TABLE {table} IS {_literal(about)}")
-    for name, text in comments_of(sink.lines, facts, labels).items():
+    write_comments(session, place, about, comments_of(sink.lines, facts, labels))
+
+
+def write_comments(
+    session: LoadSession, place: Place, about: str, columns: Mapping[str, str]
+) -> None:
+    """Write comments on a table and its columns, where this role may write them."""
+    dialect = session.dialect
+    if dialect.may_comment(session, place):
+        session.run(f"COMMENT ON TABLE {dialect.place(place)} IS {_literal(about)}")
+        _comment_columns(session, place, columns)
+
+
+def _comment_columns(session: LoadSession, place: Place, columns: Mapping[str, str]) -> None:
+    dialect = session.dialect
+    table = dialect.place(place)
+    for name, text in columns.items():
         session.run(f"COMMENT ON COLUMN {table}.{dialect.quoted(name)} IS {_literal(text)}")
+
+
+def comment_view(
+    session: LoadSession, place: Place, sink: Sink, facts: CubeFacts, labels: Mapping[str, str]
+) -> None:
+    """Write the comments on the view of a table and its columns, where this role may write them."""
+    dialect = session.dialect
+    view = place.beside(f"{place.table}{VIEW}")
+    if not dialect.may_comment(session, view):
+        return
+    about = f"dshap: the reasons of each row in one line, of explanation {sink.explain}"
+    session.run(f"COMMENT ON VIEW {dialect.place(view)} IS {_literal(about)}")
+    of_table = comments_of(sink.lines, facts, labels)
+    columns = {name: of_table[name] for name in (*_row_columns(sink, facts), *_OF_ROW)}
+    for name in _texts(sink, table_schema(sink.lines, facts)):
+        columns[name] = "the reasons of the row, strongest first"
+        if name in of_table:
+            columns[name] = f"the texts of the row's codes ({name}), strongest first"
+    _comment_columns(session, view, columns)
 
 
 def make_view(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) -> str:
@@ -94,10 +124,7 @@ def make_view(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) 
             f"{sink}: text = true makes the view {dialect.place(view)}, and a table has this name: "
             "rename it, or leave text out"
         )
-    names = [*key_columns(sink.lines, facts).values(), CLASS]
-    if sink.write == "append":
-        names.append(RUN_ID)
-    columns = [dialect.quoted(name) for name in names]
+    columns = [dialect.quoted(name) for name in _row_columns(sink, facts)]
     chosen = [f"t.{column}" for column in columns]
     chosen += [f"MAX(t.{dialect.quoted(each)}) AS {dialect.quoted(each)}" for each in _OF_ROW]
     schema = table_schema(sink.lines, facts)
@@ -120,6 +147,14 @@ def make_view(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) 
             )
         dialect.make_view(session, view, query, is_there=True)
     return ""
+
+
+def _row_columns(sink: Sink, facts: CubeFacts) -> list[str]:
+    """The columns that name one line of the view."""
+    names = [*key_columns(sink.lines, facts).values(), CLASS]
+    if sink.write == "append":
+        names.append(RUN_ID)
+    return names
 
 
 _OF_ROW = ("prediction", "status")

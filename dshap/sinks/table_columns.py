@@ -54,10 +54,10 @@ COMMENTS: Mapping[str, str] = {
     "value_number": "its value in this row, where that is a number",
     "attribution": "the part of prediction - base_value that it is given, on the scale of the line",
     "std_error": "the standard error of the attribution; null where it is exact",
-    REASON_TEXT: "the reasons of the row as a sentence, or the reason of the line in words",
+    REASON_TEXT: "the reason of this line in words",
     "rank": "1 for the strongest; 0 in the line of a row without any",
     "code": "the reason code",
-    "undone": "the change of the prediction when the columns of the code alone are taken away",
+    "undone": "the prediction less the prediction without the columns of the code",
     "certainty": "whether the rank is certain at 95 %, or the code cannot be told apart from others",
     "first_place": "the smallest rank that the data allow",
     "last_place": "the largest rank that the data allow",
@@ -71,6 +71,8 @@ COMMENTS: Mapping[str, str] = {
     RUN_ID: "the run that computed the row; a run is a line of _dshap_runs",
 }
 """Column -> the comment on it, where a dictionary of columns has none."""
+OF_ROWS: Mapping[str, str] = {REASON_TEXT: "the reasons of the row as a sentence"}
+"""The same of columns with another meaning where a line has all of a row."""
 
 
 def key_columns(form: LineForm, facts: CubeFacts) -> Mapping[str, str]:
@@ -129,6 +131,9 @@ def comments_of(
 ) -> dict[str, str]:
     """Column of a table -> the comment on it; `labels` describe the columns of the model."""
     labels = labels or {}
+    comments = COMMENTS
+    if form.shape == "wide":
+        comments = {**COMMENTS, **OF_ROWS}
     found = {}
     for key, name in key_columns(form, facts).items():
         found[name] = labels.get(key) or f"key of the row ({key})"
@@ -138,8 +143,8 @@ def comments_of(
             continue
         if name in text_columns(form):
             found[name] = f"the text of the code ({name})"
-        elif name in COMMENTS:
-            found[name] = COMMENTS[name]
+        elif name in comments:
+            found[name] = comments[name]
         for start, noun in (("phi_", "attribution"), ("std_error_", "standard error")):
             feature = name.removeprefix(start)
             if form.shape == "wide" and name.startswith(start):

@@ -6,15 +6,17 @@ both lacks; nothing is changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from dshap.cube.blocks import CubeArrays
 from dshap.sinks.dialects import LoadSession, dialect_of
 from dshap.sinks.ledger import Ledger
 from dshap.sinks.loading import STAGING, CountedStream, TableLoad
 from dshap.sinks.records import LastLoad, RowHistory, RunDay, Sink
-from dshap.sinks.table_columns import RUN_ID
+from dshap.sinks.table_columns import RUN_ID, primary_key
 from dshap.warehouse.databases import Database, masking
 
 OF_LOADS = ("as_of", "model_version")
@@ -68,10 +70,12 @@ def differences_in_table(
         n_staged = CountedStream.of_lines(load).into(partial(session.stage, STAGING))
         # A load of changed rows leaves the date and version of an earlier load in all other lines.
         names = [name for name in load.schema.names if not (last.since and name in OF_LOADS)]
-        yield from _lost(load, names)
+        lines = _Lines(load, names)
+        altered = lines.lost()
+        yield from altered.values()
         keeps_others = sink.write == "append" or sink.deletes != "remove"
         if not keeps_others:
-            yield from _added(load, names, n_staged)
+            yield from _added(lines, altered, n_staged)
 
 
 def _names(load: TableLoad) -> set[str]:
@@ -80,35 +84,77 @@ def _names(load: TableLoad) -> set[str]:
     return {name for name in load.schema.names if load.dialect.as_name(name) in there}
 
 
-def _lost(load: TableLoad, names: Sequence[str]) -> Iterator[str]:
-    """Lines of the cube that are not in the table as they were loaded."""
-    for key in _keys_without(load, _staged_lines(load, names), _table_lines(load, names)):
-        yield f"{key}: its line is not there as it was loaded"
+@dataclass(frozen=True)
+class _Lines:
+    """The lines of a load that is staged, and those of the table, by the columns that name a line."""
+
+    load: TableLoad
+    names: Sequence[str]
+    """The columns that are compared."""
+
+    @property
+    def key(self) -> list[str]:
+        """The columns that name a line."""
+        return primary_key(self.load.sink, self.load.facts)
+
+    @property
+    def staged(self) -> str:
+        quoted = self.load.dialect.quoted
+        chosen = ", ".join(f"{self.load.staged(name)} AS {quoted(name)}" for name in self.names)
+        return f"SELECT {chosen} FROM {quoted(STAGING)} AS s"
+
+    @property
+    def in_table(self) -> str:
+        load = self.load
+        run = load.dialect.quoted(RUN_ID)
+        return f"SELECT {load.dialect.listed(self.names)} FROM {load.table} WHERE {run} IS NOT NULL"
+
+    def lost(self) -> dict[str, str]:
+        """Line in words -> how it is not in the table as it was loaded."""
+        quoted = self.load.dialect.quoted
+        same = " AND ".join(f"t.{quoted(each)} = l.{quoted(each)}" for each in self.key)
+        columns = [f"{side}.{quoted(name)}" for side in ("l", "t") for name in self.names]
+        lost = f"({self.staged} EXCEPT {self.in_table} LIMIT {SHOWN})"
+        found = self.load.session.rows(
+            f"SELECT {', '.join(columns)} FROM {lost} AS l LEFT JOIN ({self.in_table}) AS t ON {same}"
+        )
+        altered: dict[str, str] = {}
+        for line in found:
+            loaded, now = line[: len(self.names)], line[len(self.names) :]
+            words = self.in_words(loaded)
+            altered.setdefault(words, f"{words}: {self._alteration(loaded, now)}")
+        return altered
+
+    def added(self) -> Iterator[str]:
+        """Lines of the table, in words, that are none of those that were loaded."""
+        query = f"{self.in_table} EXCEPT {self.staged} LIMIT {SHOWN}"
+        yield from map(self.in_words, self.load.session.rows(query))
+
+    def in_words(self, line: Sequence[Any]) -> str:
+        """The columns that name a line, with their values, but for the run."""
+        values = dict(zip(self.names, line, strict=True))
+        return ", ".join(f"{name} {values[name]}" for name in self.key if name != RUN_ID)
+
+    def _alteration(self, loaded: Sequence[Any], now: Sequence[Any]) -> str:
+        """The columns of a line whose values are others now; the values themselves are personal."""
+        if dict(zip(self.names, now, strict=True))[RUN_ID] is None:
+            return "the line is missing"
+        each = zip(self.names, loaded, now, strict=True)
+        other = [name for name, was, now in each if was != now]
+        if len(other) == 1:
+            return f"{other[0]} is not as it was loaded"
+        if len(other) > SHOWN:
+            other[SHOWN:] = [f"{len(other) - SHOWN} more"]
+        return f"{', '.join(other[:-1])} and {''.join(other[-1:])} are not as they were loaded"
 
 
-def _added(load: TableLoad, names: Sequence[str], n_staged: int) -> Iterator[str]:
+def _added(lines: _Lines, altered: Collection[str], n_staged: int) -> Iterator[str]:
     """Lines of the table that are none of the cube, and lines that are there twice."""
-    for key in _keys_without(load, _table_lines(load, names), _staged_lines(load, names)):
-        yield f"{key}: it has a line that was not loaded"
+    load = lines.load
+    for words in lines.added():
+        if words not in altered:
+            yield f"{words}: it has a line that was not loaded"
     run = load.dialect.quoted(RUN_ID)
     ((n_lines,),) = load.session.rows(f"SELECT COUNT({run}) FROM {load.table}")
     if int(n_lines) != n_staged:
         yield f"it has {int(n_lines):,} lines of dshap, and the load left {n_staged:,}"
-
-
-def _keys_without(load: TableLoad, lines: str, others: str) -> Iterator[str]:
-    """The keys of the first lines of one query that another lacks, in words."""
-    found = load.session.rows(f"{lines} EXCEPT {others} LIMIT {SHOWN}")
-    for line in found:
-        pairs = zip(load.keys, line, strict=False)
-        yield ", ".join(f"{name} {value}" for name, value in pairs)
-
-
-def _staged_lines(load: TableLoad, names: Sequence[str]) -> str:
-    chosen = ", ".join(map(load.staged, names))
-    return f"SELECT {chosen} FROM {load.dialect.quoted(STAGING)} AS s"
-
-
-def _table_lines(load: TableLoad, names: Sequence[str]) -> str:
-    run = load.dialect.quoted(RUN_ID)
-    return f"SELECT {load.dialect.listed(names)} FROM {load.table} WHERE {run} IS NOT NULL"

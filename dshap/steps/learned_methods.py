@@ -90,6 +90,7 @@ class LearnedMethods:
             reason = self._damage_of_learned(explain, about)
         else:
             reason = self._reason_to_learn(explain, about)
+        said = ""
         if about is not None and not reason:
             try:
                 refuse_other_numerics(self.room / about.method)  # before its old rows are opened
@@ -97,7 +98,7 @@ class LearnedMethods:
             # another model, option or column, or numbers of another version of dshap
             except (StoreMismatchError, InputError) as error:
                 reason = f"{error}"
-                self.progress.say(
+                said = (
                     f"explanation {explain.name}: all rows are explained by a new method: {reason}"
                 )
         if self._is_backfill:
@@ -105,7 +106,7 @@ class LearnedMethods:
                 f"--backfill: explanation {explain.name} cannot be explained by the method of the "
                 f"runs before: {reason or 'none was learned'}: run the job without --backfill first"
             )
-        learned, run_id = self._learned_anew(explain, n_rows)
+        learned, run_id = self._learned_anew(explain, n_rows, said)
         about = LearnedAbout(learned.digest, run_id)
         keep_learned(self.room, explain.name, about)
         return NightMethod(learned, about, reason)
@@ -247,8 +248,13 @@ class LearnedMethods:
         carry_out([keep], self.scope)
         return opened, model
 
-    def _learned_anew(self, explain: ExplainTable, n_rows: int) -> tuple[LearnedMethod, str]:
-        """The method, learned from tonight's rows or from those that an erasure left; and their run."""
+    def _learned_anew(
+        self, explain: ExplainTable, n_rows: int, said: str
+    ) -> tuple[LearnedMethod, str]:
+        """The method, learned from tonight's rows or from those that an erasure left; and their run.
+
+        `said` is a line for people, once it is clear that the job fits tonight's rows.
+        """
         left = self._rows_left(explain)
         if left:
             try:
@@ -259,6 +265,9 @@ class LearnedMethods:
                     f"explanation {explain.name}: learned from tonight's rows: {error}"
                 )
         run_id = self._keep_rows()
+        self._value(explain, run_id)  # refuses a job that fits no rows
+        if said:
+            self.progress.say(said)
         return self._fixed(explain, n_rows, run_id), run_id
 
     def _rows_left(self, explain: ExplainTable) -> str:

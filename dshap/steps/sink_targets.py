@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 
+from dshap.core.code_groups import code_members
 from dshap.core.errors import InputError
 from dshap.history.backfills import sink_of_backfill
 from dshap.jobfile.schema import Job
 from dshap.jobfile.sink_tables import SinkTable, look_at_sink
+from dshap.jobinput.job_model import model_of_job
 from dshap.sinks import Sink
 
 
@@ -41,6 +43,7 @@ def with_targets(
     InputError
         A load would be refused; the message names every such sink.
     """
+    _refuse_other_players(job)
     tables = []
     faults: list[str] = []
     for table in job.sink:
@@ -55,6 +58,27 @@ def with_targets(
     if faults:
         raise InputError("; ".join(faults))
     return job.model_copy(update={"sink": tables})
+
+
+def _refuse_other_players(job: Job) -> None:
+    """Raise an `InputError` where a code book names other columns than those of a given model.
+
+    A column that [source] misspells is refused as one that the model does not know.
+    """
+    if not job.is_given or job.is_of_texts:
+        return
+    columns = model_of_job(job).columns()
+    if columns is None:
+        return
+    explained = {each.name: each for each in job.explain}
+    for table in job.sink:
+        sink = sink_in(job, table)
+        if sink.codes is None or explained[sink.explain].players:
+            continue
+        try:
+            code_members(sink.codes.players, columns, f"codes: {sink.codes.path}")
+        except InputError as error:
+            raise InputError(f"{sink}: {error}") from None
 
 
 def without_targets(job: Job) -> Job:

@@ -46,6 +46,12 @@ _FORMS = "duckdb:///file.duckdb, sqlite:///file.sqlite or postgresql://user@host
 _JDBC = re.compile(r"jdbc:(\w*)", re.IGNORECASE)
 _SHORTEST_PART = 3
 """The fewest letters of a part of a password that is masked too."""
+WORTH_NAMING_S = 1.0
+"""The shortest wait for a connection that a message names."""
+_PASSWORD = re.compile(r"password authentication failed|no password supplied")
+_PASSWORD_HINT = (
+    ": set PGPASSWORD or PGPASSFILE, or name a variable in the address, as in {{ env_var(NAME) }}"
+)
 _STATUS = re.compile(r"^[A-Z_]+: ")
 """Pattern of the status that the driver manager puts before the words of a driver."""
 _PARAMETER = re.compile(
@@ -169,8 +175,7 @@ class Database:
             return manager.connect(driver=_driver_of(kind), db_kwargs=options, **_entrypoint(kind))
         except manager.Error as error:
             elapsed = time.monotonic() - started
-            words = _STATUS.sub("", str(error)).strip()  # no row was read yet
-            raise _masked_error(self, f"no connection after {elapsed:.1f} s: {words}") from None
+            raise _masked_error(self, _no_connection(str(error), elapsed)) from None
 
     def _refuse_no_address(self, uri: str) -> None:
         """Raise where the uri of a profile of PostgreSQL is no address; the message shows none of it."""
@@ -314,6 +319,18 @@ def _words(error: Exception, database: Database) -> str:
     """The words of the database in an error, without the values of rows."""
     words = _STATUS.sub("", str(error)).strip()
     return without_row_values(words, database.kind, getattr(error, "details", None) or ())
+
+
+def _no_connection(words: str, elapsed_s: float) -> str:
+    """The words of a driver that got no connection; libpq repeats those of its second attempt."""
+    lines = [line.strip() for line in _STATUS.sub("", words).splitlines()]
+    said = "no connection"
+    if elapsed_s >= WORTH_NAMING_S:
+        said += f" after {elapsed_s:.1f} s"
+    said += f": {'; '.join(dict.fromkeys(filter(None, lines)))}"
+    if _PASSWORD.search(said):
+        said += _PASSWORD_HINT
+    return said
 
 
 def _masked_error(database: Database, words: str) -> DatabaseError:

@@ -175,6 +175,11 @@ def _kind(cursor: Any, database: Database, table: str) -> str:
     raise error
 
 
+def refuse_no_table(cursor: Any, database: Database, table: str) -> None:
+    """Raise a `DatabaseError` with the near names where there is no relation of this quoted name."""
+    _kind(cursor, database, table)
+
+
 def _pages(cursor: Any, table: str, kind: str) -> int:
     """The pages that readers may share; 0 where one must read all."""
     if kind != "r":

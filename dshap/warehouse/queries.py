@@ -19,6 +19,7 @@ from dshap.warehouse.postgresql import (
     lock_for_query,
     open_table_of_postgresql,
     quoted_name,
+    refuse_no_table,
     schema_of_table,
 )
 from dshap.warehouse.statements import only_statement
@@ -247,6 +248,8 @@ def columns_of_query(
     with database.connect(read_only=True) as connection, connection.cursor() as cursor:
         if kind == "postgresql":
             cursor.execute(f"SET LOCAL {_SETTING} = '{as_of.isoformat()}'")
+        if kind == "postgresql" and query.table:
+            refuse_no_table(cursor, database, quoted(query.table, kind))
         if age is not None:
             age.judge(cursor, query, kind, as_of)
         if kind == "postgresql" and query.table:

@@ -44,6 +44,20 @@ def test_the_listing_is_a_job_file(tmp_path):
     assert parse_job(tomllib.loads(as_toml(list(keys_of(job)), with_defaults=False))) == job
 
 
+def test_a_listing_with_replaced_values_is_a_job_file():
+    """--target and --set change no heading of a table."""
+    replaced = {"report.page": "prod.html", "explain.observational.landmarks": 9}
+    given = {**JOB, "targets": {"prod": replaced}}
+    target = ("report.page", "explain.observational.landmarks")
+    job = parse_job(given, target="prod")
+    keys = list(keys_of(job, ["run.instance_tile=100"], target))
+    assert {key.table for key in keys} == {key.table for key in keys_of(parse_job(JOB))}
+    assert parse_job(tomllib.loads(as_toml(keys, with_defaults=False))) == job
+    origins = {(key.table, key.name): key.origin for key in keys}
+    assert origins["[report]", "page"] == "--target"
+    assert origins["[run]", "instance_tile"] == "--set"
+
+
 def test_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("PLACE", "here")
     path = write_job(tmp_path, changed(("source.path", "{{ env_var(PLACE) }}/a.parquet")))

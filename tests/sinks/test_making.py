@@ -10,7 +10,9 @@ import dshap
 from dshap.core.column_dictionary import ColumnDictionary
 from dshap.core.errors import DatabaseError, InputError
 from dshap.cube.described import Description, describe_cube
-from dshap.sinks import LoadAbout, SingleRun, Sink, load_sink
+from dshap.sinks import CubeFacts, LoadAbout, SingleRun, Sink, load_sink
+from dshap.sinks.line_forms import LineForm
+from dshap.sinks.table_columns import COMMENTS, comments_of
 from dshap.warehouse.databases import Database
 from tests.sinks.nights import lines_of, ordered
 from tests.sinks.test_loading import (  # noqa: F401 (fixtures)
@@ -82,6 +84,53 @@ def test_table_and_columns_have_comments(database, nights):  # noqa: F811
     }
     ((about,),) = run(database, table[database.kind])
     assert "explanation reasons, wide" in about
+
+
+def _comments(database, name, kind="table"):  # noqa: F811
+    """Column of a table or view -> its comment; "" -> the comment on the table."""
+    queries = {
+        "duckdb": (
+            f"SELECT column_name, comment FROM duckdb_columns() WHERE table_name = '{name}'",
+            f"SELECT '', comment FROM duckdb_{kind}s() WHERE {kind}_name = '{name}'",
+        ),
+        "postgresql": (
+            "SELECT attname::text, col_description(attrelid, attnum) FROM pg_attribute "
+            f"WHERE attrelid = '{name}'::regclass AND attnum > 0 AND NOT attisdropped",
+            f"SELECT '', obj_description('{name}'::regclass)",
+        ),
+    }
+    return dict(line for query in queries[database.kind] for line in run(database, query))
+
+
+def test_view_and_ledger_have_comments(database, nights):  # noqa: F811
+    """People read the view, and a data team the ledger."""
+    if database.kind == "sqlite":
+        pytest.skip("SQLite has no comments")
+    first, second, *_ = nights[1]
+    entry = {"label": "Customer number"}
+    describe_cube(first.path, Description(ColumnDictionary.of({"id": entry})))
+    sink = Sink("reasons", database, table="t", shape="top_k", k=2, text=True)
+    load_sink(sink, first.path, first, JOB)
+    ledger = _comments(database, "_dshap_runs")
+    assert all(ledger.values()), ledger
+    assert "one line for each load" in ledger[""]
+    view = _comments(database, "t_text", "view")
+    assert "the reasons of each row in one line" in view[""]
+    assert all(view.values()), view
+    assert view["id"] == "Customer number"
+    assert view["reasons"] == "the reasons of the row, strongest first"
+    load_sink(sink, second.path, second, JOB)
+    assert _comments(database, "t_text", "view") == {**view, "id": "key of the row (id)"}
+    describe_cube(first.path, Description(ColumnDictionary.of({})))
+
+
+def test_the_comment_on_a_reason_is_that_of_its_shape():
+    facts = CubeFacts({"id": "int64"}, features=("a",), outputs=("y",))
+    of_row = comments_of(LineForm("wide", in_words=True), facts)
+    of_line = comments_of(LineForm("top_k", in_words=True), facts)
+    assert of_row["reason_text"] == "the reasons of the row as a sentence"
+    assert of_line["reason_text"] == "the reason of this line in words"
+    assert COMMENTS["undone"].startswith("the prediction less the prediction without")
 
 
 def test_the_reasons_of_a_row_in_one_line(database, nights):  # noqa: F811

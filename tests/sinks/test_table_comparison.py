@@ -58,24 +58,26 @@ def test_a_table_is_as_it_was_loaded(request, tmp_path, nights, load, shape, kin
 
 
 ALTERATIONS = {
-    "UPDATE t SET attribution = attribution + 1e-9 WHERE {line}": "{key}: its line is not there",
-    "UPDATE t SET attribution = NULL WHERE {line}": "{key}: its line is not there",
-    "UPDATE t SET prediction = prediction + 1e-9 WHERE {line}": "{key}: its line is not there",
-    "UPDATE t SET feature = 'x' WHERE {line}": "{key}: its line is not there",
-    "UPDATE t SET value = 'x' WHERE {line}": "{key}: its line is not there",
-    "UPDATE t SET value_number = 7.5 WHERE {line}": "{key}: its line is not there",
-    "UPDATE t SET std_error = 0 WHERE {line}": "{key}: its line is not there",
-    "UPDATE t SET scale = 'probability' WHERE {line}": "{key}: its line is not there",
-    "UPDATE t SET status = 'failed' WHERE {line}": "{key}: its line is not there",
-    "UPDATE t SET model_version = 'x' WHERE {line}": "{key}: its line is not there",
-    "UPDATE t SET computed_at = '2020-01-01T00:00:00Z' WHERE {line}": "{key}: its line is not there",
-    "UPDATE t SET as_of = '2020-01-01' WHERE {line}": "{key}: its line is not there",
-    "UPDATE t SET run_id = 'x' WHERE {line}": "{key}: its line is not there",
-    "UPDATE t SET run_id = NULL WHERE {line}": "{key}: its line is not there",
-    "UPDATE t SET id = 99999 WHERE {line}": "id 99999, shop {shop}: it has a line that",
-    "DELETE FROM t WHERE {line}": "{key}: its line is not there",
+    "UPDATE t SET attribution = attribution + 1e-9 WHERE {line}": "{key}: attribution is not as it was loaded",
+    "UPDATE t SET attribution = NULL WHERE {line}": "{key}: attribution is not as it was loaded",
+    "UPDATE t SET prediction = prediction + 1e-9 WHERE {line}": "{key}: prediction is not as it was loaded",
+    "UPDATE t SET feature = 'x' WHERE {line}": "{key}: feature is not as it was loaded",
+    "UPDATE t SET value = 'x' WHERE {line}": "{key}: value is not as it was loaded",
+    "UPDATE t SET value_number = 7.5 WHERE {line}": "{key}: value_number is not as it was loaded",
+    "UPDATE t SET std_error = 0 WHERE {line}": "{key}: std_error is not as it was loaded",
+    "UPDATE t SET scale = 'probability' WHERE {line}": "{key}: scale is not as it was loaded",
+    "UPDATE t SET status = 'failed' WHERE {line}": "{key}: status is not as it was loaded",
+    "UPDATE t SET model_version = 'x' WHERE {line}": "{key}: model_version is not as it was loaded",
+    "UPDATE t SET computed_at = '2020-01-01T00:00:00Z' WHERE {line}": "{key}: computed_at is not as it was loaded",
+    "UPDATE t SET as_of = '2020-01-01' WHERE {line}": "{key}: as_of is not as it was loaded",
+    "UPDATE t SET run_id = 'x' WHERE {line}": "{key}: run_id is not as it was loaded",
+    "UPDATE t SET run_id = NULL WHERE {line}": "{key}: the line is missing",
+    "UPDATE t SET id = 99999 WHERE {line}": "id 99999, shop {shop}, class {name}, rank 1: it has a line",
+    "DELETE FROM t WHERE {line}": "{key}: the line is missing",
     "INSERT INTO t (id, shop, class, rank, status, run_id) VALUES (99999, 'x', 'no', 1, 'ok', 'x')":
-        "id 99999, shop x: it has a line that was not loaded",
+        "id 99999, shop x, class no, rank 1: it has a line that was not loaded",
+    "UPDATE t SET value = 'x', scale = 'log-odds', attribution = 0, status = 'failed' WHERE {line}":
+        "{key}: value, attribution, scale and 1 more are not as they were loaded",
     "INSERT INTO t SELECT * FROM t WHERE {line}": "lines of dshap, and the load left",
     "ALTER TABLE t DROP COLUMN value": "it has no column value",
     "DROP TABLE t": "it is missing",
@@ -97,14 +99,14 @@ def test_each_alteration_is_named(database, nights):
         database,
         f"SELECT {names} FROM t WHERE rank = 1 AND value_number IS NOT NULL ORDER BY {names} LIMIT 1",
     )
-    key = f"id {number}, shop {shop}"
+    key = f"id {number}, shop {shop}, class {name}, rank 1"
     quoted = shop.replace("'", "''")
     line = f"id = {number} AND shop = '{quoted}' AND class = '{name}' AND rank = 1"
     run(database, *_remade("t", "copied"))
     for statement, said in ALTERATIONS.items():
         run(database, statement.format(line=line))
         found = differences(sink, night, last)
-        wanted = said.format(key=key, shop=shop)
+        wanted = said.format(key=key, shop=shop, name=name)
         assert any(wanted in each for each in found), (statement, found)
         assert len(found) <= 3, statement
         run(database, *_remade("copied", "t"))
@@ -124,6 +126,6 @@ def test_marks_and_histories_of_other_runs_are_let_alone(database, nights):
         last = loaded(sink, night)
     assert differences(sink, night, last) == []
     run(database, f"DELETE FROM t WHERE run_id < '{night.run_id}'")
-    assert all("its line is not there" in each for each in differences(sink, night, last))
+    assert all("the line is missing" in each for each in differences(sink, night, last))
     run(database, f"UPDATE t SET phi_spend = 1e9 WHERE run_id = '{night.run_id}'")
     assert differences(sink, night, replace(last, since=""))

@@ -14,7 +14,7 @@ import pytest
 
 from dshap.core.errors import DatabaseError, InputError
 from dshap.warehouse.connection_profiles import PROFILE_PATH
-from dshap.warehouse.databases import Database, as_libpq, masking, secrets_of
+from dshap.warehouse.databases import Database, _no_connection, as_libpq, masking, secrets_of
 from tests.databases import PASSWORD
 from tests.pages import ROOT
 
@@ -134,7 +134,7 @@ def test_no_message_shows_a_password(postgresql, password, is_encoded):
     address = postgresql.uri(None).replace("dshap@", f"dshap:{given}@")
     places = (address, address.replace("127.0.0.1:", "no-such-host.invalid:"))
     for uri in places:
-        with pytest.raises(DatabaseError, match=r"no connection after \d+\.\d s: ") as raised:
+        with pytest.raises(DatabaseError, match=r"no connection( after \d+\.\d s)?: ") as raised:
             values(Database(uri), "SELECT 1")
         seen = f"{raised.value} {raised.value!r} {Database(uri)!r} {raised.value.__cause__}"
         for secret in (password, quote(password, safe="")):
@@ -156,6 +156,29 @@ def test_a_password_behind_the_question_mark(postgresql, password):
     assert password not in seen
     assert "sign" not in seen
     assert "sure" not in seen
+
+
+def test_a_wrong_password_is_one_line_with_a_remedy(postgresql):
+    """libpq tries twice, with and without TLS, and both attempts fail with the same words."""
+    address = postgresql.uri(None).replace("dshap@", "dshap:wrong@")
+    with pytest.raises(DatabaseError) as raised:
+        values(Database(address), "SELECT 1")
+    said = str(raised.value)
+    assert said.count("password authentication failed") == 1
+    assert "no connection: " in said
+    assert "set PGPASSWORD or PGPASSFILE" in said
+    assert "\n" not in said
+
+
+def test_words_of_a_second_attempt_are_left_out():
+    words = 'failed: FATAL:  password authentication failed for user "a"\n'
+    said = _no_connection(f"IO: {words}{words}", 0.02)
+    assert said.startswith(
+        'no connection: failed: FATAL:  password authentication failed for user "a": set'
+    )
+    assert (
+        _no_connection("IO: timeout expired", 2.04) == "no connection after 2.0 s: timeout expired"
+    )
 
 
 def test_an_address_of_an_unknown_kind_is_named_by_its_scheme_alone():

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from dshap.analysis.column_texts import ColumnTexts, texts_of
 from dshap.core.places import Place
 from dshap.core.printing import label
-from dshap.core.scales import OF_CLASSES
+from dshap.core.scales import class_in
 from dshap.report.labels import labels_of
 from dshap.report.pages.page_numbers import MINUS
 
@@ -71,9 +71,7 @@ class PageTexts:
 
 def class_of(output: str) -> str:
     """The class of an output such as "log-odds of yes"; the name of an output of no class."""
-    for scale in OF_CLASSES:
-        output = output.removeprefix(f"{scale} of ")
-    return label(output, NAME)
+    return label(class_in(output), NAME)
 
 
 def row_address(key: Iterable[str]) -> str:

@@ -1,0 +1,53 @@
+"""The outputs of a job's explanations, as far as the model alone names them, before a row is read."""
+
+from __future__ import annotations
+
+from dshap.core.duck_typing import of_estimator
+from dshap.core.scales import PROBABILITY
+from dshap.jobfile.model_tables import given_model
+from dshap.jobfile.schema import ExplainTable, Job
+from dshap.models.adapters.model_files import LoadedModel
+from dshap.predictors.predict_scale import explained_method, output_names_of
+from dshap.values import Trees
+
+BY_CLASS = "predict_proba"
+"""The method of an estimator whose outputs are the probabilities of its classes."""
+
+
+def outputs_before_rows(job: Job, explain: ExplainTable) -> tuple[str, ...] | None:
+    """The outputs of an explanation by a given model; None where only rows show them.
+
+    Trees name their margins, and classifiers their classes.  The predictions of another function
+    are counted when it is first called.
+
+    Parameters
+    ----------
+    job : the job
+    explain : one of its tables [[explain]]
+
+    Raises
+    ------
+    InputError
+        The model cannot be read, or is no tree ensemble where the explanation is one of trees.
+    """
+    if not job.is_given:
+        return None
+    keys = dict(explain)
+    loaded = given_model(job.model)
+    if explain.value == "trees":
+        classes = job.model.classes or loaded.classes
+        value = Trees(loaded.model, classes=classes, categories=keys.get("categories"))
+        return value.link.outputs(value.model.output_names)
+    if explain.value != "marginal" or keys.get("link", "identity") != "identity":
+        return None
+    return job.model.classes or _classes_of(loaded)
+
+
+def _classes_of(loaded: LoadedModel) -> tuple[str, ...] | None:
+    """The outputs of a classifier whose probabilities are explained; None for another function."""
+    if loaded.classes is not None:
+        return loaded.classes
+    classes = of_estimator(loaded.predict, "classes_")
+    if classes is None or explained_method(loaded.predict) != BY_CLASS:
+        return None
+    return output_names_of(loaded.predict, len(classes), PROBABILITY)
