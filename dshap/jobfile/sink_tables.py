@@ -276,8 +276,9 @@ def check_sink_names(sinks: Sequence[SinkTable], facts: CubeFacts) -> None:
     for each in sinks:
         sink = each.sink()
         if sink.has_known_rules:
-            codes = {} if sink.codes is None else sink.codes.players
-            check_sink(sink, replace(facts, codes=codes, undone=codes))  # a job explains by them
+            if sink.codes is not None:  # a job explains by them
+                facts = replace(facts, codes=sink.codes.players, undone=sink.codes.players)
+            check_sink(sink, facts)
 
 
 def _address(each: SinkTable) -> tuple[str, ...]:

@@ -207,9 +207,10 @@ class Ledger:
         place = dialect.place(self.target)
         view = self.target.beside(f"{line.table_name}{VIEW}")
         found = dialect.relation(self.session, view)
-        is_view = found is not None and found.is_view
-        dropped = f"DROP VIEW {dialect.place(view)}; " if is_view else ""
-        return f"{dropped}DROP TABLE {place}; DELETE FROM {self.table} WHERE table_name = '{name}'"
+        statements = f"DROP TABLE {place}; DELETE FROM {self.table} WHERE table_name = '{name}'"
+        if found is not None and found.is_view:
+            statements = f"DROP VIEW {dialect.place(view)}; {statements}"
+        return statements
 
     def add(self, line: LoadLine) -> None:
         """Write the line of a load."""

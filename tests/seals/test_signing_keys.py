@@ -41,10 +41,10 @@ def test_what_is_no_key(keys, tmp_path):
         "no file": (str(tmp_path / "none.pem"), "No such file"),
         "a folder": (str(tmp_path), "Is a directory"),
         "empty": ("", "is empty"),
-        "no text": (_file(tmp_path, b"\xff\xfe"), "no key in PEM text"),
-        "other text": (_file(tmp_path, b"hello"), "no key in PEM text: make one with `openssl"),
-        "cut": (private.read_text()[:60], "no key in PEM text"),
-        "secret text": ("s3cr3t\nlines", "no key in PEM text"),
+        "no text": (_file(tmp_path, b"\xff\xfe"), "not a key in PEM text"),
+        "other text": (_file(tmp_path, b"hello"), "not a key in PEM text: make one with `openssl"),
+        "cut": (private.read_text()[:60], "not a key in PEM text"),
+        "secret text": ("s3cr3t\nlines", "not a key in PEM text"),
         "public": (str(public), "is a public key"),
     }
     for what, (given, said) in refused.items():
