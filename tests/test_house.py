@@ -47,8 +47,9 @@ from tests.house import circles, importers_of_designs, measured, members
 # Nodes were raised by a hundredth, ternaries by 18 and classes by ten when the rest of these uses came: paths of every
 # type, values without codes of closed forms, loads in renewed seals, erasures that reach the tables and pages of every
 # target, probes of texts.
+# Nodes were raised by a two-hundredth for outputs that a check knows before rows, and lines of sinks named by column.
 BOUNDS = {
-    "syntax nodes": 512_000,
+    "syntax nodes": 514_000,
     "syntax nodes in a hundred statements": 717,
     "assignments of several things at once": 4,
     "ternaries": 500,

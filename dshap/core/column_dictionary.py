@@ -189,6 +189,19 @@ class ColumnDictionary(Mapping[str, ColumnEntry]):
                         said = unknown_name("category", text, categories[column])
                         raise InputError(f"{_place_of(place, column)} {key}: {said}")
 
+    def refuse_texts_of_numbers(self, numbers: Collection[str], place: str = COLUMNS) -> None:
+        """Raise an `InputError` where `values` of a column of numbers name something else.
+
+        `numbers` are the columns whose values are numbers, and neither flags nor categories.
+        """
+        for column in numbers:
+            for key in self.entry(column).values:
+                if not _is_number(key):
+                    raise InputError(
+                        f"{_place_of(place, column)} values: {key!r} is no number, and the column "
+                        'contains numbers: name them, such as "1", or leave values out'
+                    )
+
     def to_note(self) -> dict[str, Any]:
         """The note to store in a cube; empty for an empty dictionary."""
         if not self.entries:
@@ -218,6 +231,14 @@ def dictionary_of_frame(rows: Any) -> ColumnDictionary:
             here = {column: entry for column, entry in given.items() if str(column) in named}
             return ColumnDictionary.of(here, 'attrs["columns"]')
     return ColumnDictionary()
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _place_of(place: str, column: Any) -> str:

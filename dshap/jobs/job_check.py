@@ -23,7 +23,7 @@ from dshap.history.backfills import check_day
 from dshap.history.job_store import refuse_store
 from dshap.history.run_record import source_types_before
 from dshap.jobfile.described_tables import PLACE
-from dshap.jobfile.schema import Job
+from dshap.jobfile.schema import ExplainTable, Job
 from dshap.jobfile.sink_tables import SinkTable, look_at_sink
 from dshap.jobinput.job_columns import in_words_of, place_of_table
 from dshap.jobinput.job_model import model_of_job
@@ -206,7 +206,7 @@ class _Checking:
         if self.look is None or explain.players:
             return None
         features = self._explained_columns(self.look)
-        outputs = outputs_before_rows(self.job, explain)
+        outputs = self._outputs(explain)
         if outputs is None:
             outputs = ("",) * (1 + ("output" in target.columns))
         has_errors = any(name.startswith("std_error_") for name in target.columns)
@@ -231,6 +231,12 @@ class _Checking:
         types = look.types.items()
         return [name for name, kind in types if is_number_type(kind) and name not in others]
 
+    def _outputs(self, explain: ExplainTable) -> tuple[str, ...] | None:
+        """The outputs that the model names; None too where it cannot be read, which has its own line."""
+        if any(each.thing == "model" and each.failure for each in self.findings):
+            return None
+        return outputs_before_rows(self.job, explain)
+
     def columns(self) -> str:
         """Compare the dictionary of columns with the names of the source and the model.
 
@@ -244,7 +250,7 @@ class _Checking:
         is_complete = True
         for explain in self.job.explain:
             known += explain.players or ()
-            outputs = outputs_before_rows(self.job, explain)
+            outputs = self._outputs(explain)
             known += outputs or ()
             is_complete &= outputs is not None
         described = replace(described, is_shared=described.is_shared or not is_complete)

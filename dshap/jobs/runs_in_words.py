@@ -12,7 +12,7 @@ from dshap import __version__
 from dshap.core.blocks import NOT_SERVED
 from dshap.core.errors import InputError, StaleSourceError
 from dshap.core.places import Place
-from dshap.core.printing import label, printable
+from dshap.core.printing import counted, label, printable
 from dshap.cube import read_job
 from dshap.history.baselines import has_failed_check, is_accepted
 from dshap.history.run_record import (
@@ -347,7 +347,7 @@ def closing_lines(facts: RunFacts, store: Place) -> list[str]:
             lines.append(f"sink {label(sink.name)}: skipped: {sink.message}")
             continue
         lines.append(
-            f"sink {label(sink.name)}: {sink.rows:,} lines, {sink.deleted:,} deleted, "
+            f"sink {label(sink.name)}: {sink.rows:,} lines, {counted(sink.deleted, 'key')} deleted, "
             f"{sink.seconds:.1f} s; {sink.status}"
         )
     for check in facts.checks:

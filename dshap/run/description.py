@@ -12,7 +12,7 @@ from dshap.core.types import RowReader
 from dshap.cube.described import NOT_DESCRIBED, Description
 from dshap.run.explanation import Explanation
 from dshap.run.in_memory import ExplanationInMemory
-from dshap.tables.reader import categories_of
+from dshap.tables.reader import categories_of, plain_numbers
 
 
 def described_by_call(columns: Any, card: Any) -> Description:
@@ -70,7 +70,8 @@ def refuse_misnamed(
     Raises
     ------
     InputError
-        An unknown column or category; the message names those that are near.
+        An unknown column or category; the message names those that are near.  Or `values` of a column
+        of numbers that are none.
     """
     if not description.columns:
         return
@@ -83,6 +84,7 @@ def refuse_misnamed(
             name: [str(each) for each in values] for name, values in categories_of(reader).items()
         }
         description.columns.refuse_categories(listed, place)
+        description.columns.refuse_texts_of_numbers(plain_numbers(reader), place)
 
 
 def describable_names(fingerprint: Mapping[str, Any]) -> list[str]:

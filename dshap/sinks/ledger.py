@@ -69,7 +69,7 @@ COMMENTS: Mapping[str, str] = {
     "form": "the options that decide the lines of the table",
     "n_rows": "the rows of the model that this load wrote",
     "n_lines": "the lines that this load wrote",
-    "n_deleted": "the lines that this load deleted, or marked as deleted",
+    "n_deleted": "the keys whose lines this load removed, or marked as deleted",
     "loaded_at": "the time of the load",
     "scale": "the scale of the attributions",
     "as_of": "the date of the run",

@@ -72,7 +72,7 @@ COMMENTS: Mapping[str, str] = {
 }
 """Column -> the comment on it, where a dictionary of columns has none."""
 OF_ROWS: Mapping[str, str] = {REASON_TEXT: "the reasons of the row as a sentence"}
-"""The same of columns with another meaning where a line has all of a row."""
+"""Column -> the comment on it in a table whose lines have all reasons of a row."""
 
 
 def key_columns(form: LineForm, facts: CubeFacts) -> Mapping[str, str]:

@@ -110,7 +110,7 @@ class _Lines:
         return f"SELECT {load.dialect.listed(self.names)} FROM {load.table} WHERE {run} IS NOT NULL"
 
     def lost(self) -> dict[str, str]:
-        """Line in words -> how it is not in the table as it was loaded."""
+        """Describe up to three lines that the table lacks, or has with other values: line -> words."""
         quoted = self.load.dialect.quoted
         same = " AND ".join(f"t.{quoted(each)} = l.{quoted(each)}" for each in self.key)
         columns = [f"{side}.{quoted(name)}" for side in ("l", "t") for name in self.names]
@@ -120,9 +120,10 @@ class _Lines:
         )
         altered: dict[str, str] = {}
         for line in found:
-            loaded, now = line[: len(self.names)], line[len(self.names) :]
+            loaded = line[: len(self.names)]
             words = self.in_words(loaded)
-            altered.setdefault(words, f"{words}: {self._alteration(loaded, now)}")
+            alteration = self._alteration(loaded, line[len(self.names) :])
+            altered.setdefault(words, f"{words}: {alteration}")
         return altered
 
     def added(self) -> Iterator[str]:

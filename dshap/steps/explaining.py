@@ -89,9 +89,10 @@ class ExplainRows(Step):
         plan = self.explanation.plan
         run.scope.begin_rows(run.store, run.progress.say)
         self.opened.start()
-        run.progress.say(
-            f"explanation {self.name}: {plan.n_rows:,} rows, {plan.n_coalitions:,} coalitions"
-        )
+        size = f"{plan.n_rows:,} rows"
+        if not plan.is_closed_form:
+            size += f", {plan.n_coalitions:,} coalitions"
+        run.progress.say(f"explanation {self.name}: {size}")
         forget_maker(run.store, self.name)
         is_new = read_run(self.explanation.path) is None
         with run.progress.explanation(self.name, plan.data_rows, self.learns, is_new):

@@ -96,6 +96,17 @@ def categories_of(reader: RowReader) -> Mapping[str, tuple[Any, ...]]:
     return {}
 
 
+def plain_numbers(reader: RowReader) -> tuple[str, ...]:
+    """The features that contain numbers, and neither flags nor categories."""
+    match reader:
+        case LaidOut():
+            others = {*reader.flags, *categories_of(reader)}
+            dtypes = reader.column_dtypes
+            own = [name for name in reader.feature_names if name in dtypes and name not in others]
+            return tuple(name for name in own if dtypes[name].kind in "iuf")
+    return ()
+
+
 def number_flags(reader: RowReader) -> tuple[str, ...]:
     """The features that contain False and True and are kept as 0 and 1: some of them are missing."""
     match reader:

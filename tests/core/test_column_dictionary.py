@@ -100,6 +100,17 @@ def test_unknown_columns_and_categories():
         named.refuse_categories({"plan": ["silver", "gold"]})
 
 
+def test_texts_for_values_that_a_column_of_numbers_cannot_have():
+    given = ColumnDictionary.of({"late": {"values": {"1": "yes", "-0.5": "no"}}})
+    given.refuse_texts_of_numbers(["late", "age"])
+    given = ColumnDictionary.of({"late": {"values": {"true": "ja", "false": "nein"}}})
+    given.refuse_texts_of_numbers(["age"])
+    with pytest.raises(
+        InputError, match=r"\[columns.late\] values: 'true' is no number, and .* \"1\""
+    ):
+        given.refuse_texts_of_numbers(["late"], "[columns]")
+
+
 def test_a_shared_dictionary_may_have_columns_of_other_jobs():
     given = ColumnDictionary.of({"income": {}, "rent": {}, "debt_ratio": {}})
     given.refuse_mistyped(["income", "plan"])

@@ -348,6 +348,8 @@ def test_unknown_keys_are_counted_and_nothing_is_erased(shop):
         for file, content in before.items()
         if not file.exists() or file.read_bytes() != content
     } == {}
+    with pytest.raises(InputError, match=r"nothing is erased; correct the keys$"):
+        forget_keys(shop.store, ["nobody"])  # --known-only would forget nobody either
     done = forget_keys(shop.store, [*keys, "nobody"], known_only=True)
     assert done.n_keys == 3
     again = forget_keys(shop.store, keys)  # known by their digests

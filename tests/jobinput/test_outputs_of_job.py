@@ -72,6 +72,8 @@ def test_a_sink_chooses_a_class_of_trees(loans):
     assert command("check", JOB).exit_code == 0
     result = command("run", JOB)
     assert result.exit_code == 0, result.output
+    assert "explanation reasons: 60 rows" in result.output
+    assert "coalitions" not in result.output  # trees list none
     with duckdb.connect("shop.duckdb", read_only=True) as connection:
         found = connection.execute("SELECT DISTINCT class FROM notices").fetchall()
     assert found == [("log-odds of defaults",)]

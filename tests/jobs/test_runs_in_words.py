@@ -111,7 +111,7 @@ def test_the_closing_lines(tmp_path):
         "reasons: 1,000 rows, 10 new, 20 changed, 970 as before, 5 deleted, all 1,000 explained, "
         "2 failed, 12.5 s"
     )
-    assert sink == "sink mart.reasons: 3,000 lines, 5 deleted, 0.0 s; success"
+    assert sink == "sink mart.reasons: 3,000 lines, 5 keys deleted, 0.0 s; success"
     assert judged == ["check drift: pass: NDCG is 0.99", "check late: error: too far"]
     before = replace(DONE, ranking={"y": {"b": 2.0, "a": 1.0}})
     write_record(tmp_path, replace(FACTS, run_id="20261126T031502Z", explanations=(before,)))

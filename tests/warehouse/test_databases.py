@@ -14,7 +14,7 @@ import pytest
 
 from dshap.core.errors import DatabaseError, InputError
 from dshap.warehouse.connection_profiles import PROFILE_PATH
-from dshap.warehouse.databases import Database, _no_connection, as_libpq, masking, secrets_of
+from dshap.warehouse.databases import Database, as_libpq, masking, secrets_of
 from tests.databases import PASSWORD
 from tests.pages import ROOT
 
@@ -168,17 +168,6 @@ def test_a_wrong_password_is_one_line_with_a_remedy(postgresql):
     assert "no connection: " in said
     assert "set PGPASSWORD or PGPASSFILE" in said
     assert "\n" not in said
-
-
-def test_words_of_a_second_attempt_are_left_out():
-    words = 'failed: FATAL:  password authentication failed for user "a"\n'
-    said = _no_connection(f"IO: {words}{words}", 0.02)
-    assert said.startswith(
-        'no connection: failed: FATAL:  password authentication failed for user "a": set'
-    )
-    assert (
-        _no_connection("IO: timeout expired", 2.04) == "no connection after 2.0 s: timeout expired"
-    )
 
 
 def test_an_address_of_an_unknown_kind_is_named_by_its_scheme_alone():
