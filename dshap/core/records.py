@@ -184,8 +184,8 @@ class Moments(Record):
     """Sums and extremes over rows.
 
     Adding two records adds every array, but computes the minimum of arrays called `least` and the
-    maximum of those called `largest`: any tree over row spans gives the same quantity.  Where the
-    rows of `counts` are those of an array `codes`, rows of the same code are added.
+    maximum of those called `largest`: any tree over row spans gives the same quantity.  If the
+    record has an array `codes` with an entry for each row of `counts`, rows of the same code are added.
 
     Examples
     --------

@@ -225,14 +225,12 @@ def permutation(
     InputError
         No order, an odd number of antithetic ones, or more than 2²² steps.
 
-    Notes
-    -----
-    Standard errors: with P pairs, std_error² = (R − 1)/R Σ_g (phi_(g) − phi)² over R groups of
-    pairs.  For P ≤ R that is the standard deviation over the pairs, divided by √P; fewer than 50
-    pairs give NaN. A player that contributed the same in every pair, where others did not, may be
-    pivotal in orders that were not drawn.  By the rule of three its standard error is 3/2.09/P
-    times the widest range of contributions of any player (the groups' ranges times the pairs of
-    each).
+    Notes ----- Standard errors: with P pairs, std_error² = (R − 1)/R Σ_g (phi_(g) − phi)² over R
+    groups of pairs.  For P ≤ R that is the standard deviation over the pairs, divided by √P; fewer
+    than 50 pairs give NaN. If a player contributes the same in every drawn pair, and others do not,
+    its error would be 0, although it may contribute differently in orders that were not drawn.  By
+    the rule of three its standard error is 3/2.09/P times the widest range of contributions of any
+    player (the groups' ranges times the pairs of each).
 
     References
     ----------

@@ -70,12 +70,12 @@ class KernelObservational(EmbeddedValue, KernelValue):
         Landmarks that others explain up to this relative residual of the kernel are left out, for
         each coalition separately.
     enough : float or "all"
-        The largest error of attributions by learning from a part of the rows, in standard deviations
-        of the predictions (root mean square over rows and players).  Rows are read in an order that
-        is spread over the table, and their number doubles from 8,192 until the error that a
-        jackknife over eight parts states is no larger; where that is more than half of the table,
-        and for tables of fewer than 32,768 rows, all rows are read.  The error is stored as
-        `learning_error`.  "all" reads every row, and states no error.
+        The largest acceptable error of attributions that comes from learning from a part of the
+        rows only, in standard deviations of the predictions (root mean square over rows and
+        players).  Rows are read in an order that is spread over the table, and their number doubles
+        from 8,192 until the error that a jackknife over eight parts states is no larger; where that
+        is more than half of the table, and for tables of fewer than 32,768 rows, all rows are read.
+        The error is stored as `learning_error`.  "all" reads every row, and states no error.
     kernel : Kernel or ProductKernel, optional
         Kernel of the embedding; the model's own where None.
     centred : bool
@@ -93,11 +93,13 @@ class KernelObservational(EmbeddedValue, KernelValue):
     formula.  Far from the data the value tends to c.  It needs (q² + q·r) n multiplications once
     for each coalition, and q·r for every explained row and coalition, with q at most the number of
     features.  Where the model has one output and its landmarks are the embedding's, the value is a
-    quadratic form of k_S(x, z), whose matrix is folded to a triangle: q·r − q²/2.  If it was learned
-    from 30,000 rows or more, it becomes s squares of sums over p landmarks, the fewest of which 4,096 rows
-    of the data have an error of at most 1e-4 standard deviations of the prediction (root mean square; at
-    most 1.5e-3 in any row): s·p, a ninth for a model with 256 landmarks.  A coalition without such
-    squares has the triangle.  The measured error is stored as `fold_error`.  Nothing n×n is formed.
+    quadratic form of k_S(x, z), whose matrix is folded to a triangle: q·r − q²/2.  If the
+    value was learned from 30,000 rows or more, the quadratic form is replaced by a sum of s squares,
+    each of a weighted sum over p landmarks, which needs s·p multiplications, a ninth of q·r for a
+    model with 256 landmarks.  The numbers s and p are the smallest with an error of at most 1e-4
+    standard deviations of the prediction (root mean square), and at most 1.5e-3 in any row, measured
+    on 4,096 rows of the data and stored as `fold_error`.  A coalition for which there are no such
+    numbers uses the triangle.  Nothing n×n is formed.
 
     Examples
     --------

@@ -67,12 +67,12 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         Landmarks that others explain up to this relative residual of the kernel are left out, for
         each coalition separately.
     enough : float or "all"
-        The largest error of attributions by learning from a part of the rows, in standard deviations
-        of the predictions (root mean square over rows and players).  Rows are read in an order that
-        is spread over the table, and their number doubles from 8,192 until the error that a
-        jackknife over eight parts states is no larger; where that is more than half of the table,
-        and for tables of fewer than 32,768 rows, all rows are read.  The error is stored as
-        `learning_error`.  "all" reads every row, and states no error.
+        The largest acceptable error of attributions that comes from learning from a part of the
+        rows only, in standard deviations of the predictions (root mean square over rows and
+        players).  Rows are read in an order that is spread over the table, and their number doubles
+        from 8,192 until the error that a jackknife over eight parts states is no larger; where that
+        is more than half of the table, and for tables of fewer than 32,768 rows, all rows are read.
+        The error is stored as `learning_error`.  "all" reads every row, and states no error.
     players, feature_names, output_names, link, buffer_rows, arrays, scale : see `Marginal`
     precision : {"float64", "float32"}
         Precision of the whitened products and Gram sums of each 512 rows; their total, the solve

@@ -25,12 +25,13 @@ from dshap.designs.kriging.tuning import DEFAULT_VARIATION
 class KrigingDesign(BaseDesign):
     """The posterior mean of a Gaussian process on games; `dshap.designs.kriging` builds it.
 
-    The coalitions come in pairs of a coalition and its complement.  All coalitions of one player are
-    listed first ("size 1"), then equally many of each other size, drawn without replacement
-    (leverage sampling).  A pilot evaluates the first quarter of the list for a few rows and predicts
-    the error of each way to continue: where interactions are weak enough, the next sizes are listed
-    completely before the others get their shares.  If the list has at most three pairs a player, the
-    pilot first evaluates one without size 1, and predicts what adding it would gain.
+    The coalitions come in pairs of a coalition and its complement.  All coalitions of one player
+    are listed first ("size 1"), then equally many of each other size, drawn without replacement
+    (leverage sampling).  A pilot evaluates the first quarter of the list for a few rows and
+    predicts the error of each way to continue: where interactions are weak enough, the next sizes
+    are listed completely before the others get their shares.  If the list has at most three pairs
+    of coalitions for each player, the pilot first evaluates a list without the coalitions of size
+    1, and predicts how much adding these would reduce the error.
 
     A game is the values of one row and output.  Where the pilot finds that it helps, each game gets
     a process of its own, and sparse interactions of three players; attributions are then not linear

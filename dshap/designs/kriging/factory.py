@@ -49,9 +49,10 @@ def kriging(
     n_coalitions : int
         Number of distinct coalitions, ∅ and N counted: 2d + 2 to 4,096.
     decay : float or "pilot"
-        A number in (0, 1], with all players equally relevant.  "pilot": by restricted maximum
-        likelihood from the values of up to 16 instances (the smallest decay that is not rejected),
-        and with it `variation` and, from their attributions, the relevances.
+        A number in (0, 1] by which the prior variance of interactions falls with their order; all
+        players then count as equally relevant.  "pilot": by restricted maximum likelihood from the
+        values of up to 16 instances (the smallest decay that is not rejected), and with it
+        `variation` and, from their attributions, the relevances.
     variation : float
         With a given decay: variance of the players' effects over coalition sizes, that of
         interactions being 1.
