@@ -45,7 +45,7 @@ from tests.house import circles, importers_of_designs, measured, members
 # Classes were raised by six and protocols by four when signatures got real types: options by name, and models of any
 # library by what they have.
 # Nodes were raised by a hundredth, ternaries by 18 and classes by ten when the rest of these uses came: paths of every
-# type, values without codes of closed forms, loads in renewed seals, jobs of all targets in an erasure, probes of texts.
+# type, values without codes of closed forms, loads in renewed seals, jobs of all targets in an erasure, text probes.
 BOUNDS = {
     "syntax nodes": 512_000,
     "syntax nodes in a hundred statements": 717,
