@@ -6,10 +6,17 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from dshap.core.annotations import ClientLike, HasPredict, KeyLike, Predict, TableLike, TargetLike
+from dshap.core.annotations import (
+    ClientLike,
+    HasPredict,
+    KeyLike,
+    PathLike,
+    Predict,
+    TableLike,
+    TargetLike,
+)
 from dshap.core.capabilities import is_of_texts
 from dshap.core.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
 from dshap.core.options import RULES, ExplainOptions, LearnOptions
@@ -79,7 +86,7 @@ def explain(
     rows: TableLike,
     *,
     design: Design | Callable[[int], Design] | str = "auto",
-    store: str | Path | None = None,
+    store: PathLike | None = None,
     client: ClientLike | None = None,
     key: KeyLike | None = None,
     tol: float | None = None,
@@ -194,9 +201,9 @@ def explain(
         Adds `reason_code_undone (instance, reason_code, output)`: v(N) − v(N without the players of
         the code), which needs one more coalition for each code.
     stochastic : bool, default False
-        Whether the model may answer differently when it is asked again, which is refused otherwise
-        (`Marginal`): each coalition is asked for twice, v(N) and v(∅) 20 times, and std_error
-        includes the noise, even for exact designs.
+        Set it for a model whose predictions of the same rows differ from call to call, which is
+        refused otherwise (`Marginal`): each coalition is predicted twice, v(N) and v(∅) 20 times,
+        and std_error includes the noise, even for exact designs.
     instance_tile, coalition_tile, coalition_groups, micro_rows, row_span : int, optional
         Sizes of tasks, which the plan chooses by default: the rows of one task of the evaluation;
         the coalitions that are prepared together; the number of tasks for the coalitions of one
@@ -289,8 +296,8 @@ def explain(
             explanation.create()
         beside: dict[str, xr.Variable] = {}
         if keeps_columns:
-            columns = read_columns(explanation.work.rows)
-            beside = column_variables(columns, category_orders(rows), explanation.layout.flags)
+            of_rows = read_columns(explanation.work.rows)
+            beside = column_variables(of_rows, category_orders(rows), explanation.layout.flags)
         cube = explanation.dataset(beside)
         if compute and session.shows_progress:
             session.progress.say(f"{summary_line(cube)}; cube.dshap shows more")
@@ -340,7 +347,7 @@ def prepare(
     value: Explained,
     rows: TableLike | None = None,
     design: Design | str = "auto",
-    store: str | Path | None = None,
+    store: PathLike | None = None,
     *,
     client: ClientLike | None = None,
     progress: bool | None = None,
@@ -455,7 +462,7 @@ def mse_v(
 
 
 def _kind_of(
-    store: str | Path | None, session: Session
+    store: PathLike | None, session: Session
 ) -> type[Explanation] | type[ExplanationInMemory]:
     """The kind of an explanation: in a store, in memory, or of workers of a cluster."""
     if store is not None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dshap.api import explain
-from dshap.core.annotations import ClientLike, HasPredict, KeyLike, Predict, TableLike
+from dshap.core.annotations import ClientLike, HasPredict, KeyLike, PathLike, Predict, TableLike
 from dshap.core.errors import InputError
 from dshap.core.options import CubeOptions
 from dshap.core.records import FloatArray
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 class ExplainerOptions(CubeOptions, total=False):
     """Options, by keyword, of a call of `Explainer`, which `dshap.explain` describes."""
 
-    store: str | Path | None
+    store: PathLike | None
     key: KeyLike | None
     tol: float | None
     columns: Mapping[str, Mapping[str, object]] | None

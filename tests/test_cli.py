@@ -635,7 +635,7 @@ def test_a_failing_predict_function_names_block_and_key(folder):
     table.to_parquet(folder / "table.parquet")
     result = run_job(folder, *imported("fails_when_hot"), ("source.target", None))
     refused(result, 5, "marginal: 1 of 300 rows has no attribution", "row 150 (id 1150)",
-            "RuntimeError: sensor out of range", "start the same run again to retry")  # fmt: skip
+            "RuntimeError: sensor out of range", "run the same command again to retry")  # fmt: skip
     status = dshap_("status", "out.zarr").stdout
     assert "299 ok, 1 failed" in status
     assert "1 failed, first row 150 (id 1150): predict function" in status

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -98,6 +99,7 @@ async def _run(path: Path) -> nbformat.NotebookNode:
         resources={"metadata": {"path": str(CACHE)}},
         startup_timeout=START_S,
         config=Config({"KernelManager": {"transport_encryption": "auto"}}),
+        on_notebook_start=end_by_signals,
         on_cell_start=lambda cell, cell_index: begun.append(cell_index),
     )
     threads = str(max(1, (os.cpu_count() or 1) // AT_ONCE))
@@ -110,6 +112,13 @@ async def _run(path: Path) -> nbformat.NotebookNode:
     notebook.metadata["content"] = content
     nbformat.write(notebook, _kept(path))
     return notebook
+
+
+def end_by_signals(notebook: nbformat.NotebookNode) -> None:
+    """Let Ctrl-C end the run: by nbclient it ends one kernel, and the next notebook begins."""
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.remove_signal_handler(each)
 
 
 def _failure(path: Path, notebook: nbformat.NotebookNode, index: int, error: Exception) -> str:

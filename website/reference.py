@@ -28,7 +28,6 @@ MODULES = (
 )
 """The public modules, in the order of the reference."""
 BEHIND = {
-    "dshap.analysis.segments": ("Segments", "segments_of"),  # as dshap.report.segments
     "dshap.run.prepared_states": ("Prepared", "PreparedAttributor"),
     "dshap.run.quality": ("Quality",),
     "dshap.core.options": ("RunOptions",),
@@ -58,6 +57,7 @@ TYPES = {
         "KeyValue",
         "LengthScale",
         "MatrixLike",
+        "PathLike",
         "Predict",
         "RowBlocks",
         "RowKey",

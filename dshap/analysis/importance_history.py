@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from dshap.analysis.rankings import Ranking, output_ranking
 from dshap.analysis.view import attribution_words, output_of
+from dshap.core.annotations import PathLike
 from dshap.core.errors import InputError, unknown_name
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
@@ -107,7 +107,7 @@ def _by_day(store: Place, runs: Sequence[str]) -> dict[str, date | None]:
 
 
 def importance_history(
-    store: str | Path, explain: str = "", output: str | int | None = None
+    store: PathLike, explain: str = "", output: str | int | None = None
 ) -> ImportanceHistory:
     """Mean |attribution| of every feature in each finished run of a job.
 

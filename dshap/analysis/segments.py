@@ -33,7 +33,7 @@ class Segments:
     >>> import dshap
     >>> rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 2)), columns=["rooms", "age"])
     >>> cube = dshap.explain(dshap.values.Marginal(lambda x: 3 * x[:, 0] - x[:, 1], rows), rows)
-    >>> found = dshap.report.segments.segments_of(cube, "age:2")  # older and newer houses
+    >>> found = dshap.report.segments_of(cube, "age:2")  # older and newer houses
     >>> found.features, found.magnitude.shape
     (('rooms', 'age'), (2, 2))
     """
@@ -122,8 +122,8 @@ def segments_of(
     >>> import dshap
     >>> draw = np.random.default_rng(0)
     >>> rows = pd.DataFrame({"rooms": draw.normal(size=50), "old": np.arange(50) % 2 == 0})
-    >>> cube = dshap.explain(dshap.values.Marginal(lambda x: 3 * x["rooms"] - x["old"], rows), rows)
-    >>> found = dshap.report.segments.segments_of(cube, "old")
+    >>> value = dshap.values.Marginal(lambda x: 3 * x["rooms"] - x["old"], rows)
+    >>> found = dshap.report.segments_of(dshap.explain(value, rows), "old")
     >>> found.names, found.counts.tolist()
     (('False', 'True'), [25, 25])
     """

@@ -7,9 +7,9 @@ is the type of `numpy.typing`: an array, a number, or a list of numbers or of ro
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -74,6 +74,10 @@ class ArrowStream(Protocol):
         ...
 
 
+type PathLike = str | os.PathLike[str]
+"""A path, as text or as a path of `pathlib`; for a store or a table also its address in a bucket, such
+as "s3://bucket/name"."""
+
 type MatrixLike = ArrayLike | pd.DataFrame
 """Rows in memory, (n, columns): an array, a list of rows, or a data frame, whose columns are found
 by their names."""
@@ -85,9 +89,8 @@ type RowBlocks = (
 from the start at each call."""
 
 type TableLike = (
-    str
-    | Path
-    | Sequence[str | Path]
+    PathLike
+    | Sequence[PathLike]
     | MatrixLike
     | ArrowStream
     | dask.array.Array
@@ -104,7 +107,7 @@ type TableLike = (
 a list of them), an array, a data frame, a table of any library in memory, on a disk or on a cluster,
 or a source of `dshap.sources`."""
 
-type DeltaTableLike = str | Path | deltalake.DeltaTable
+type DeltaTableLike = PathLike | deltalake.DeltaTable
 """A Delta table: its folder, the address of the folder in a bucket, or an opened table, which is
 read at its version."""
 
@@ -123,7 +126,7 @@ type TargetLike = str | Iterable[str] | ArrayLike
 """The target of a fit: its column, or several columns, by their names; or its values, (n,) or
 (n, k)."""
 
-type CubeLike = xr.Dataset | str | Path | BucketPath
+type CubeLike = xr.Dataset | PathLike | BucketPath
 """A cube: the Dataset that `explain` and `open_cube` return, or the path of its store."""
 
 type CubesLike = Mapping[str, CubeLike] | CubeLike

@@ -116,7 +116,7 @@ def raised_by_import(error: BaseException) -> str:
     """The sentence naming the user's file and line that raised during an import; else empty."""
     match error:
         case SyntaxError(filename=str(file)) if _is_users(file):
-            return f"{Path(file).name} is no Python: {error.msg}, in {file}:{error.lineno}"
+            return f"{Path(file).name} is not valid Python: {error.msg}, in {file}:{error.lineno}"
     frames = list(_frames_of_import(error))
     if not frames:
         return ""

@@ -43,7 +43,7 @@ def set_current(folder: Place, run_id: str) -> None:
     if named is not None and named > run_id and read_run(folder / named) is not None:
         raise LockedError(
             f"{folder / CURRENT} names the later run {named}, which another process has finished: "
-            f"it cannot name {run_id} again; start the same run again"
+            f"it cannot name {run_id} again; run the same command again"
         )
     if before is not None and not files.has_file(CURRENT):  # a folder or a broken link
         files.clear_way(CURRENT)

@@ -416,7 +416,7 @@ def _stop_if_alike(failures: Sequence[Failure], n_blocks: int) -> None:
         raise FailedBlocksError(
             f"the first {len(failures)} of {n_blocks} blocks failed for the same reason, and the run stopped: "
             f"{failures[0].reason}. "
-            "Correct the model or the rows, and start the same run again"
+            "Correct the model or the rows, and run the same command again"
         )
 
 

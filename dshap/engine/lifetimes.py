@@ -125,7 +125,7 @@ class Patience:
         if now - self.alone_since >= self.wait_s:
             raise InterruptedRunError(
                 f"the cluster has had no worker for {self.wait_s:g} s: what was finished is kept, "
-                "start the same run again on a cluster with workers, or wait longer: wait=SECONDS "
+                "run the same command again on a cluster with workers, or wait longer: wait=SECONDS "
                 "in Python, [cluster] wait in a job file, --wait of dshap run"
             )
 

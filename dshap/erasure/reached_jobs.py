@@ -45,9 +45,9 @@ class ReachedJobs:
     @property
     def jobs(self) -> list[Job]:
         """Each job once: the given one, then those of runs, the newest first."""
-        found = [] if self.given is None else [self.given]
-        for job in self.of_runs.values():
-            if not any(job is each for each in found):
+        found: list[Job] = []
+        for job in (self.given, *self.of_runs.values()):
+            if job is not None and not any(job is each for each in found):
                 found.append(job)
         return found
 
@@ -115,10 +115,11 @@ def jobs_of_store(store: Place, job_file: str | None, target: str) -> ReachedJob
         job_file = _file_of(last)
         if job_file is None:
             raise InputError(f"--target {target}: give the job file that it is in, with --job")
+    given: Job | None = None
     if job_file is not None:
-        given: Job | None = _given_job(store, job_file, target)
-    else:
-        given = None if last is None else _job_of_command(store, last)
+        given = _given_job(store, job_file, target)
+    elif last is not None:
+        given = _job_of_command(store, last)
     reader = _RecordedJobs(store)
     runs = [run.run_id for run in reversed(runs_in_store(store))]
     of_runs = {run_id: job for run_id in runs if (job := reader.job(run_id)) is not None}
@@ -148,9 +149,14 @@ def _given_job(store: Place, job_file: str, target: str) -> Job:
     job = read_job_file(job_file, target=target)
     if _is_same(place_of(job.job.store), store):
         return job
-    said = job_file if not target else f"{job_file} with --target {target}"
-    fitting = [each for each in targets_in(job_file) if _has_store(job_file, each, store)]
-    remedy = f"give --target {fitting[0]}" if fitting else "give the job of this store"
+    said = job_file
+    if target:
+        said += f" with --target {target}"
+    remedy = "give the job of this store"
+    for each in targets_in(job_file):
+        if _has_store(job_file, each, store):
+            remedy = f"give --target {each}"
+            break
     raise InputError(f"{said} has the store {job.job.store}, not {store}: {remedy}")
 
 
@@ -211,7 +217,9 @@ class _RecordedJobs:
     def _from_its_file(self, stored: StoredJob, run_id: str) -> Job | None:
         """The job from its file, where the recorded one lacks a secret, or a file that it names."""
         record = read_record(self.store, run_id)
-        job = None if record is None else _job_of_command(self.store, record)
+        job = None
+        if record is not None:
+            job = _job_of_command(self.store, record)
         page = stored.tables.get("report", {}).get("page")
         if job is None and page:
             self.unread_pages.add(Path(stored.folder) / str(page))

@@ -110,18 +110,24 @@ class _JobsOfLoads:
     store: Place
     sinks: AttestedSinks
     known: dict[str, Job] = field(default_factory=dict)
+    """Run, or file -> its job."""
 
     def of(self, run_id: str) -> Job:
         """The job whose sink a run has loaded."""
         sinks = self.sinks
-        known_as = run_id if sinks.job_file is None else ""
-        if known_as not in self.known:
-            if sinks.job_file is None:
-                job = StoredJob.read(self.store, run_id).job(self.store, sinks.settings)
-            else:
-                job = read_job_file(sinks.job_file, sinks.settings, target=sinks.target)
-            self.known[known_as] = job
-        return self.known[known_as]
+        if sinks.job_file is not None:
+            return self._given(sinks.job_file)
+        if run_id not in self.known:
+            stored = StoredJob.read(self.store, run_id)
+            self.known[run_id] = stored.job(self.store, sinks.settings)
+        return self.known[run_id]
+
+    def _given(self, job_file: str) -> Job:
+        """The job of a file."""
+        if job_file not in self.known:
+            sinks = self.sinks
+            self.known[job_file] = read_job_file(job_file, sinks.settings, target=sinks.target)
+        return self.known[job_file]
 
 
 def refuse_target_alone(target: str) -> None:

@@ -94,10 +94,10 @@ def _refuse_paths(job: JobInPods, pods: Pods) -> None:
         if path is None or (scheme_of(path) and scheme_of(path) != "file"):
             continue
         if not any(Path(path).is_relative_to(volume) for volume in pods.volumes):
-            given = ", ".join(pods.volumes) or "none"
+            volumes = ", ".join(pods.volumes) or "none"
             raise InputError(
                 f'job file {job.file}: [{table}] {key} = "{path}" is on no volume of the pods: '
-                f"give a path on one of [cluster] volumes (now {given})"
+                f"give a path on one of [cluster] volumes (now {volumes})"
             )
 
 

@@ -59,7 +59,7 @@ class Notifier:
                 check=False,
             )
         except ValueError as error:
-            return f"is no command: {error}"
+            return f"is not a command: {error}"
         except OSError as error:
             return f"cannot be started in {self.folder}: {error.strerror}"
         except subprocess.TimeoutExpired:

@@ -202,7 +202,7 @@ def _damage_of_about(run: RunFolders) -> Iterator[Damage]:
     if not Folder(run.store).has(name):
         return
     if run.about is None:
-        yield Damage(name, "does not say what the run is about, or was altered", (name,))
+        yield Damage(name, "does not state what the run is about, or was altered", (name,))
     elif run.about.run_id != run.run_id:
         yield Damage(name, f"is about the run {run.about.run_id}", (name,))
 

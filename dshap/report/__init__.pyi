@@ -1,4 +1,4 @@
-from dshap.analysis import segments as segments  # dshap.report.segments.segments_of is taught
+from dshap.analysis import segments as segments  # the place of `segments_of` before
 from dshap.analysis.accuracy import ErrorSizes, accuracy, error_sizes
 from dshap.analysis.difference.cube_comparison import Shift, diff, largest_shift
 from dshap.analysis.difference.difference_record import (
@@ -20,6 +20,7 @@ from dshap.analysis.drift.drift_record import (
 )
 from dshap.analysis.rankings import Ranking, rankings
 from dshap.analysis.segment_names import column_of_segment
+from dshap.analysis.segments import Segments, segments_of
 from dshap.analysis.single_rows import breakdown
 from dshap.report.attribution_lines import breakdown_lines, ranking_lines
 from dshap.report.notes import accuracy_lines, stage_table
@@ -63,6 +64,7 @@ __all__ = [
     "OutputDifference",
     "Ranking",
     "SegmentTable",
+    "Segments",
     "Sentence",
     "Shift",
     "SideRows",
@@ -102,6 +104,7 @@ __all__ = [
     "require_matplotlib",
     "seen_line",
     "segment_tables",
+    "segments_of",
     "sentence",
     "sentence_picture",
     "stage_table",

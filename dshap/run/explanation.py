@@ -415,7 +415,7 @@ class Explanation:
         """Store the description beside the cube: it may change when all rows are explained."""
         describe_cube(self.path, self.description)
 
-    def raise_on_failed(self, kept: str = "", again: str = "the same again") -> None:
+    def raise_on_failed(self, kept: str = "", again: str = "the same command again") -> None:
         """Raise a `FailedBlocksError` where rows failed, naming the first of them.
 
         `kept` is the sentence about the other rows, `again` the words for the command to try these
@@ -439,7 +439,7 @@ def note_ending(cube: BlockWriter, facts: Facts, stated: Mapping[str, Any]) -> N
 
 
 def refuse_failed(
-    failures: Sequence[Failure], plan: Plan, kept: str, again: str = "the same again"
+    failures: Sequence[Failure], plan: Plan, kept: str, again: str = "the same command again"
 ) -> None:
     """Raise a `FailedBlocksError` where rows failed; `kept` is the sentence about the others."""
     if not failures:

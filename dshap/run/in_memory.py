@@ -101,7 +101,9 @@ class ExplanationInMemory:
 class ExplanationOfWorkers(Explanation):
     """An explanation by the workers of a cluster in a folder that is removed after the call."""
 
-    def raise_on_failed(self, kept: str = NOTHING_KEPT, again: str = "the same again") -> None:
+    def raise_on_failed(
+        self, kept: str = NOTHING_KEPT, again: str = "the same command again"
+    ) -> None:
         super().raise_on_failed(kept, again)
 
     def dataset(self, beside: Mapping[str, xr.Variable]) -> xr.Dataset:

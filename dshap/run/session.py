@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dshap import engine
+from dshap.core.annotations import PathLike
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
 from dshap.core.rules import Flag, as_place
@@ -92,7 +93,7 @@ class Session:
 
 @contextlib.contextmanager
 def open_session(
-    store: str | Place | None, client: Any, progress: bool | None, options: Mapping[str, Any]
+    store: PathLike | Place | None, client: Any, progress: bool | None, options: Mapping[str, Any]
 ) -> Iterator[tuple[Place, Session]]:
     """Open the session of one call; gives the absolute path of the store, and the session.
 
@@ -122,7 +123,7 @@ def open_session(
             raise
 
 
-def _kept(store: str | Place | None) -> str:
+def _kept(store: PathLike | Place | None) -> str:
     """The work that remains of a call that was interrupted, in words."""
     if store is None:
         return "nothing is kept without store="
@@ -158,7 +159,7 @@ def _displays_for(given: bool | None) -> list[Progress]:
 
 @contextlib.contextmanager
 def _held(
-    store: str | Place | None, say: Callable[[str], None], scratch: str
+    store: PathLike | Place | None, say: Callable[[str], None], scratch: str
 ) -> Iterator[tuple[Place, Rooms]]:
     """Lock a store for one call; yield its absolute path, and room for temporary files.
 

@@ -163,7 +163,7 @@ def _pem_of(given: str, place: str) -> tuple[str, str]:
 
 
 def _no_key(shown: str) -> InputError:
-    return InputError(f"{shown} is no key in PEM text: {MAKE_ONE}")
+    return InputError(f"{shown} is not a key in PEM text: {MAKE_ONE}")
 
 
 def _other_kind(shown: str, found: Any) -> InputError:

@@ -57,7 +57,7 @@ def fault_of_bundle(content: bytes, payload: bytes) -> str:
         signed = json.loads(content)["dsseEnvelope"]["payload"]
         is_same = base64.b64decode(signed, validate=True) == payload
     except (ValueError, KeyError, TypeError):
-        return "is no bundle of Sigstore with a statement"
+        return "is not a bundle of Sigstore with a statement"
     if is_same:
         return ""
     return "has another statement than the run"

@@ -301,7 +301,7 @@ def take_turn(load: TableLoad, ledger: Ledger, job: str) -> None:
     if now is not None and now != load.before:
         raise LockedError(
             f"{load.sink}: run {now.run_id} was loaded by another process while run "
-            f"{load.history.run_id} was being loaded: start the same run again"
+            f"{load.history.run_id} was being loaded: run the same command again"
         )
 
 

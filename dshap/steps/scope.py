@@ -111,7 +111,7 @@ class Scope(ABC):
     @property
     def again(self) -> str:
         """The command to try failed rows again, in words."""
-        return "the same again"
+        return "the same command again"
 
     @property
     def learn_command(self) -> str:

@@ -216,7 +216,7 @@ def _error(place: BucketPath, error: Exception) -> Exception:
     else:
         said = f"it cannot be reached{_where(place)}"
     return UnreachableError(
-        f"{place}: the object store failed again and again ({said}): start the same run again later"
+        f"{place}: the object store failed again and again ({said}): run the same command again later"
     )
 
 

@@ -214,7 +214,7 @@ class Lease:
             if self._take():
                 break
         else:
-            raise LockedError(f"{self.place} is being locked by others: start the same run again")
+            raise LockedError(f"{self.place} is being locked by others: run the same command again")
         self._loss = ""
         self._is_ending = False
         self._due.clear()

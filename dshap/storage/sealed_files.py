@@ -297,7 +297,7 @@ def _oversized(content: BinaryIO, size: int) -> str | None:
                 if said > size:
                     return f"its entry {entry.filename!r} states more bytes than the file has ({size:,})"
     except (ValueError, zipfile.BadZipFile):
-        return "it is no record of arrays"
+        return "it is not a record of arrays"
     return None
 
 

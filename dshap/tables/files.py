@@ -45,7 +45,7 @@ NULL = "__HIVE_DEFAULT_PARTITION__"
 LARGEST = 2**31 - 1
 """The largest int32."""
 _PUT_BACK = (
-    "rows of two tables must not stand in one cube; put this file back and start the same run "
+    "rows of two tables must not be in one cube; put this file back and run the same command "
     "again, or start anew, into another store, and leave the files alone while it goes"
 )
 

@@ -13,6 +13,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dshap.core.annotations import PathLike
 from dshap.core.blocks import RowBlock
 from dshap.core.capabilities import OfTexts
 from dshap.core.errors import EmptyTableError, InputError, shown, unknown_column
@@ -133,7 +134,7 @@ class TextFiles(ParquetFiles, LaidOut):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: PathLike,
         column: str | None = None,
         *,
         key: Names = (),

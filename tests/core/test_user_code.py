@@ -53,7 +53,7 @@ def test_a_module_beside_the_job(folder):
          "own_broken.py raised while it was imported: JSONDecodeError: Expecting property name "
          "enclosed in double "
          "quotes: line 1 column 2 (char 1), in {folder}/own_broken.py:3"),
-        ("def f(:\n", "own_broken.py is no Python: invalid syntax, in {folder}/own_broken.py:1"),
+        ("def f(:\n", "own_broken.py is not valid Python: invalid syntax, in {folder}/own_broken.py:1"),
         ("raise SystemExit(3)\n",
          "own_broken.py raised while it was imported: SystemExit: 3, in {folder}/own_broken.py:1"),
         (f"raise ValueError('{'x' * 2000}')\n",

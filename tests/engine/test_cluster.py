@@ -110,7 +110,7 @@ def test_a_scheduler_lost_in_the_middle_of_an_answer(client, monkeypatch, tmp_pa
     x = np.random.default_rng(0).normal(size=(40, 3))
     monkeypatch.setattr("distributed.client.Future.result", result)
     with pytest.raises(
-        InterruptedRunError, match="finished blocks stay in the store, start the same run again"
+        InterruptedRunError, match="finished blocks stay in the store, run the same command again"
     ):
         dshap.explain(Marginal(Slow(tmp_path), x[:4]), x, store=tmp_path / "c.zarr", client=client)
     assert client.status == "running"
@@ -353,7 +353,7 @@ def test_a_scheduler_that_dies_interrupts_the_run_and_loses_nothing(tmp_path):
             ),
             pytest.raises(
                 InterruptedRunError,
-                match="finished blocks stay in the store, start the same run again",
+                match="finished blocks stay in the store, run the same command again",
             ),
         ):
             dshap.explain(value, rows, store=store, client=client, instance_tile=16)

@@ -76,7 +76,7 @@ def test_any_end_is_told(folder, error, status):
     [
         ("./none.sh", "cannot be started in .*: No such file"),
         ("'./hear me.sh' a 3", "ended with exit status 3"),
-        ("'./hear me.sh", "is no command: No closing quotation"),
+        ("'./hear me.sh", "is not a command: No closing quotation"),
         ("true; false", "cannot be started"),
     ],
 )

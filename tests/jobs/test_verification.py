@@ -177,9 +177,13 @@ def test_ids_methods_and_rows_agree(shop):
         said(parts / "snapshot.json", schema={}): "snapshot.json: has other columns than",
         lambda: part.write_bytes(b"half"): f"{part.name}: is damaged (its content is not what was",
         said(record / "run.json", run_id="x"): "run.json: is about the run x",
-        plain(record / "run.json", run_id="x"): "run.json: does not say what the run is about, or",
-        lambda: (record / "run.json").write_text("{"): "run.json: does not say what the run is",
-        lambda: (record / "run_results.json").write_text("{}"): "run_results.json: is no record",
+        plain(
+            record / "run.json", run_id="x"
+        ): "run.json: does not state what the run is about, or",
+        lambda: (record / "run.json").write_text("{"): "run.json: does not state what the run is",
+        lambda: (record / "run_results.json").write_text(
+            "{}"
+        ): "run_results.json: is not the record",
         altered: "run_results.json: is not the record of a run, or was altered",
         other_run: "run_results.json: is the record of the run other",
         fewer_rows: "run_results.json: reasons has 9 rows, and its cube 150",

@@ -51,6 +51,18 @@ def test_a_cell_that_fails_is_named_and_the_others_are_run_once(notebooks, tmp_p
     assert capsys.readouterr().out == ""
 
 
+def test_an_interrupt_ends_the_run_and_its_kernel(notebooks, tmp_path):
+    """As Ctrl-C does; the cell sends it to the process that started its kernel."""
+    path = tmp_path / "long.py"
+    later = tmp_path / "later.py"
+    interrupt = "import os, signal, time\nos.kill(os.getppid(), signal.SIGINT)\ntime.sleep(60)\n"
+    path.write_text(f"{HEAD}\n# %%\n{interrupt}")
+    later.write_text(GOOD)
+    with pytest.raises(KeyboardInterrupt):
+        notebooks.executed([path, path, later])
+    assert not notebooks.CACHE.joinpath("later.ipynb").exists()
+
+
 def test_a_notebook_is_run_again_if_its_text_or_the_package_has_changed(
     notebooks, tmp_path, monkeypatch
 ):

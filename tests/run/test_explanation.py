@@ -428,7 +428,7 @@ def test_interactions_of_a_sampled_design(wide):
     [
         (
             {"design": kernelshap(8, 60)},
-            "design='exact' and 'kriging', and the design is kernelshap: give one of",
+            "design='exact' or 'kriging', and the design is kernelshap: give one of",
         ),
         ({"design": "kernelshap", "tol": 0.1, "max_coalitions": 100}, "interactions need"),
         ({"design": "permutation", "max_coalitions": 60}, "the design is permutation"),
@@ -1083,7 +1083,7 @@ def test_a_failing_row_is_named_and_a_healed_model_finishes_it(frame, tmp_path, 
     with pytest.raises(FailedBlocksError, match=text) as raised:
         dshap.explain(marginal(frame, sick), frame, **run)
     assert raised.value.exit_status == 5
-    assert "start the same run again to retry" in str(raised.value)
+    assert "run the same command again to retry" in str(raised.value)
     undisturbed = dshap.explain(marginal(frame), frame, key="id", instance_tile=TILE)
     cube = open_cube(store)
     np.testing.assert_array_equal(cube.status, np.where(failed, Status.FAILED, Status.OK))

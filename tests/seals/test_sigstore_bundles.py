@@ -38,7 +38,7 @@ def test_a_bundle_beside_the_statement(tmp_path):
     place.write_text(bundle_of(b"another statement"))
     assert any("has another statement than the run" in each for each in faults_of(job.store))
     place.write_text("{}")
-    assert any("is no bundle of Sigstore" in each for each in faults_of(job.store))
+    assert any("is not a bundle of Sigstore" in each for each in faults_of(job.store))
     with pytest.raises(InputError, match="has another statement"):
         add_bundle(job.store, run_id, lambda payload: bundle_of(b"x"))
     with pytest.raises(InputError, match="has no statement"):

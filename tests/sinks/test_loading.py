@@ -775,7 +775,7 @@ def test_a_load_that_another_process_overtakes_changes_nothing(
         return staged
 
     monkeypatch.setattr(steps, "stage", overtaken)
-    said = f"run {overtaking.run_id} was loaded by another process .* start the same run again"
+    said = f"run {overtaking.run_id} was loaded by another process .* run the same command again"
     with pytest.raises(LockedError, match=said):
         load_sink(sink, second.path, second, JOB)
     told = [line[0] for line in run(sink.database, "SELECT run_id FROM _dshap_runs")]

@@ -43,4 +43,4 @@ def test_a_shard_neither_begins_nor_finishes():
 def test_failed_rows_are_tried_again_by_a_command_that_explains():
     again = {name: scope_of(name, None, "job.toml", {}).again for name in (None, "learn", "finish")}
     whole = "`dshap run job.toml`"
-    assert again == {None: "the same again", "learn": whole, "finish": whole}
+    assert again == {None: "the same command again", "learn": whole, "finish": whole}

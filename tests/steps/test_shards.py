@@ -582,7 +582,7 @@ def test_failed_rows(folder, monkeypatch):
     assert failed.exit_code == 5, failed.output
     assert "1 of 700 rows has no attribution" in last_error(failed)
     assert "sensor out of range" in last_error(failed)
-    assert last_error(failed).endswith("start the same run again to retry")
+    assert last_error(failed).endswith("run the same command again to retry")
     ran("--shard", "1/3", "-q")
     last = run("--shard", "3/3")
     assert last.exit_code == 5

@@ -160,10 +160,10 @@ def header_of(shape: tuple[int, ...]) -> bytes:
 LARGE = {
     "more than the file": ({"w.npy": header_of((1 << 32,))}, zipfile.ZIP_STORED, r"'w.npy' states more bytes"),
     "together": (
-        {name: header_of((40,)) for name in ("a.npy", "b.npy", "c.npy")}, zipfile.ZIP_STORED, "'c.npy' says"
+        {name: header_of((40,)) for name in ("a.npy", "b.npy", "c.npy")}, zipfile.ZIP_STORED, "'c.npy' states"
     ),
     "compressed": ({"w.npy": header_of((1 << 17,)) + bytes(1 << 20)}, zipfile.ZIP_DEFLATED, "'w.npy' is compressed"),
-    "no array": ({"w.npy": b"nothing"}, zipfile.ZIP_STORED, "it is no record of arrays"),
+    "no array": ({"w.npy": b"nothing"}, zipfile.ZIP_STORED, "it is not a record of arrays"),
 }  # fmt: skip
 
 

@@ -193,7 +193,7 @@ def terms_of(kernel: Any, gamma: float | None, n_columns: int, owner: str) -> li
     if not isinstance(kernel, str):
         return tree_terms(kernel, n_columns)
     if kernel not in NAMED:
-        why = NAMED_REASONS.get(kernel, "is no product kernel that dshap knows")
+        why = NAMED_REASONS.get(kernel, "is not a product kernel that dshap knows")
         raise refusal(f"kernel {kernel!r} of {owner}", why)
     if gamma is None:
         value = 1.0 / n_columns
@@ -222,7 +222,7 @@ NAMED_REASONS = {
     "poly": "is a power of a sum over the columns, not a product",
     "polynomial": "is a power of a sum over the columns, not a product",
     "sigmoid": "is a tanh of a sum over the columns, not a product",
-    "cosine": "divides by norms over all columns and is no product",
+    "cosine": "divides by norms over all columns and is not a product",
     "chi2": "is a product over the columns, but its factors exp(-gamma (x - z)²/(x + z)) are no family of dshap",
     "additive_chi2": "is a sum over the columns, not a product",
     "precomputed": "was computed before the estimator, which never saw the columns: predict must compute it",

@@ -12,7 +12,7 @@ from dshap.analysis.segments import Segments, segments_of
 from dshap.analysis.shown_features import Selection, shown_features
 from dshap.analysis.side_by_side import differing_attributions, warn_without_scale
 from dshap.analysis.view import MAX_SHOWN, View, view_of
-from dshap.core.annotations import CubeLike, TableLike
+from dshap.core.annotations import CubesLike, TableLike
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
 from dshap.core.printing import counted
@@ -45,7 +45,7 @@ MAX_BARS = 6
 
 
 def bar(
-    cube: CubeLike | Mapping[str, CubeLike],
+    cube: CubesLike,
     *,
     by: str | None = None,
     rows: TableLike | None = None,
@@ -66,7 +66,7 @@ def bar(
     are a sample of more rows, and coalitions may be sampled.  Fewer than ten rows have no intervals,
     and no interval reaches below 0.  For a Dataset in memory the error of sampled coalitions is an
     upper bound, as only a store has the sums of its jackknife groups.
-    With `by` they are the intervals of segments (`dshap.analysis.segments.segments_of`).
+    With `by` they are the intervals of segments (`dshap.report.segments_of`).
 
     Parameters
     ----------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from dshap.analysis.numbers_as_text import decimals_of, picture_number
 from dshap.analysis.shades import grid_of
 from dshap.analysis.shown_features import Selection
 from dshap.analysis.side_by_side import SideBySide, side_by_side
-from dshap.core.annotations import CubeLike
+from dshap.core.annotations import CubeLike, PathLike
 from dshap.report.charts.compare_charts import compare_chart
 from dshap.report.labels import labels_of
 from dshap.report.looks import Looks, words_of_columns
@@ -58,7 +57,7 @@ KEY_INCHES = 0.4
 
 
 def compare(
-    cubes: Mapping[str, CubeLike] | str | Path,
+    cubes: Mapping[str, CubeLike] | PathLike,
     *,
     output: str | int | None = None,
     max_display: float | None = None,

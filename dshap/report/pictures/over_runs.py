@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from dshap.analysis.history_lines import HistoryLines, history_lines
 from dshap.analysis.importance_history import ImportanceHistory, importance_history
 from dshap.analysis.shown_features import Selection
+from dshap.core.annotations import PathLike
 from dshap.core.records import FloatArray
 from dshap.report.charts.run_charts import over_runs_chart
 from dshap.report.labels import labels_of
@@ -45,7 +45,7 @@ MAX_TICKS = 8
 
 
 def over_runs(
-    store: str | Path,
+    store: PathLike,
     explain: str = "",
     *,
     output: str | int | None = None,

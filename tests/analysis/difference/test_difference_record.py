@@ -387,7 +387,7 @@ def test_nights_and_explanations_by_their_names(tmp_path):
         ({"explain": "reasons", "new_run": "20261127T031500Z"}, "no cube of the run '20261127T031500Z'"),
         ({"explain": "reasons", "old_run": "x"}, "old_run unknown run 'x'"),
         ({"explain": "reasons", "new_run": "20261125T031500Z"}, "is the first run that the store has"),
-        ({"explain": "others"}, "others has no cube for each run, to compare the last two"),
+        ({"explain": "others"}, "others is a single cube, so that it has no two runs to compare"),
     ]:  # fmt: skip
         with pytest.raises(InputError, match=re.escape(said)):
             diff(store, **given)

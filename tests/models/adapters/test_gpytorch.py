@@ -196,7 +196,7 @@ OwnRBF = type("RBFKernel", (kernels.RBFKernel,), {"__module__": "mine"})
         ),
         (
             lambda: exact(kernels.PeriodicKernel()),
-            "PeriodicKernel is no product .*ConditionalRegression",
+            "PeriodicKernel is not a product .*ConditionalRegression",
         ),
         (lambda: exact(OwnRBF()), "mine.RBFKernel is not a product over columns that dshap knows"),
         (

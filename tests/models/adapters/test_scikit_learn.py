@@ -520,7 +520,7 @@ class MyRidge(KernelRidge):
             Y,
             r"Matern\(nu=2.5\) of 3 columns takes the distance .* dshap\.kernels\.Matern",
         ),
-        (process(Matern(nu=0.7)), Y, r"Matern\(nu=0.7\) is no family"),
+        (process(Matern(nu=0.7)), Y, r"Matern\(nu=0.7\) is not a kernel family"),
         (process((RBF() + RBF(2.0)) ** 2), Y, "is not a positive power of one product"),
         (
             process(trees.PairwiseKernel(metric="cosine")),
@@ -562,14 +562,14 @@ class MyRidge(KernelRidge):
         (
             RandomForestRegressor(2),
             Y,
-            f"RandomForestRegressor is no kernel model .*KernelRidge.*{MARGINAL}",
+            f"RandomForestRegressor is not a kernel model .*KernelRidge.*{MARGINAL}",
         ),
         (
             GaussianProcessClassifier(optimizer=None),
             TWO,
-            "GaussianProcessClassifier is no kernel model",
+            "GaussianProcessClassifier is not a kernel model",
         ),
-        (MyRidge(), Y, "test_scikit_learn.MyRidge is no kernel model"),
+        (MyRidge(), Y, "test_scikit_learn.MyRidge is not a kernel model"),
         (
             make_pipeline(PCA(2), KERNEL),
             Y,
@@ -611,7 +611,7 @@ class MyRidge(KernelRidge):
         (
             TransformedTargetRegressor(KERNEL, transformer=PowerTransformer()),
             Y,
-            "PowerTransformer is no scaler",
+            "PowerTransformer does not scale each column",
         ),
         (
             GridSearchCV(KERNEL, {"gamma": [0.1]}, cv=2, refit=False),

@@ -86,7 +86,10 @@ def test_a_store_of_two_explanations(tmp_path):
 def test_what_cannot_be_compared_is_told():
     one, other = pair(20)
     for changed, message in (
-        (other.isel(feature=[0, 1]), "'a' and 'b' are no .*: only 'a' has the features x0$"),
+        (
+            other.isel(feature=[0, 1]),
+            "'a' and 'b' do not explain .*: only 'a' has the features x0$",
+        ),
         (other.isel(instance=slice(9)), "rows: 20 and 9$"),
         (
             other.assign_coords(output=["z"]),
