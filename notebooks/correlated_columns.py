@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Correlated columns, told both ways
+# # Correlated columns, explained in two ways
 #
 # Temperature and month go together, and so do humidity and the hour of the day. What is an *absent* column then? Under
 # interventional values it takes the values of background rows, whatever the others say; under observational ones those

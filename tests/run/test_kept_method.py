@@ -451,7 +451,9 @@ def test_what_is_damaged_is_learned_again(tmp_path):
     assert {file.name for file in (fixed.path / "state").glob("*.npz")} == files.keys()
     assert opened.chosen.fingerprint() == fixed.chosen.fingerprint()
     (fixed.path / "state" / min(files)).unlink()
-    with pytest.raises(StoreMismatchError, match=r"differs from the one of now|is damaged, and its value"):
+    with pytest.raises(
+        StoreMismatchError, match=r"differs from the one of now|is damaged, and its value"
+    ):
         fix(case, tmp_path, value=regression(X[:150]), method=fixed.digest)
     shutil.rmtree(fixed.path)
     with pytest.raises(InputError, match="contains no method that is fixed"):
