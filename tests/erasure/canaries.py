@@ -53,10 +53,16 @@ class Canaries:
         return more | self.in_text("\0".join(texts))
 
     def _in_numbers(self, numbers: NDArray[np.float64]) -> set[Any]:
-        """The canaries among numbers, those that were rounded to float32 too."""
+        """The canaries among numbers, those that were rounded to float32 too.
+
+        Of a million other numbers, some agree with a canary to the seven digits of float32 by chance:
+        a number counts as a rounded canary only if it has no more digits than float32 itself.
+        """
         with np.errstate(over="ignore"):
             rounded = numbers.astype(np.float32)
-        return {*numbers[_is_among(rounded, self._sorted.astype(np.float32))].tolist()}
+        is_rounded = rounded.astype(np.float64) == numbers
+        is_found = is_rounded & _is_among(rounded, self._sorted.astype(np.float32))
+        return {*numbers[is_found | _is_among(numbers, self._sorted)].tolist()}
 
     @cached_property
     def _sorted(self) -> NDArray[np.float64]:
