@@ -181,7 +181,7 @@ EXTREMES: Mapping[str, Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]] = {
 
 
 class Moments(Record):
-    """Sums and extremes over rows.
+    """Sums, smallest and largest values over rows, which can be added part by part.
 
     Adding two records adds every array, but computes the minimum of arrays called `least` and the
     maximum of those called `largest`: any tree over row spans gives the same quantity.  If the

@@ -63,7 +63,7 @@ class Design(Protocol):
 
 @runtime_checkable
 class RowReader(Protocol):
-    """A table as the tasks read it.
+    """A table that tasks on workers read in spans of rows.
 
     It is small, picklable (arrays in memory excepted) and opened on the worker.
     """

@@ -129,7 +129,9 @@ class Prepared(LearnedMethod):
 
 @dataclass(frozen=True)
 class PreparedAttributor:
-    """Explains rows by prepared states, without a plan or a store: see `Prepared.attributor`.
+    """Explain single rows quickly, from what was learned once by `dshap.prepare`.
+
+    It needs no plan and no store; see `Prepared.attributor`.
 
     Examples
     --------

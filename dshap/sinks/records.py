@@ -305,7 +305,7 @@ class SourceQuery:
 
 @dataclass(frozen=True)
 class Target:
-    """The place of a sink, as it was when it was looked at.
+    """The table or folder that a sink loads, with its columns and rights as they were when it was read.
 
     Examples
     --------
@@ -508,7 +508,7 @@ class SingleRun:
 
 @dataclass(frozen=True)
 class SinkResult:
-    """The outcome of a load.
+    """The result of `load_sink`: how many rows and lines it wrote, in which time, and for what reason.
 
     Examples
     --------

@@ -32,7 +32,7 @@ Every sample and every plan still takes a pass over the row numbers.
 
 
 class SyntheticTable(BatchReader):
-    """A synthetic table.
+    """A made-up table of any length, for benchmarks and trials.
 
     Every span of 65,536 rows depends only on the seed and the number of the span.  Any read
     therefore gives the same rows, on any worker, and a longer table begins with a shorter one.

@@ -106,7 +106,7 @@ class ChangedRow:
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """Both cubes compared for one output.
+    """The comparison of two cubes by `dshap.diff`, for one output.
 
     Examples
     --------

@@ -92,7 +92,7 @@ class DriftingRow:
 
 @dataclass(frozen=True)
 class ComparedTable:
-    """One of the two tables.
+    """One of the two tables whose rows a `Drift` compares.
 
     Examples
     --------

@@ -296,7 +296,7 @@
     const near = [rows[at - 1], rows[at] || after].filter(Boolean);
     const names = near.map((row) => printable(row.slice(0, nKeys).join(", "))).join(" and ");
     const where = data.files ? "No row has the key " : "This page has no row with the key ";
-    const hint = data.files || data.rows.length === data.n_rows ? "" : " It holds " + data.rows.length.toLocaleString("en") + " of " + data.n_rows.toLocaleString("en") + " rows; a page with its folder of rows has them all (dshap report --all-rows).";
+    const hint = data.files || data.rows.length === data.n_rows ? "" : " It has " + data.rows.length.toLocaleString("en") + " of " + data.n_rows.toLocaleString("en") + " rows; a page with its folder of rows has them all (dshap report --all-rows).";
     current = null;
     shown.replaceChildren();
     open(null);
