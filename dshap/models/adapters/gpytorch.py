@@ -37,10 +37,11 @@ def from_gpytorch(
     feature_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
 ) -> AnyExpansion:
-    """The mean of a trained GPyTorch process, ``model(x).mean``, as a kernel expansion.
+    """Convert a trained GPyTorch process, so that dshap can explain its mean in closed form.
 
-    Hyperparameters are read from the model, and its weights are solved for in float64: a model in
-    float32 differs from its expansion by its own rounding.
+    The result predicts ``model(x).mean``.  Hyperparameters are read from the model, and the weights
+    are computed again in float64: a model in float32 differs from its expansion by the rounding of
+    float32.
 
     Parameters
     ----------
@@ -55,13 +56,13 @@ def from_gpytorch(
     Returns
     -------
     KernelExpansion or ExpansionSum
-        Training rows or inducing points are the landmarks.
+        Its landmarks are the training rows or the inducing points.
 
     Raises
     ------
     InputError
-        The model cannot be reduced, or its `forward` computes something else than `mean_module`
-        and `covar_module` of the untransformed rows.
+        The model has no such form, or its `forward` computes something other than `mean_module` and
+        `covar_module` of the rows as they are given.
 
     Notes
     -----
