@@ -61,9 +61,9 @@ Mapping and zeroing this much memory again takes some 10 ms.
 """
 
 ATTEMPTS = 5
-"""How often all workers are asked the same while some are lost."""
+"""How often a request to all workers is repeated while workers are lost."""
 PAUSE_S = 1.0
-"""Seconds in between, in which the scheduler sees that a worker is gone."""
+"""Seconds between two attempts, in which the scheduler notices that a worker is gone."""
 
 WORKER_LOG = logging.getLogger("distributed.worker")
 
@@ -197,18 +197,26 @@ def _n_last(reduction: Reduction) -> int:
 
 
 class DaskExecutor:
-    """An executor that submits reductions in a bounded window and collects them as they complete.
+    """The executor on a Dask cluster.
+
+    It submits a limited number of tasks at a time, so that neither the graph nor the results fill
+    the memory of the scheduler, and it survives the loss of workers.
 
     Parameters
     ----------
     client : distributed.Client
-    wait_s : seconds that the cluster may be without a worker, before the first and after the last
-    say : called with each line about workers that are waited for or lost, and with the facts of a
-        worker that is lost, as in `Events.say`
-    lifetime_s : seconds after which a worker ends itself; None where it has no walltime
-    seen : noun -> a place that every worker must see
-    grows : whether the cluster grows with its backlog.  It also counts as one that does where its
-        client has called `adapt`, or where it has no worker yet
+    wait_s : float, default 120
+        How many seconds it waits for a worker while the cluster has none, before it gives up.
+    say : callable, optional
+        Receives each line about workers that are awaited or lost, and facts about a lost worker, as
+        in `Events.say`.
+    lifetime_s : float, optional
+        Seconds after which a worker ends itself.  None: workers have no walltime.
+    seen : mapping, optional
+        Noun -> a folder or bucket that every worker must be able to open, such as the store.
+    grows : bool, default False
+        Whether the cluster starts workers when tasks wait.  This is assumed in any case if its
+        client has called `adapt`, or if it has no worker yet.
 
     Examples
     --------

@@ -58,7 +58,12 @@ Progress = Callable[[Event], None]
 
 
 class Events:
-    """The one stream of the events of a run: every listener hears each of them, in this order.
+    """Send the events of a run, such as its progress and its messages, to all listeners.
+
+    Parameters
+    ----------
+    *listeners : callable
+        Each receives every event, in the order of the events; for example a `LineProgress`.
 
     Examples
     --------

@@ -19,13 +19,13 @@ from dshap.engine.events import Events
 from dshap.engine.graph import Call, Executor, Reduction
 
 ALIKE = 8
-"""Number of failures for one reason, with no success before them, after which a run stops."""
+"""Number of blocks that fail for the same reason, before any succeeds, after which a run stops."""
 KILLED = "its task killed the worker again and again (most often: out of memory)"
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Rows of an instance tile that have no attribution, and the reason.
+    """Rows of a block that have no attribution, and the reason.
 
     Examples
     --------
@@ -36,17 +36,20 @@ class Failure:
     """
 
     tile: int
+    """The number of the block, from 0."""
     start: int
     stop: int
+    """The rows of the block: start to stop − 1."""
     n_rows: int
-    """The number of failed rows from start to stop; all of them if the tile has no attribution."""
+    """The number of failed rows among them; all of them if the block has no attribution."""
     where: str
-    """The first failed row, or the range of rows, in words."""
+    """The first failed row, or the range of rows, in words, such as "row 16"."""
     reason: str
+    """The error in words."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole tile failed: it has no attributions and no receipt."""
+        """Whether all rows of the block failed: it has no attributions and no receipt."""
         return self.n_rows == self.stop - self.start
 
 

@@ -11,13 +11,14 @@ from dshap.core.scales import class_in
 from dshap.sinks.code_books import CodeBook
 
 Shape = Literal["wide", "long", "top_k", "reasons"]
-"""The meaning of one line of a sink: a row with a column for each feature, a row and a feature, the same for
-the k largest attributions of a row, or a reason of a row."""
+"""What one line of a sink is: "wide", a row with a column for each feature; "long", a row and one of
+its features; "top_k", the same for the k largest attributions of the row; "reasons", one of its
+reason codes."""
 PlainShape = Literal["wide", "long", "top_k"]
-"""The shapes that need no more than a cube."""
+"""The shapes of `Shape` that need only a cube, and no book of reason codes."""
 Against = Literal["higher", "lower"]
-"""Which predictions count against an applicant: higher ones, such as a probability of default, or lower
-ones, such as a score."""
+"""Which predictions count against an applicant: "higher", such as a probability of default, or
+"lower", such as a score."""
 MOST_REASONS = 4
 """The most reasons of a row: more are not likely to be helpful to an applicant, by the official
 interpretation of 12 CFR 1002.9(b)(2) in Supplement I to Regulation B."""
