@@ -505,7 +505,7 @@ def _kind_of(
 
 
 def _check_in_memory(explanation: Measurable, keeps_columns: bool) -> None:
-    """Raise a `DoesNotFitError` where attributions and stored columns do not fit in memory."""
+    """Raise a `DoesNotFitError` if attributions and stored columns do not fit in memory."""
     layout = explanation.layout
     size = 8 * layout.n_rows * len(layout.players) * len(layout.outputs)
     of_columns = keeps_columns * column_bytes(explanation.work.rows)

@@ -264,7 +264,7 @@ class Explainer:
 
 
 def _refuse_given(is_given: bool, name: str, why: str) -> None:
-    """Raise where an option is given that does not apply."""
+    """Raise an error if an option is given that does not apply."""
     if is_given:
         raise InputError(
             f"{name} is given, and {why}: leave {name} out, or give a masker and a predict function"

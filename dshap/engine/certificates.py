@@ -57,7 +57,7 @@ class Certificates:
         return cls(*(Path(folder) / name for name in FILES))
 
     def check(self) -> None:
-        """Raise an `InputError` where a file is missing or unreadable, or is no longer valid."""
+        """Raise an `InputError` if a file is missing or unreadable, or is no longer valid."""
         from cryptography import x509
 
         for path in (self.authority, self.certificate, self.key):

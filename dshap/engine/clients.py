@@ -157,8 +157,7 @@ def local_client(
     'running'
     >>> shut_down(client)  # doctest: +SKIP
     """
-    # this is a worker process, which has imported the script that starts workers: without this exit
-    # each worker would start workers
+    # a worker process imports the script that started it, and must not start workers itself
     if vars(multiprocessing.current_process()).get("_inheriting"):
         sys.exit(1)  # without a message: the first process gives the reason
     logging.getLogger("distributed").setLevel(logging.ERROR)

@@ -103,7 +103,7 @@ class _Batch:
     future: Future
     n_tasks: int
     reduction: Reduction | None = None
-    """The reduction that this future is the result of; None where more of it follows."""
+    """The reduction that this future is the result of; None if more of it follows."""
 
     @property
     def is_last(self) -> bool:
@@ -199,8 +199,8 @@ def _n_last(reduction: Reduction) -> int:
 class DaskExecutor:
     """The executor on a Dask cluster.
 
-    It submits a limited number of tasks at a time, so that neither the graph nor the results fill
-    the memory of the scheduler, and it survives the loss of workers.
+    It submits a limited number of tasks at a time, collects results as they complete, and goes on
+    when a worker is lost.
 
     Parameters
     ----------
@@ -570,7 +570,7 @@ class DaskExecutor:
 
     @property
     def memory_limit(self) -> int | None:
-        """The smallest memory limit of any worker, in bytes; None where no worker has one."""
+        """The smallest memory limit of any worker, in bytes; None if no worker has one."""
         limits = [
             worker["memory_limit"]
             for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()

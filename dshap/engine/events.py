@@ -33,7 +33,7 @@ class Count:
 
     @property
     def seconds_left(self) -> float | None:
-        """The time left at this rate; None where nothing has ended."""
+        """The time left at this rate; None if nothing has ended."""
         return seconds_left((self.total or 0) - self.done, self.rate)
 
 

@@ -85,7 +85,7 @@ class Executor(Protocol):
 
     @property
     def memory_limit(self) -> int | None:
-        """The memory limit of the smallest worker, in bytes; None where it is not known."""
+        """The memory limit of the smallest worker, in bytes; None if it is not known."""
         ...
 
     @property

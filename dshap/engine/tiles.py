@@ -173,7 +173,7 @@ def _instance_tile(row: Cost, n_rows: int, wanted: int, row_share: float) -> int
 
 
 def _seconds(cost: Cost) -> float:
-    """Estimated seconds of one core, from operations or predictions; 0 where neither is known."""
+    """Estimated seconds of one core, from operations or predictions; 0 if neither is known."""
     if math.isfinite(cost.operations):
         return cost.operations / OPERATIONS_PER_SECOND
     return cost.predictions * PREDICTION_SECONDS
@@ -199,7 +199,7 @@ def _coalition_tile(work: Work, proper: int, data_rows: int) -> int:
 def _kept_spans(work: Work, tile: int, data_rows: int, row_span: int) -> int:
     """Number of spans whose sums for a coalition tile are stored, by `KEPT_SUM_SECONDS`.
 
-    It is a chain of the tree of sums, or chains by a power of two; 0 where it would be all spans.
+    It is a chain of the tree of sums, or chains by a power of two; 0 if it would be all spans.
     """
     if not work.learns:
         return 0

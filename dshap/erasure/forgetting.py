@@ -57,7 +57,7 @@ class Forgotten:
 
     @property
     def failure(self) -> DshapError | None:
-        """The error about the places that could not be reached; None where there are none."""
+        """The error about the places that could not be reached; None if there are none."""
         left = self.erasure.left
         if not left:
             return None
@@ -280,7 +280,10 @@ class _Forgetting:
         )
 
     def _refuse_unfinished_cubes(self) -> None:
-        """Raise where a cube that all runs share is not finished: its blocks may be written again."""
+        """Raise an error if a cube that all runs share is not finished.
+
+        A later run would write its remaining blocks, with the rows that are to be erased.
+        """
         for name in self.work.positions:
             path = all_cubes_in(self.store)[name]
             if "/" not in name and not is_finished(path):

@@ -168,7 +168,7 @@ def _has_store(job_file: str, target: str, store: Place) -> bool:
 
 
 def _job_of_command(store: Place, record: RunRecord) -> Job | None:
-    """The job of the command of a run, from its file as it is now; None where it is of no use."""
+    """The job of the command of a run, from its file as it is now; None if it is of no use."""
     arguments = _arguments(record)
     file = _file_of(record)
     if file is None:
@@ -195,7 +195,7 @@ class _RecordedJobs:
     unread_pages: set[Path] = field(default_factory=set)
 
     def job(self, run_id: str) -> Job | None:
-        """The job of a run; None where it cannot be read here, or is that of another store."""
+        """The job of a run; None if it cannot be read here, or is that of another store."""
         try:
             stored = StoredJob.read(self.store, run_id)
         except InputError:  # of a version that recorded none, or damaged, which `attest` reports

@@ -87,12 +87,12 @@ class SourceRows(Protocol):
 
     @property
     def target_names(self) -> tuple[str, ...]:
-        """The target columns, empty where there is none."""
+        """The target columns, empty if there is none."""
         ...
 
     @property
     def frame(self) -> Frame | None:
-        """The form of the rows as data frames of their own types; None where they have none."""
+        """The form of the rows as data frames of their own types; None if they have none."""
         ...
 
     def sample(self, n_rows: int) -> FloatArray:
@@ -193,7 +193,7 @@ class KernelKeys(Table):
     """Keys of the kernel of a value function."""
 
     kernel: one_of(("model", *KERNELS)) | None = None  # type: ignore[valid-type]
-    """The kernel; where left out that of the fitted model, or "rbf" where there is none."""
+    """The kernel; where left out that of the fitted model, or "rbf" if there is none."""
     lengthscale: GivenLengthscale = "median"
     """The length-scale of a kernel that is not the model's."""
 
@@ -466,7 +466,7 @@ def _is_chosen(given: Any, context: Context) -> bool:
 
 
 def _no_distances(table: SourceRows) -> str:
-    """Why the rows of a table have no distances; empty where they have."""
+    """Why the rows of a table have no distances; empty if they have."""
     if listed := categories_of(table.reader):
         return f"{', '.join(listed)} contains text or categories"
     if table.reader.missing == "pass":
@@ -477,7 +477,7 @@ def _no_distances(table: SourceRows) -> str:
 def _sample_of(given: Any, context: Context) -> int | None:
     """The number of rows of the table that a background drawn at random is a sample of.
 
-    None where the background is the whole table, and where it knows its table.
+    None if the background is the whole table, and where it knows its table.
     """
     n_rows = context.table.n_rows
     is_all = given.background == "all" or given.background >= n_rows

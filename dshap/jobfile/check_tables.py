@@ -158,7 +158,7 @@ CHECKS = Kinds(
 
 
 def check_checks(checks: Sequence[CheckTable], explains: Mapping[str, Any]) -> None:
-    """Raise a ValueError where a check names no explanation of the job, or could never be judged.
+    """Raise a ValueError if a check names no explanation of the job, or could never be judged.
 
     `explains` has the table of each explanation by its name.
     """

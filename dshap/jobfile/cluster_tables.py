@@ -140,7 +140,7 @@ class GrowingTable(ClusterTable):
     """The keys of clusters whose number of workers may follow the tasks that wait."""
 
     minimum: Annotated[int, Field(ge=0)] | None = None
-    """The least number of workers, where `maximum` lets their number follow the tasks; 0 where it is
+    """The least number of workers, where `maximum` lets their number follow the tasks; 0 if it is
     left out."""
     maximum: Count | None = None
     """The largest number of workers, where their number follows the tasks that wait."""

@@ -79,7 +79,7 @@ class Kinds:
     """
 
     tag: str
-    """The key of the table that names the kind; empty where there is one kind only."""
+    """The key of the table that names the kind; empty if there is one kind only."""
     known: Mapping[str, str | type[Any]]
     base: type[Table]
     """The base record, with the keys that all kinds have."""
@@ -92,7 +92,7 @@ class Kinds:
     not_built: Collection[str] = ()
     """Kinds that this version knows by name only, for the message that they are not built yet."""
     default: str | None = None
-    """The kind of a table that names none; empty where its record has no such key."""
+    """The kind of a table that names none; empty if its record has no such key."""
     takes_others: bool = False
     """Whether a kind may be "package.module:name", of the user's code."""
 
@@ -135,7 +135,7 @@ class Kinds:
         return place
 
     def known_record(self, kind: str) -> type[Any] | None:
-        """The record class of a kind; None where it is not known."""
+        """The record class of a kind; None if it is not known."""
         if kind in self.known:
             return self.record_of(kind)
         return None

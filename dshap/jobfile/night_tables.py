@@ -75,7 +75,7 @@ class RetentionTable(Table):
 
     @property
     def span(self) -> datetime.timedelta | None:
-        """The days as a time span; None where no number is given."""
+        """The days as a time span; None if no number is given."""
         if self.days is None:
             return None
         return datetime.timedelta(days=self.days)

@@ -31,7 +31,7 @@ def path_of(text: str, noun: str, folder: Path | None = None) -> str:
     text : a path, with "~", variables, or file:// before it
     noun : the kind of thing at the path, "store", "table", "file", "folder", "picture", "page", "key" (a path,
         or PEM text from the environment), "database" (an address) or "profile" (a name, or a path that ends in .toml)
-    folder : the folder that it is relative to; the working directory where None
+    folder : the folder that it is relative to; the working directory if None
 
     Raises
     ------
@@ -165,7 +165,7 @@ def query_of(query: str | None, table: str | None) -> Query:
 
 
 def path_key(field: FieldInfo | None) -> PathKey | None:
-    """The `PathKey` of a field; None where the field has no path."""
+    """The `PathKey` of a field; None if the field has no path."""
     for mark in marks_of(field):
         match mark:
             case AfterValidator(func=PathKey() as key):

@@ -93,7 +93,7 @@ def with_profile(tables: Mapping[str, Any], beside: Path | None = None) -> dict[
 
 
 def profile_file(name: str) -> Path:
-    """The file of a profile; an InputError where there is none."""
+    """The file of a profile; an InputError if there is none."""
     file = _file_of(name, None)
     if file is None:
         raise InputError(f"profile {masked(name)} has no file")

@@ -107,7 +107,7 @@ def with_paths_from(
 
 
 def refuse_left_behind(elsewhere: Sequence[Elsewhere], tables: dict[str, Any]) -> None:
-    """Raise where a table, file or store is at its path from the working directory.
+    """Raise an error if a table, file or store is at its path from the working directory.
 
     `tables` are those of the job after --set, which may name other paths.
     """

@@ -478,7 +478,7 @@ class Job(Table):
 
     @property
     def target(self) -> Any:
-        """The target column(s), None where [source] names none or its kind has none."""
+        """The target column(s), None if [source] names none or its kind has none."""
         return dict(self.source).get("target")
 
     @property
@@ -590,7 +590,7 @@ SEVERAL = {"explain": "explanation", "check": "check", "sink": "sink"}
 
 
 def _check_texts(job: Job) -> None:
-    """Raise a ValueError where texts meet a value function of columns, or the other way round."""
+    """Raise a ValueError if texts meet a value function of columns, or the other way round."""
     for explain in job.explain:
         if (explain.value == "tokens") != job.is_of_texts:
             raise ValueError(

@@ -96,7 +96,7 @@ class SinkTable(Made):
         return copy
 
     def refuse_other_shape(self, facts: CubeFacts) -> None:
-        """Raise an `InputError` where its target has another shape than a cube needs."""
+        """Raise an `InputError` if its target has another shape than a cube needs."""
         if self._target is not None:
             self._target.refuse_other_shape(facts)
 

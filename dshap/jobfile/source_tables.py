@@ -107,7 +107,7 @@ class HeldTable(KindTable):
     """The promises of the source from run to run: { columns, types, keys }."""
 
     def age_limits(self) -> Freshness | None:
-        """The limits of freshness, None where there are none."""
+        """The limits of freshness, None if there are none."""
         if self.freshness is None:
             return None
         return self.freshness.made()

@@ -29,7 +29,7 @@ class PlannedModel(NamedTuple):
 
     model: Model
     fit: tuple[Stage, ...]
-    """The stages of the fit; none where the job fits no model."""
+    """The stages of the fit; none if the job fits no model."""
 
 
 class JobModel(ABC):
@@ -55,7 +55,7 @@ class JobModel(ABC):
     @property
     @abstractmethod
     def names(self) -> Sequence[str] | None:
-        """The columns that it was fitted on; None where it does not know them, or is not fitted."""
+        """The columns that it was fitted on; None if it does not know them, or is not fitted."""
 
     @property
     @abstractmethod
@@ -93,7 +93,7 @@ class JobModel(ABC):
     @property
     @abstractmethod
     def sha256(self) -> str:
-        """The SHA-256 of its file; empty where it is in none."""
+        """The SHA-256 of its file; empty if it is in none."""
 
     @abstractmethod
     def check(self, census: Census, reader: RowReader) -> None:

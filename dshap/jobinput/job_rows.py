@@ -78,7 +78,7 @@ class JobRows:
 
     @property
     def target_names(self) -> tuple[str, ...]:
-        """The target columns, empty where there is none."""
+        """The target columns, empty if there is none."""
         return self.reader.target_names
 
     def context(self, model: Any = None, executor: Executor | None = None) -> Context:

@@ -75,7 +75,7 @@ def look_at_source(
 ) -> Snapshot | None:
     """Check freshness and contract of a table that is read in place.
 
-    Gives None where [source] has neither, unless the table has versions: the record names the one
+    Gives None if [source] has neither, unless the table has versions: the record names the one
     that was read.
 
     Parameters
@@ -143,7 +143,7 @@ def rules_of(
     previous : mapping, optional
         Column -> type in the run before.
     features : sequence of names, optional
-        The columns that are explained (`JobModel.columns`); all where None.
+        The columns that are explained (`JobModel.columns`); all if None.
     """
     source = dict(job.source)
     keys = as_names(source.get("key"))

@@ -15,7 +15,7 @@ BY_CLASS = "predict_proba"
 
 
 def outputs_before_rows(job: Job, explain: ExplainTable) -> tuple[str, ...] | None:
-    """The outputs of an explanation by a given model; None where only rows show them.
+    """The outputs of an explanation by a given model; None if only rows show them.
 
     Trees name their margins, and classifiers their classes.  The predictions of another function
     are counted when it is first called.

@@ -78,16 +78,31 @@ from dshap.storage.running import finishing
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A run that is over."""
+    """A finished run: its facts, its result, and the path of its record."""
 
     result: JobResult
     facts: RunFacts
     record: Place | None
-    """The path of its run_results.json; None where a table without rows made no store."""
+    """The path of its run_results.json; None if a table without rows made no store."""
 
 
 def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
-    """Finish an unfinished earlier run of a job, then run it; return the last run.
+    """Carry out a job with its sinks and checks, and record the run.
+
+    An earlier run that was killed is finished first.
+
+    Parameters
+    ----------
+    job : Job
+    progress : callable
+        Receives the events of the run.
+    command : Command
+        The options of the command, such as the date and the part of the run.
+
+    Returns
+    -------
+    RecordedRun
+        The last run.
 
     Raises
     ------
@@ -128,11 +143,21 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
 def run_job(
     job: Job, progress: Progress, *, trusts_files: bool = True, wait_s: float | None = None
 ) -> JobResult:
-    """Fit, then explain, without sinks, checks and a record; a later run does the rest.
+    """Fit the model of a job and explain its rows, without sinks, checks and a record.
 
-    Where the files of the table are unchanged (`dshap.tables.files.stamp_file`), the census of the
-    earlier run is used; with `trusts_files=False` all rows are read again.  A cluster may be
-    without a worker for `wait_s` seconds; None: the seconds in the job file.
+    A later `run_recorded` does the rest.
+
+    Parameters
+    ----------
+    job : Job
+    progress : callable
+        Receives the events of the run.
+    trusts_files : bool, default True
+        Whether to use the census of an earlier run if the files of the table are unchanged
+        (`dshap.tables.files.stamp_file`).  False: all rows are read again.
+    wait_s : float, optional
+        How many seconds the run waits for a worker while the cluster has none.  None: `wait` of the
+        job file.
 
     Raises
     ------
@@ -151,7 +176,7 @@ def run_job(
 
 
 def _refuse_acceptance(command: Command) -> None:
-    """Raise where a run is to be accepted by a command that begins none."""
+    """Raise an error if --accept is given to a command that begins no run."""
     scope = command.scope
     if command.accept and not scope.does(Phase.BEGIN):
         raise InputError(
@@ -246,7 +271,7 @@ class StoreRuns:
         return self.carry_out(run)
 
     def _refuse_other_kind(self, run: RunFolders) -> None:
-        """Raise where a backfill was not finished and a night is asked for, or the reverse."""
+        """Raise an error if an unfinished run is a backfill and this command is not, or vice versa."""
         about = run.about
         if about is None or about.backfill == self.command.backfill:
             return
@@ -369,7 +394,7 @@ class StoreRuns:
         return RecordedRun(result, RunFacts(over, self.job.job.name, now, now), None)
 
     def unfinished(self) -> Iterator[RunFolders]:
-        """The runs to finish; those whose parts are not whole are thrown away."""
+        """The runs to finish; a run whose rows were not completely copied is removed."""
         for run in self.source.unfinished(self.store):
             run.refuse_damaged()
             is_of_job = self.source.is_of_job(run, self._job_digest)
@@ -524,7 +549,7 @@ class StoreRuns:
         return RecordedRun(run.result, facts, write_record(self.store, facts))
 
     def _run_before(self, facts: RunFacts) -> RunRecord | None:
-        """The last run, where a finish found nothing to do after it; None where this is a run."""
+        """The last run, where a finish found nothing to do after it; None if this is a run."""
         if (
             self.scope.does(Phase.BEGIN)
             or facts.has_work

@@ -201,7 +201,7 @@ class KernelModel(ABC):
         return models
 
     def checked_strengths(self, strengths: Sequence[float]) -> tuple[float, ...]:
-        """The strengths as floats; InputError where they are not numbers of at least 0."""
+        """The strengths as floats; InputError if they are not numbers of at least 0."""
         if self.shapley is None:
             raise InputError(
                 "a path goes along the strengths of a Shapley penalty: give the model shapley="
@@ -265,7 +265,7 @@ class KernelModel(ABC):
         positions : (n,)
             Their positions in the table; held-out rows are used in no choice.
         feature_names
-            Names of the columns; None where they have none.
+            Names of the columns; None if they have none.
         strengths
             Strengths of the models to fit, see `fit_path`; None: this model only.
         """

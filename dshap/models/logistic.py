@@ -142,7 +142,7 @@ class KernelLogistic(KernelModel):
         self.max_iter, self.tol = checked(max_iter=max_iter, tol=tol)
 
     def _numeric(self, blocks: Blocks) -> tuple[Blocks, dict[str, Any]]:
-        """Blocks of class codes, NaN where a label is missing; and all classes, found by a pass."""
+        """Blocks of class codes, NaN if a label is missing; and all classes, found by a pass."""
         classes = np.zeros(0)
         for _, labels in blocks():
             given, is_there = as_labels(labels)
@@ -293,7 +293,7 @@ class KernelLogistic(KernelModel):
         )
 
     def _scores(self, moments: Moments) -> dict[str, FloatArray]:
-        """Held-out accuracy (1,) and mean log-loss (1,); NaN where no row is held out."""
+        """Held-out accuracy (1,) and mean log-loss (1,); NaN if no row is held out."""
         n = np.where(moments["n"] > 0.0, moments["n"], np.nan)
         return {"accuracy": moments["right"] / n, "log_loss": moments["log_loss"] / n}
 

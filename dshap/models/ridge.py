@@ -183,7 +183,7 @@ class KernelRidge(KernelModel):
         return Moments({**sums, "n": np.array([float(len(target))])})
 
     def _scores(self, moments: Moments) -> dict[str, FloatArray]:
-        """Held-out R² (k,); NaN where the target does not vary."""
+        """Held-out R² (k,); NaN if the target does not vary."""
         spread = moments["y2"] - np.square(moments["y"]) / np.maximum(moments["n"], 1.0)
         r2 = np.where(
             spread > 0.0, 1.0 - moments["error2"] / np.where(spread > 0.0, spread, 1.0), np.nan

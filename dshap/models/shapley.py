@@ -45,7 +45,7 @@ class PlayerForm:
     train: FloatArray
     """(p, p): mean of ζζᵀ over the training rows, in the whitened features."""
     held_out: FloatArray | None
-    """(p, p): mean of ζζᵀ over the held-out rows; None where there are none."""
+    """(p, p): mean of ζζᵀ over the held-out rows; None if there are none."""
 
     @property
     def ridge(self) -> FloatArray:
@@ -237,7 +237,7 @@ def learned_terms(model: Any, data: Any, penalty: ShapleyPenalty) -> PlayerTerms
 
 
 def numbers_of(expansion: Any, given: Any, noun: str) -> FloatArray:
-    """Rows (n, columns) for an expansion; InputError where they are empty or contain NaN."""
+    """Rows (n, columns) for an expansion; InputError if they are empty or contain NaN."""
     x = as_rows(as_array(noun, given), expansion.n_columns, expansion.feature_names)
     if not len(x):
         raise InputError(f"{noun} of shape {x.shape} contain no row: give one at least")

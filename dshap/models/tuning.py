@@ -202,7 +202,7 @@ def tune(
     seed: int = 0,
     may_be_categorical: bool = True,
 ) -> Tuning:
-    """Choose length-scales, ρ and, where None, the penalty that minimise the validation error.
+    """Choose length-scales, ρ and, if None, the penalty that minimise the validation error.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ def class_choice(
     known : all classes of the model, in the order of its outputs; two classes may share one output
     n_outputs : the number of outputs of the model
     scale : the scale of the outputs
-    before : the choice that these outputs follow from; None where they are those of all classes
+    before : the choice that these outputs follow from; None if they are those of all classes
 
     Raises
     ------

@@ -92,7 +92,7 @@ class ExpansionModel(NamedModel):
     ----------
     expansion : Expansion
     feature_names : names of the columns, used where the expansion has none
-    output_names : names of the outputs; where None those of the expansion, which for a decision
+    output_names : names of the outputs; if None those of the expansion, which for a decision
         function are made of its scale and the classes, such as "score of a"
     """
 
@@ -112,7 +112,7 @@ class ExpansionModel(NamedModel):
 
     @property
     def check(self) -> Callable[[FloatArray], None] | None:  # type: ignore[override]
-        """Raises InputError for rows that the expansion refuses; None where it accepts all rows."""
+        """Raises InputError for rows that the expansion refuses; None if it accepts all rows."""
         expansion: Any = self.expansion
         if getattr(expansion, "needs_check", False):
             return expansion.check

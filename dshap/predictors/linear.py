@@ -85,7 +85,7 @@ def coefficients_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:
 
 
 def _check_linear(model: Any, weights: FloatArray, constant: FloatArray) -> None:
-    """Raise InputError where the model's predictions are not coef_ x + intercept_."""
+    """Raise InputError if the model's predictions are not coef_ x + intercept_."""
     predict = getattr(model, "decision_function", getattr(model, "predict", None))
     if predict is None:
         return

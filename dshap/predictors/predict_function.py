@@ -37,9 +37,9 @@ class PredictFunction(NamedModel):
     probe_rows : (n, columns)
         Rows that the function is tried on.
     frame : Frame, optional
-        The form of the data frames that it accepts; None where it accepts arrays.
+        The form of the data frames that it accepts; None if it accepts arrays.
     feature_names : names of the columns, None when unknown
-    output_names : names of the outputs; where None, the class names of a classifier behind it
+    output_names : names of the outputs; if None, the class names of a classifier behind it
     buffer_rows : the most rows of a call, which also has at most `BUFFER_BYTES` of them
     scale : the scale of the predictions, as the user states it; None to find it out
     is_array_hinted : True: an error with an array explains how to get data frames instead
@@ -270,7 +270,7 @@ def row_forms(
     Parameters
     ----------
     table : the data as a frame of the model's columns; None for arrays, paths and sources
-    names : names of the columns, where known
+    names : names of the columns, if known
     arrays : True for arrays, False for data frames, None to find out
     times : column -> kind of time, for a source that was opened with them
 
@@ -317,7 +317,7 @@ def row_forms(
 
 
 def _refused_arrays(name: str, holds: str) -> str:
-    """The error message for arrays=True where a column does not fit in an array."""
+    """The error message for arrays=True if a column does not fit in an array."""
     return (
         f"arrays=True, and column {name!r} contains {holds}, which an array of numbers does not: "
         "leave arrays out, or "

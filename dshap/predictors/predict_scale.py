@@ -102,7 +102,7 @@ def scale_of_function(predict: Callable[..., Any], probe: FloatArray) -> str:
 
 
 def check_stated(scale: str, probe: FloatArray) -> None:
-    """Raise InputError where predictions for some rows (n, k) are not on the scale that is stated."""
+    """Raise InputError if predictions for some rows (n, k) are not on the scale that is stated."""
     if scale == PROBABILITY and not _are_shares(probe):
         least, largest = np.nanmin(probe), np.nanmax(probe)
         raise InputError(
@@ -137,7 +137,7 @@ def _innermost(model: Any) -> Any:
 
 
 def output_names_of(predict: Any, n_outputs: int, scale: str) -> tuple[str, ...] | None:
-    """Names of the outputs by the classes of the estimator behind `predict`; None where unknown.
+    """Names of the outputs by the classes of the estimator behind `predict`; None if unknown.
 
     One output of two classes belongs to the second, unless it is a plain prediction.
     """

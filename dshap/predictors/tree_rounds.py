@@ -23,11 +23,11 @@ class BoostingRounds:
     fitted: int
     """How many rounds it has."""
     best: int = 0
-    """How many rounds early stopping found the best; 0 where it was not used."""
+    """How many rounds early stopping found the best; 0 if it was not used."""
 
     @property
     def note(self) -> str:
-        """A line for plan and record; empty where all rounds are used and none is better."""
+        """A line for plan and record; empty if all rounds are used and none is better."""
         if self.used < self.fitted:
             return f"explained with {self.used} of {self.fitted} rounds, the best by early stopping"
         if 0 < self.best < self.fitted:

@@ -58,13 +58,13 @@ def refuse_misnamed(
     reader: RowReader | None = None,
     place: str = COLUMNS,
 ) -> None:
-    """Raise where a dictionary names columns or categories that a run does not have.
+    """Raise an error if a dictionary names columns or categories that a run does not have.
 
     Parameters
     ----------
     description : the dictionary and the card
     known : the names of columns, groups of columns, keys, targets and outputs
-    reader : the rows, which know the categories of columns of texts; None where they are not open
+    reader : the rows, which know the categories of columns of texts; None if they are not open
     place : the place of the dictionary, in messages
 
     Raises

@@ -44,7 +44,7 @@ def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) 
     """Predict the same rows (n, columns) again, in another order, and one by one.
 
     Returns the largest difference (k,) of two answers for one row: the rounding of this model, which
-    is 0 where an answer does not depend on the other rows of a call.
+    is 0 if an answer does not depend on the other rows of a call.
 
     Raises
     ------

@@ -179,7 +179,7 @@ def _model_then_and_now(
     predictions: FloatArray | None,
     inputs: Inputs,
 ) -> ModelThenAndNow | None:
-    """Compare with the stored predictions; None where there are none, or of other rows."""
+    """Compare with the stored predictions; None if there are none, or of other rows."""
     states = states_of(path)
     name = probe_name(stored.get("digest", ""))
     if predictions is None or states.damage(name):

@@ -98,7 +98,7 @@ class Decision:
     """How many rows are learned from, and the error of attributions that follows."""
 
     counts: tuple[int, ...]
-    """The number of rows of each stored block; empty where all rows of the table are read."""
+    """The number of rows of each stored block; empty if all rows of the table are read."""
     n_rows: int
     """The number of rows that are learned from."""
     table_rows: int
@@ -154,7 +154,7 @@ class Decision:
 
 
 def learning_note(rule: Enough | None, states: States) -> dict[str, dict[str, JSON]]:
-    """The note of the error of learning, by its name; empty where the rule has decided nothing."""
+    """The note of the error of learning, by its name; empty if the rule has decided nothing."""
     if rule is None or not states.store.has(states.enough_name):
         return {}
     decision = Decision.of(states.store.get(states.enough_name, Record))
@@ -173,7 +173,7 @@ class EnoughRows:
 
     @property
     def rule(self) -> Enough | None:
-        """The rule; None where all rows of the data are read."""
+        """The rule; None if all rows of the data are read."""
         if not may_judge(self.plan.data_rows):
             return None
         return self.method.enough

@@ -85,11 +85,11 @@ class Explanation:
     layout: CubeLayout
     work: Run
     prepared: LearnedMethod | None = None
-    """The learned method whose states the rows are explained by; None where they are in the cube."""
+    """The learned method whose states the rows are explained by; None if they are in the cube."""
     carried: Carried | None = None
     """Rows that are copied from an earlier cube, and not explained."""
     probes: Probes | None = None
-    """The predictions that the store needs to recognize the model; None where it has them."""
+    """The predictions that the store needs to recognize the model; None if it has them."""
     failures: tuple[Failure, ...] = ()
     description: Description = NOT_DESCRIBED
     """The description of the columns and the model, which is stored beside the cube."""
@@ -148,7 +148,7 @@ class Explanation:
     def create(self) -> bool:
         """Create the store with its plan, every row pending.
 
-        Gives False where the store was there; it is then left as it is.
+        Gives False if the store was there; it is then left as it is.
         """
         plan = self.plan.to_json()
         if read_run(self.path) is not None or holds_run(self.path, self.layout.run["digest"]):
@@ -173,9 +173,10 @@ class Explanation:
         return None
 
     def refuse_other_numerics(self) -> None:
-        """Raise where blocks are left to a version with other numerics, which finished the others.
+        """Raise an error if a different version of dshap finished the store, but for some blocks.
 
-        Blocks are left where a row of them failed, or a file was lost.
+        Its numerics differ, so that this version cannot add the blocks.  They are unfinished
+        because a row of them failed, or a file was lost.
         """
         writer = self.finished_by
         if writer is not None:
@@ -416,7 +417,7 @@ class Explanation:
         describe_cube(self.path, self.description)
 
     def raise_on_failed(self, kept: str = "", again: str = "the same command again") -> None:
-        """Raise a `FailedBlocksError` where rows failed, naming the first of them.
+        """Raise a `FailedBlocksError` if rows failed, naming the first of them.
 
         `kept` is the sentence about the other rows, `again` the words for the command to try these
         again.
@@ -441,7 +442,7 @@ def note_ending(cube: BlockWriter, facts: Facts, stated: Mapping[str, Any]) -> N
 def refuse_failed(
     failures: Sequence[Failure], plan: Plan, kept: str, again: str = "the same command again"
 ) -> None:
-    """Raise a `FailedBlocksError` where rows failed; `kept` is the sentence about the others."""
+    """Raise a `FailedBlocksError` if rows failed; `kept` is the sentence about the others."""
     if not failures:
         return
     first = min(failures, key=lambda failure: failure.start)

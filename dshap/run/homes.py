@@ -57,7 +57,7 @@ class Home(Protocol):
         ...
 
     def plan(self) -> Plan | None:
-        """The plan that an explanation was begun with here; None where none was."""
+        """The plan that an explanation was begun with here; None if none was."""
         ...
 
     def states(self, prepared: LearnedMethod | None) -> RecordStore:

@@ -55,7 +55,7 @@ class Settled:
     reasons: tuple[tuple[str, str], ...]
     planned_by: Method | None = None
     """The method before the choices of its design, by which tiles are cut, where these choices are
-    made already: then no row changes the method (`kept_method.fixed_method`).  None where the rows of
+    made already: then no row changes the method (`kept_method.fixed_method`).  None if the rows of
     the run make them."""
 
     @property
@@ -105,7 +105,7 @@ def settle(
     is_active: BoolArray | None = None,
     prepared: LearnedMethod | None = None,
 ) -> Settled:
-    """Settle the method for `n_rows` rows; an `InputError` where there is no such method."""
+    """Settle the method for `n_rows` rows; an `InputError` if there is no such method."""
     check_options(value, options)
     if is_active is None:
         is_active = np.ones(len(value.players), dtype=bool)
@@ -281,7 +281,7 @@ def _as_prepared(
 
 
 def explained_classes(value: Explained) -> tuple[str, ...]:
-    """The classes, one of which is explained for each row; empty where all outputs are."""
+    """The classes, one of which is explained for each row; empty if all outputs are."""
     names = value.model.output_names
     if value.link.classes(np.zeros((0, len(names)))) is None:
         return ()
@@ -336,7 +336,7 @@ def method_digest(run: Mapping[str, Any]) -> str:
 
 
 def stored_plan(path: Place) -> Plan | None:
-    """The plan that a store was created with; None where it, or its copy, is missing."""
+    """The plan that a store was created with; None if it, or its copy, is missing."""
     content = read_plan(path)
     if content is None:
         return None

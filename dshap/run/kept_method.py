@@ -231,7 +231,7 @@ def _opened(wanted: Wanted, path: Place) -> LearnedMethod:
 
 
 def _described(path: Place) -> dict[str, Any] | None:
-    """The description of the method at `path`; None where no method is fixed there."""
+    """The description of the method at `path`; None if no method is fixed there."""
     content = read_prepared(path)
     if content is None or "identity" not in content:
         return None
@@ -239,7 +239,7 @@ def _described(path: Place) -> dict[str, Any] | None:
 
 
 def refuse_other_numerics(path: Place) -> None:
-    """Raise a StoreMismatchError where a version with other numerics has fixed the method at `path`.
+    """Raise a StoreMismatchError if a version with other numerics has fixed the method at `path`.
 
     No row is read.  Nothing is raised where no method is there.
     """

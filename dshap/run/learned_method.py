@@ -74,7 +74,7 @@ class LearnedMethod:
     """Plain values that identify a method which no row changes (`kept_method.fixed_method`); empty
     where the rows of a run may still settle something."""
     chosen: Method | None = None
-    """The method with the choices that its design has made from the data; None where the rows of a
+    """The method with the choices that its design has made from the data; None if the rows of a
     run make them."""
 
     @classmethod
@@ -104,7 +104,7 @@ class LearnedMethod:
 
     @property
     def digest(self) -> str:
-        """METHOD: the digest of a method that is fixed; empty where none is."""
+        """METHOD: the digest of a method that is fixed; empty if none is."""
         if not self.is_fixed:
             return ""
         return digest_of(dict(self.identity))
@@ -165,7 +165,7 @@ class LearnedMethod:
         return not is_left(damaged) and read_prepared(self.path) is not None
 
     def refuse_other_model(self, made: str, remedy: str) -> None:
-        """Raise where the model predicts other values for the first rows of the data than then."""
+        """Raise an error if the model does not predict the stored values for the first rows."""
         if not is_of_model(self.states.get(PROBE, Record), self.value):
             raise StoreMismatchError(
                 f"{self.path} was {made} with another model: its predictions for the first rows of "
@@ -174,7 +174,7 @@ class LearnedMethod:
 
 
 def refuse_other_content(path: Place) -> None:
-    """Raise a StoreMismatchError where a folder contains something else than a learned method."""
+    """Raise a StoreMismatchError if a folder contains something else than a learned method."""
     if not may_prepare(path):
         raise StoreMismatchError(f"{path} exists and contains something else: choose another store")
 

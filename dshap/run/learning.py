@@ -47,7 +47,7 @@ class Run:
     rows: RowReader
     states: States
     writer: BlockWriter | None = None
-    """The writer of the cube; None where no rows are explained."""
+    """The writer of the cube; None if no rows are explained."""
     keep_rows: bool = False
     """Whether the cube stores the explained columns in their own dtypes."""
     learned_from: LearnedFrom = ALL_ROWS
@@ -60,7 +60,7 @@ class Run:
 
     @cached_property
     def tile_names(self) -> tuple[str, ...]:
-        """Names of the states of the coalition tiles; empty where nothing is learned from data."""
+        """Names of the states of the coalition tiles; empty if nothing is learned from data."""
         return self.method.tile_names(self.states, self.plan)
 
     @property
@@ -75,7 +75,7 @@ class Run:
 
     @property
     def cube(self) -> BlockWriter:
-        """The writer of the cube; a `DshapError` where no rows are explained."""
+        """The writer of the cube; a `DshapError` if no rows are explained."""
         if self.writer is None:
             raise DshapError("no rows are explained here: there is no cube to write")
         return self.writer

@@ -76,7 +76,7 @@ class Prepared(LearnedMethod):
     """
 
     def attributor(self) -> PreparedAttributor:
-        """Make an object that explains a few rows at a time, in milliseconds, for a service.
+        """Make an object that explains a few rows at a time, quickly, for a service.
 
         Its `attribute(rows)` returns the same bits that `dshap.explain(prepared, rows)` writes.
         States are read from the folder once and then stay in memory.  Nothing is planned, locked or

@@ -89,7 +89,7 @@ class Probes:
     rows: FloatArray
     """(n, k): for the first rows to explain."""
     data: FloatArray
-    """(n, k): for the first rows of the background or data; none where the model has tried none."""
+    """(n, k): for the first rows of the background or data; none if the model has tried none."""
     noise: FloatArray
     """(k,): see `rounding_of`."""
 

@@ -115,7 +115,7 @@ class Replayed:
         Returns
         -------
         tuple
-            How they differ, None where they could not be computed; and the writer.
+            How they differ, None if they could not be computed; and the writer.
         """
         writer = ComparingWriter(self.path, self.layout, {tile: explained}, {tile: compared})
         evaluation = self.work.evaluation(self.attributor)

@@ -67,7 +67,7 @@ class Session:
         return min(limits, default=None)
 
     def check(self, plan: Plan) -> None:
-        """Raise a `DoesNotFitError` where a task of the plan needs more memory than a worker has."""
+        """Raise a `DoesNotFitError` if a task of the plan needs more memory than a worker has."""
         plan.check(self.memory_limit, self.executor.n_threads, IDLE_WORKER_BYTES)
 
     @property
@@ -133,7 +133,7 @@ def _kept(store: PathLike | Place | None) -> str:
 def _executor_for(client: Any, wait_s: float, say: Callable[..., None]) -> Executor:
     """The Dask executor of this client or address, or of the current client.
 
-    It is the plain loop where there is none.
+    It is the plain loop if there is none.
     """
     if client is None:
         client = current_client()

@@ -70,7 +70,7 @@ class Writer:
     """The dshap that wrote something: its version, and that of its numerics."""
 
     version: str
-    """The version of dshap; empty where it was not recorded."""
+    """The version of dshap; empty if it was not recorded."""
     numerics: int
 
     @classmethod
@@ -102,7 +102,7 @@ class Writer:
         return f"changed since: {'; '.join(told)}"
 
     def refuse_other(self, made: str, remedy: str = "") -> None:
-        """Raise a StoreMismatchError where its numbers are not those of this process.
+        """Raise a StoreMismatchError if its numbers are not those of this process.
 
         `made` are the words for what it wrote, such as "PATH was prepared".
         """

@@ -26,7 +26,7 @@ class Envelope:
 
     payload: bytes
     signatures: Mapping[str, bytes]
-    """keyid -> signature; empty where the statement is not signed."""
+    """keyid -> signature; empty if the statement is not signed."""
 
     @property
     def statement(self) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class Resource:
 
     @property
     def sha256(self) -> str:
-        """Its SHA-256 digest; empty where it has none."""
+        """Its SHA-256 digest; empty if it has none."""
         return str(self.digest.get("sha256", ""))
 
 

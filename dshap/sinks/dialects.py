@@ -54,7 +54,7 @@ WRITTEN_BY_COPY: Mapping[pa.DataType, str] = {
 
 
 def family_of(sql_type: str) -> str:
-    """The family of a type of a database; empty where no pattern knows it."""
+    """The family of a type of a database; empty if no pattern knows it."""
     for name, pattern in FAMILIES:
         if re.search(pattern, sql_type, re.IGNORECASE):
             return name
@@ -130,7 +130,7 @@ class LoadSession:
             )
 
     def columns(self, place: Place) -> dict[str, str]:
-        """Column -> its type, of a table; empty where there is no such table."""
+        """Column -> its type, of a table; empty if there is no such table."""
         return self.dialect.columns(self, place)
 
 
@@ -205,7 +205,7 @@ class Dialect:
         return True
 
     def is_view_of(self, session: LoadSession, view: Place, query: str) -> bool:
-        """Whether a view that is there has this query; False where the database does not tell."""
+        """Whether a view that is there has this query; False if the database does not tell."""
         return False
 
     def retyped(self, table: str, name: str, found: str, sql_type: str) -> str:
@@ -236,7 +236,7 @@ class Dialect:
         }
 
     def relation(self, session: LoadSession, place: Place) -> Relation | None:
-        """The table or view of this name; None where there is none."""
+        """The table or view of this name; None if there is none."""
         with session.connection.adbc_get_objects(
             depth="tables",
             db_schema_filter=place.schema or None,
@@ -253,7 +253,7 @@ class Dialect:
         return None
 
     def location(self, session: LoadSession) -> str:
-        """The database of a session, equal for all addresses of it; empty where it is unknown."""
+        """The database of a session, equal for all addresses of it; empty if it is unknown."""
         return ""
 
     def reads(self, session: LoadSession, statement: str, table: str, relation: Relation) -> bool:

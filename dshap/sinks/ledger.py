@@ -126,7 +126,7 @@ class Ledger:
         return bool(found)
 
     def make(self) -> None:
-        """Make the table where there is none, and the columns that an older one lacks."""
+        """Make the table if there is none, and the columns that an older one lacks."""
         dialect = self.session.dialect
         types = {
             each.name: f"{each.name} {dialect.types[TYPES[str(each.type)]]}"
@@ -164,7 +164,7 @@ class Ledger:
         return max(self._lines(sink, job), key=lambda line: line.loaded_at, default=None)
 
     def of_run(self, sink: Sink, job: str, run_id: str) -> LoadLine | None:
-        """The line of a run that was loaded into the sink's table; None where it was not.
+        """The line of a run that was loaded into the sink's table; None if it was not.
 
         Raises
         ------
@@ -175,7 +175,7 @@ class Ledger:
         return max(found, key=_place_of, default=None)
 
     def _lines(self, sink: Sink, job: str) -> list[LoadLine]:
-        """The lines of all loads into the sink's table; none where there is no ledger."""
+        """The lines of all loads into the sink's table; none if there is no ledger."""
         if not self.exists():
             return []
         dialect = self.session.dialect

@@ -43,7 +43,7 @@ def digest_of_load(
     history : RowHistory
         The runs that computed its rows.
     chosen : (n,) bool, optional
-        The rows that are loaded; all where None.
+        The rows that are loaded; all if None.
     as_of : date, optional
         The date of the run that writes the lines.
 

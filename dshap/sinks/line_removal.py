@@ -60,7 +60,7 @@ class KeysInTable:
     def of(
         cls, sink: Sink, session: LoadSession, keys: Mapping[str, NDArray[Any]]
     ) -> KeysInTable | None:
-        """Stage the keys; None where the table of the sink is not there.
+        """Stage the keys; None if the table of the sink is not there.
 
         Raises
         ------

@@ -54,7 +54,7 @@ class LoadChoice:
     """Which rows of the cube a load writes, and which keys are gone."""
 
     chosen: BoolArray | None = None
-    """The rows (n,); all where None."""
+    """The rows (n,); all if None."""
     gone: Iterator[pa.RecordBatch] | None = None
     """The keys that are gone, which are read once; None: those of the target that are not in the
     cube."""
@@ -69,7 +69,7 @@ def rows_to_load(
 ) -> LoadChoice:
     """Choose the rows that changed since the sink's last load, where that is known; else all.
 
-    `alteration` describes how the table differs from the result of the last load; empty where it
+    `alteration` describes how the table differs from the result of the last load; empty if it
     does not.
     """
     if sink.rows == "all":
@@ -310,7 +310,7 @@ def take_turn(load: TableLoad, ledger: Ledger, job: str) -> None:
 
 
 def refuse_shape(load: TableLoad, *, is_known: bool) -> None:
-    """Raise an `InputError` where the target is there with columns that do not fit."""
+    """Raise an `InputError` if the target is there with columns that do not fit."""
     if load.found:
         refuse_other_columns(load.sink, load.facts, load.found, load.dialect, load.table, is_known)
 

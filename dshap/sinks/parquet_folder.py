@@ -256,7 +256,7 @@ def _loaded(
 
 
 def _named_by_link(folder: Path) -> str:
-    """The name of the folder that readers see now; empty where there is none."""
+    """The name of the folder that readers see now; empty if there is none."""
     link = folder / CURRENT
     if link.is_symlink():
         return os.readlink(link)
@@ -273,7 +273,7 @@ def _folder_of(sink: FolderSink, history: RowHistory) -> Path:
 
 
 def _last(sink: FolderSink, job: str) -> LoadLine | None:
-    """The load that the folder's link names; None where there is none yet."""
+    """The load that the folder's link names; None if there is none yet."""
     folder = sink.path
     if (folder / CURRENT / LINE).is_file():
         line = _line(folder / CURRENT)

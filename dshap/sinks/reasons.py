@@ -30,7 +30,7 @@ class CodeValues(NamedTuple):
     errors: FloatArray | None
     """(n, C, C, outputs): see `reason_places`."""
     undone: FloatArray | None
-    """(n, C, outputs): v(N) − v(N without the code); None where nothing is undone."""
+    """(n, C, outputs): v(N) − v(N without the code); None if nothing is undone."""
     rounding: FloatArray
     """(n, outputs): differences up to this size are rounding."""
     n_replicates: int

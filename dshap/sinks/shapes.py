@@ -62,7 +62,7 @@ def batches_of(
     Parameters
     ----------
     chosen : (n rows,), optional
-        The rows that are wanted; all where None.
+        The rows that are wanted; all if None.
     as_of : date, optional
         The date of the run that writes the lines.
 
@@ -166,7 +166,7 @@ class Lines:
     status: pa.Array
     run_ids: pa.Array
     output: pa.Array | None
-    """The explained class of each row; None where all outputs are explained."""
+    """The explained class of each row; None if all outputs are explained."""
     facts: CubeFacts
     form: LineForm
     stamp: Stamp
@@ -224,7 +224,7 @@ class Lines:
         return _SHAPES[form.shape](self, form)
 
     def in_words(self, piece: slice) -> RowsInWords | None:
-        """The reasons of these rows in words; None where the lines have none."""
+        """The reasons of these rows in words; None if the lines have none."""
         if self.stamp.writer is None:
             return None
         chosen = self.form.chosen_outputs(self.facts)
@@ -338,7 +338,7 @@ class Stamp:
     dictionary: ColumnDictionary = field(default_factory=ColumnDictionary)
     """The words of people for the columns."""
     writer: SentenceWriter | None = None
-    """The writer of reasons in words; None where lines have none."""
+    """The writer of reasons in words; None if lines have none."""
 
 
 def computed_at(run_ids: pa.Array) -> pa.Array:
@@ -546,7 +546,7 @@ def _feature_batch(
     Parameters
     ----------
     places : (3, lines): the row of each line, counted from the start of the piece, its output, and
-        its feature, −1 where it has none
+        its feature, −1 if it has none
     rank : (lines,), of the shape that has ranks
     """
     row, output, feature = places

@@ -28,9 +28,9 @@ class FoundTable:
 
     target: Target
     relation: Relation | None = None
-    """The table in the catalog; None where it is not there, or was not looked for."""
+    """The table in the catalog; None if it is not there, or was not looked for."""
     location: str = ""
-    """The database, equal for all addresses of it; empty where it is unknown."""
+    """The database, equal for all addresses of it; empty if it is unknown."""
 
 
 def look_at_table(sink: Sink, database: Database, job: str) -> FoundTable:
@@ -72,7 +72,7 @@ def look_at_table(sink: Sink, database: Database, job: str) -> FoundTable:
 
 
 def refuse_view(sink: Sink, session: LoadSession) -> None:
-    """Raise an `InputError` where the target of a sink is a view."""
+    """Raise an `InputError` if the target of a sink is a view."""
     found = session.dialect.relation(session, Place(sink.schema, sink.table))
     if found is not None and found.is_view:
         raise InputError(

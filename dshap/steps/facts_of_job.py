@@ -170,7 +170,7 @@ def _file_facts(file: ModelFile | None) -> dict[str, Any]:
 def ranking_of(cube: Place) -> dict[str, dict[str, float]]:
     """Output -> feature -> mean |attribution|, from the summaries of a cube's finished blocks.
 
-    It is empty where no row is finished.
+    It is empty if no row is finished.
     """
     found = stored_importance(cube)
     if not found.rows:
@@ -198,7 +198,7 @@ def _source(job: Job, cube: Place) -> dict[str, Any]:
 
 
 def _identity_of(cube: Place) -> Mapping[str, Any]:
-    """The fingerprint of the run that made a cube; empty where the cube has none."""
+    """The fingerprint of the run that made a cube; empty if the cube has none."""
     run = read_run(cube) or {}
     identity: Mapping[str, Any] = run.get("fingerprint", {})
     return identity

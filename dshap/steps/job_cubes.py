@@ -35,7 +35,7 @@ class JobCubes(ABC):
 
     @abstractmethod
     def refuse_other_layout(self) -> None:
-        """Raise a `StoreMismatchError` where the store contains cubes of the other kind."""
+        """Raise a `StoreMismatchError` if the store contains cubes of the other kind."""
 
     @abstractmethod
     def previous(self, explain: str, command: Command, session: Session) -> str | None:
@@ -62,7 +62,7 @@ class JobCubes(ABC):
 
     @abstractmethod
     def read_now(self, explain: str) -> Place | None:
-        """The cube of an explanation that is read; None where none is."""
+        """The cube of an explanation that is read; None if none is."""
 
     @abstractmethod
     def history(self, explain: str, cube: Place, run: RunUnderWay) -> RowHistory:

@@ -47,7 +47,7 @@ class Measured(NamedTuple):
     """The number that a check is about."""
 
     value: float | None
-    """The number; None where there is none."""
+    """The number; None if there is none."""
     said: str
     """The number in words, or why there is none."""
     baseline: str = ""
@@ -192,7 +192,7 @@ of its run."""
 
 
 def refuse_unknown_runs(checks: Sequence[CheckTable], store: Place) -> None:
-    """Raise an InputError where a check compares with a run that the store does not know.
+    """Raise an InputError if a check compares with a run that the store does not know.
 
     It is asked before anything is read.
     """

@@ -58,7 +58,7 @@ class NightMethod:
     """Its value function is made from the rows that it was learned from."""
     about: LearnedAbout
     reason: str = ""
-    """Why it was learned again; empty where it is that of an earlier night."""
+    """Why it was learned again; empty if it is that of an earlier night."""
 
 
 class LearnedMethods:
@@ -112,7 +112,7 @@ class LearnedMethods:
         return NightMethod(learned, about, reason)
 
     def refuse_damaged(self, explain: ExplainTable) -> None:
-        """Raise a `DamagedError` where the description of the method is damaged."""
+        """Raise a `DamagedError` if the description of the method is damaged."""
         about = self.about(explain)
         if about is None:
             return
@@ -162,7 +162,7 @@ class LearnedMethods:
         return read_learned(self.room, explain.name)
 
     def _reason_to_learn(self, explain: ExplainTable, about: LearnedAbout | None) -> str:
-        """Why the learned method is not used; empty where it may be."""
+        """Why the learned method is not used; empty if it may be."""
         if reason := self._damage_of_learned(explain, about):
             self.progress.say(f"warning: {reason}: the method is learned anew")
             return reason
@@ -185,7 +185,7 @@ class LearnedMethods:
         }
 
     def _damage_of_learned(self, explain: ExplainTable, about: LearnedAbout | None) -> str:
-        """The thing that was learned before and is lost, in words; empty where nothing is."""
+        """The thing that was learned before and is lost, in words; empty if nothing is."""
         room = self.room
         if about is None and withdrawn_run(room, explain.name) is not None:
             return ""
@@ -271,7 +271,7 @@ class LearnedMethods:
         return self._fixed(explain, n_rows, run_id), run_id
 
     def _rows_left(self, explain: ExplainTable) -> str:
-        """The run whose rows an erasure has left to learn from; empty where there are none."""
+        """The run whose rows an erasure has left to learn from; empty if there are none."""
         run_id = withdrawn_run(self.room, explain.name)
         if run_id is None:
             return ""

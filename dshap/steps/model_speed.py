@@ -163,7 +163,7 @@ class ModelSpeed:
 
 
 def speed_lines(speeds: Sequence[ModelSpeed] | None) -> list[str]:
-    """The lines of a plan about the speed of the model; none where it was not measured."""
+    """The lines of a plan about the speed of the model; none if it was not measured."""
     if speeds is None:
         return []
     if not speeds:

@@ -235,7 +235,7 @@ class Night:
         return found
 
     def refuse_repeats(self) -> None:
-        """Raise a `DamagedError` where a key is in several rows, which none was when they were read."""
+        """Raise a `DamagedError` if rows have the same key: none had when the source was read."""
         folders = self.run.folders
         if repeats := self.joins.count_repeats(folders):
             raise DamagedError(

@@ -42,7 +42,7 @@ class LearnedAbout:
 
 
 def read_learned(room: Place, explain: str) -> LearnedAbout | None:
-    """The method that an explanation has; None where none was learned, or its file is damaged.
+    """The method that an explanation has; None if none was learned, or its file is damaged.
 
     None also where it was withdrawn, as a row that it was learned from was erased.
     """
@@ -53,7 +53,7 @@ def read_learned(room: Place, explain: str) -> LearnedAbout | None:
 
 
 def withdrawn_run(room: Place, explain: str) -> str | None:
-    """The run whose rows a withdrawn method was learned from; None where none was withdrawn."""
+    """The run whose rows a withdrawn method was learned from; None if none was withdrawn."""
     about = _about(room, explain)
     if about is None or about.method:
         return None

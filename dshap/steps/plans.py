@@ -54,7 +54,7 @@ class JobPlan:
     source: str
     """The description of the table, in one line."""
     fit: tuple[Stage, ...]
-    """The stages of the fit; none where the job fits no model."""
+    """The stages of the fit; none if the job fits no model."""
     explanations: tuple[tuple[str, Plan], ...]
     """(name, plan) of each explanation; a kernel model counts with all requested landmarks."""
     missing: MissingValues | None = None
@@ -70,11 +70,11 @@ class JobPlan:
     shards: ShardsPlan | None = None
     """The work of each shard, where a number of them is given."""
     speeds: tuple[ModelSpeed, ...] | None = None
-    """The measured speed of the model, for each explanation that calls it; None where none was asked
+    """The measured speed of the model, for each explanation that calls it; None if none was asked
     for."""
 
     def check(self, memory_limit: int | None, threads: int = 1) -> None:
-        """Raise a `DoesNotFitError` where a stage does not fit a worker's memory."""
+        """Raise a `DoesNotFitError` if a stage does not fit a worker's memory."""
         if self.fit:
             remedy = "lower [model] landmarks (or features) or sample_size"
             check_stages(self.fit, memory_limit, threads, IDLE_WORKER_BYTES, remedy)
@@ -226,7 +226,7 @@ def _alternatives(
 
 
 def _place_of(job: Job) -> str:
-    """The path of the table, or its kind where it has none."""
+    """The path of the table, or its kind if it has none."""
     return str(dict(job.source).get("path", job.source.kind))
 
 

@@ -45,7 +45,7 @@ class JobResult:
     store: Place
     explanations: tuple[ExplanationResult, ...]
     report: FitReport | None
-    """The report of the fit; None where the job fits no model."""
+    """The report of the fit; None if the job fits no model."""
     stages: tuple[StageUse, ...] = ()
     """Time, rows and memory of each stage, in the order of the run."""
     is_empty: bool = False

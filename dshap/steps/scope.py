@@ -47,7 +47,7 @@ class OneExplanation(NamedTuple):
     explanation: Explanation
     session: Session
     share: BlocksOfShard | None
-    """The blocks of a shard; None where that is not a matter of shares."""
+    """The blocks of a shard; None if that is not a matter of shares."""
     deadline: Callable[[], Deadline | None]
     """Gives the time at which a queue ends the process; None for none."""
 
@@ -76,7 +76,7 @@ class Scope(ABC):
 
     @property
     def shard(self) -> Shard | None:
-        """The share of the blocks that it explains; None where that is not a matter of shares."""
+        """The share of the blocks that it explains; None if that is not a matter of shares."""
         return None
 
     def does(self, phase: Phase) -> bool:
@@ -105,7 +105,7 @@ class Scope(ABC):
         return explanation.is_complete
 
     def begin_rows(self, store: Place, say: Callable[[str], None]) -> None:
-        """Raise where another process prevents the explanation of rows now."""
+        """Raise an error if another process prevents the explanation of rows now."""
         return None
 
     @property
@@ -125,7 +125,7 @@ class Scope(ABC):
 
     @property
     def share_in_words(self) -> str | None:
-        """Which share of several it is; None where it is none."""
+        """Which share of several it is; None if it is none."""
         return None
 
     @property

@@ -28,7 +28,7 @@ PLACE = "[seal] key"
 
 
 def key_of_job(job: Job) -> SigningKey | None:
-    """The key that the runs of a job are signed with; None where it names none.
+    """The key that the runs of a job are signed with; None if it names none.
 
     Raises
     ------

@@ -61,7 +61,7 @@ def with_targets(
 
 
 def _refuse_other_players(job: Job) -> None:
-    """Raise an `InputError` where a code book names other columns than those of a given model.
+    """Raise an `InputError` if a code book names other columns than those of a given model.
 
     A column that [source] misspells is refused as one that the model does not know.
     """

@@ -90,7 +90,7 @@ class RunUnderWay:
     rows: Job
     """The job whose table is that of the rows: of parts, or of one version of a table."""
     snapshot: Snapshot | None = None
-    """The record of the reading; None where the table is read in place and promises nothing."""
+    """The record of the reading; None if the table is read in place and promises nothing."""
     changes: KeyCounts | None = None
     """The keys that are new, changed, unchanged and deleted; None without [incremental]."""
     of_methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class RunUnderWay:
     results: dict[str, ExplanationResult] = field(default_factory=dict)
     """explanation -> its outcome."""
     report: FitReport | None = None
-    """The report of the fit; None where the job fits no model."""
+    """The report of the fit; None if the job fits no model."""
     is_empty: bool = False
     """Whether the table has no rows."""
     is_idle: bool = False

@@ -279,7 +279,7 @@ class DiskFiles:
         return Path(str(error.filename or self.path))
 
     def fault(self) -> str | None:
-        """The reason why this process does not see the place; None where it does."""
+        """The reason why this process does not see the place; None if it does."""
         if os.path.exists(self.path):
             return None
         return ""

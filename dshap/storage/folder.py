@@ -198,7 +198,7 @@ class Folder:
         return self._files.map(function, items)
 
     def free_bytes(self) -> int | None:
-        """The bytes that are free for files here; None where there is no bound."""
+        """The bytes that are free for files here; None if there is no bound."""
         return self._files.free_bytes()
 
     def full_disk_path(self, error: OSError) -> Path | None:
@@ -206,7 +206,7 @@ class Folder:
         return self._files.full_disk_path(error)
 
     def fault(self) -> str | None:
-        """The reason why this process does not see the place, or an empty text; None where it does."""
+        """The reason why this process does not see the place, or an empty text; None if it does."""
         return self._files.fault()
 
     def is_there(self) -> bool:

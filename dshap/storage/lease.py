@@ -66,9 +66,9 @@ class Holder:
     host: str
     pid: int
     started: str
-    """The start of the process in ticks since boot; empty where the system does not report it."""
+    """The start of the process in ticks since boot; empty if the system does not report it."""
     machine: str
-    """The boot of the machine and the room that process numbers count in; empty where unknown."""
+    """The boot of the machine and the room that process numbers count in; empty if unknown."""
     count: int = 0
     """The number of signs of life so far."""
     seen: str = ""
@@ -487,7 +487,7 @@ def _put(folder: Folder, name: str, hold: _Hold) -> bool:
 
 
 def time_of(text: str) -> float | None:
-    """Seconds since 1970 of a time as holders write it; None where the text is no time."""
+    """Seconds since 1970 of a time as holders write it; None if the text is no time."""
     try:
         return datetime.strptime(text, SEEN).replace(tzinfo=UTC).timestamp()
     except ValueError:
@@ -500,7 +500,7 @@ def _now() -> str:
 
 @cache
 def _machine() -> str:
-    """The boot of this machine and the namespace of its process numbers; empty where unknown."""
+    """The boot of this machine and the namespace of its process numbers; empty if unknown."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"

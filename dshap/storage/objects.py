@@ -49,7 +49,7 @@ PUT_ATTEMPTS = 3
 
 
 def refuse_unusable(place: BucketPath, content: bytes) -> None:
-    """Raise an `InputError` where a store cannot be written at a place.
+    """Raise an `InputError` if a store cannot be written at a place.
 
     Its bucket must exist, accept objects, and refuse to create an object that exists: marks of
     finished blocks, and the lock, depend on that.  The object of this test contains `content`, and
@@ -303,7 +303,7 @@ class ObjectFiles:
         return Path(str(error.filename))
 
     def fault(self) -> str | None:
-        """The reason why this process cannot list the objects here; None where it can."""
+        """The reason why this process cannot list the objects here; None if it can."""
         return fault_of(self.place) or None
 
     def is_there(self) -> bool:

@@ -94,7 +94,7 @@ def beside_others(
 def finishing(store: Place, what: str, may_change: Callable[[], bool]) -> Iterator[bool]:
     """Finish the work of shards, as one of them, without waiting for others.
 
-    It gives False where another shard runs and `may_change`: blocks may be explained again.
+    It gives False if another shard runs and `may_change`: blocks may be explained again.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def _shards_on(store: Place) -> list[str]:
 
 
 def _names_on(store: Place) -> list[str]:
-    """The names of the leases of a store; none where nothing can run, or where one cannot look.
+    """The names of the leases of a store; none if nothing can run, or where one cannot look.
 
     Raises
     ------

@@ -76,7 +76,7 @@ def clear_dead(parent: Path) -> None:
 
 
 def _remove_dead(path: Path) -> None:
-    """Remove a folder unless a process has locked it; an `OSError` where one has."""
+    """Remove a folder unless a process has locked it; an `OSError` if one has."""
     lock = os.open(path / HELD, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -56,7 +56,7 @@ class Rooms:
         self.path = path
         self.is_shared = is_shared
         self.lease: Lease | None = None
-        """The lease by which other processes see the run; None where no other can be."""
+        """The lease by which other processes see the run; None if no other can be."""
         self.token = uuid.uuid4().hex[:12]
         """A part of the names of the folders, by which they are known as those of this process."""
         self._number = itertools.count()  # two threads never have the same one

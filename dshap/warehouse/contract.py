@@ -39,12 +39,12 @@ class SchemaChanges:
     """Column -> its types, like "int64 to string"."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The changes as the record of a run has them; empty where there are none."""
+        """The changes as the record of a run has them; empty if there are none."""
         changes = {"new": list(self.new), "gone": list(self.gone), "types": dict(self.types)}
         return {name: found for name, found in changes.items() if found}
 
     def warning(self) -> str:
-        """The line about the changes; empty where there are none."""
+        """The line about the changes; empty if there are none."""
         parts = _in_words(self.new, self.gone)
         parts += [f"{name!r} from {types}" for name, types in self.types.items()]
         if not parts:
@@ -143,7 +143,7 @@ def _in_words(new: Collection[str], gone: Collection[str]) -> list[str]:
 
 
 def check_keys(folder: Path, keys: Sequence[str]) -> None:
-    """Raise where a key is missing, or is in several of the rows that were spooled.
+    """Raise an error if a key is missing, or is in several of the rows that were spooled.
 
     The hashes of the keys are in the folder meanwhile, 16 bytes a row; keys that rise from each row
     to the next need none.

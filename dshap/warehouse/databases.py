@@ -178,7 +178,10 @@ class Database:
             raise _masked_error(self, _no_connection(str(error), elapsed)) from None
 
     def _refuse_no_address(self, uri: str) -> None:
-        """Raise where the uri of a profile of PostgreSQL is no address; the message shows none of it."""
+        """Raise an error if the uri of a PostgreSQL profile is no address.
+
+        The message shows no part of the uri, which may contain a password.
+        """
         if "://" in uri and _KINDS.get(scheme_of(uri)) == "postgresql":
             return
         raise InputError(
@@ -200,7 +203,7 @@ class Database:
         return {"uri": f"file:{quote(str(path))}?mode={_SQLITE_MODES[read_only]}"}
 
     def refuse_no_folder(self) -> None:
-        """Raise a `DatabaseError` where the folder of the database's file is not there."""
+        """Raise a `DatabaseError` if the folder of the database's file is not there."""
         path = self.path
         if path is not None and not path.parent.is_dir():
             raise DatabaseError(f"{self.describe()}: there is not a folder {path.parent}: make it")

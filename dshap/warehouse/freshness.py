@@ -32,7 +32,7 @@ class Freshness:
     error_s: float | None
 
     def check_named(self, names: Collection[str]) -> None:
-        """Raise where the source has no such column."""
+        """Raise an error if the source has no such column."""
         if self.column not in names:
             raise InputError(
                 f'[source] freshness: the source has no column "{self.column}"; it has '
@@ -40,7 +40,7 @@ class Freshness:
             )
 
     def check_column(self, schema: pa.Schema) -> None:
-        """Raise where the source has no such column, or one with neither times nor texts."""
+        """Raise an error if the source has no such column, or one with neither times nor texts."""
         self.check_named(schema.names)
         kind = schema.field(self.column).type
         if not any(getattr(pa.types, f"is_{name}")(kind) for name in _HOLD_TIMES):
@@ -81,7 +81,7 @@ class Freshness:
         }
 
     def _refuse_future(self, newest: datetime, now: datetime) -> None:
-        """Raise where the newest time is further ahead than clocks and calendars allow."""
+        """Raise an error if the newest time is further ahead than clocks and calendars allow."""
         ahead = newest - now
         allowed = CLOCK_AHEAD
         if newest.time() == time():  # a date counts from midnight
@@ -97,7 +97,7 @@ class Freshness:
 
 
 def warning_of(judged: Mapping[str, Any]) -> str:
-    """The warning about a source that is late; empty where it is not."""
+    """The warning about a source that is late; empty if it is not."""
     if judged["status"] != "warn":
         return ""
     return (

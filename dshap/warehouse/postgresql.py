@@ -160,7 +160,7 @@ def _literal(text: str) -> str:
 
 
 def _kind(cursor: Any, database: Database, table: str) -> str:
-    """The kind of a relation, as PostgreSQL has it; a `DatabaseError` where there is none."""
+    """The kind of a relation, as PostgreSQL has it; a `DatabaseError` if there is none."""
     cursor.execute(_KIND.format(table=_literal(table)))
     found = cursor.fetchone()
     if found is not None:
@@ -181,7 +181,7 @@ def refuse_no_table(cursor: Any, database: Database, table: str) -> None:
 
 
 def _pages(cursor: Any, table: str, kind: str) -> int:
-    """The pages that readers may share; 0 where one must read all."""
+    """The pages that readers may share; 0 if one must read all."""
     if kind != "r":
         return 0
     cursor.execute(_FACTS.format(table=_literal(table)))
@@ -213,7 +213,7 @@ def _column(given: pa.Field, keys: Collection[str]) -> _Column:
 
 
 def _scale(typmod: int) -> int | None:
-    """The digits after the point of NUMERIC(precision, scale); None where it has no bound."""
+    """The digits after the point of NUMERIC(precision, scale); None if it has no bound."""
     if typmod < 4:
         return None
     return (typmod - 4) & 0x7FF

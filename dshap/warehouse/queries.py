@@ -144,7 +144,7 @@ class AgeLimit:
     now: datetime.datetime
 
     def judge(self, cursor: Any, query: Query, kind: str, as_of: datetime.date) -> None:
-        """Raise where the rows are too old, or have no column of times by that name."""
+        """Raise an error if the rows are too old, or have no column of times by that name."""
         schema = _asked(cursor, *query.select("*", kind, as_of, " WHERE 1 = 0")).schema
         if kind == "sqlite":  # its columns have no types before there are values
             self.freshness.check_named(schema.names)

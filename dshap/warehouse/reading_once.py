@@ -41,7 +41,7 @@ class SpoolRules:
 
     keys: tuple[str, ...] = ()
     used: Collection[str] | None = None
-    """The columns that are stored; all where None."""
+    """The columns that are stored; all if None."""
     named: Collection[str] = ()
     """The columns that the source must have, beside those that are stored."""
     freshness: Freshness | None = None
@@ -53,7 +53,7 @@ class SpoolRules:
 
     @property
     def read(self) -> Collection[str] | None:
-        """The columns that are asked of the source; all where None."""
+        """The columns that are asked of the source; all if None."""
         if self.used is None or self.freshness is None:
             return self.used
         return (*self.used, self.freshness.column)
@@ -69,7 +69,7 @@ class SpoolRules:
     def changes_in(self, types: Mapping[str, str], say: Callable[[str], None]) -> dict[str, Any]:
         """Check columns and types by the contract; return the allowed changes, for the record.
 
-        They are reported by `say` too.  Raises an `InputError` where a used column is not as in the
+        They are reported by `say` too.  Raises an `InputError` if a used column is not as in the
         run before.
         """
         if self.previous is None:
@@ -83,7 +83,7 @@ class SpoolRules:
 
     @property
     def age(self) -> AgeLimit | None:
-        """The limits of the source's age; None where it has none."""
+        """The limits of the source's age; None if it has none."""
         if self.freshness is None:
             return None
         return AgeLimit(self.freshness, self.now)
@@ -155,7 +155,7 @@ def look_at_files(
 
 
 def _age_of_files(files: ParquetFiles, rules: SpoolRules) -> Mapping[str, Any] | None:
-    """Judge the age of Parquet files by a pass over one column; None where it has no limits."""
+    """Judge the age of Parquet files by a pass over one column; None if it has no limits."""
     if rules.freshness is None:
         return None
     column = rules.freshness.column

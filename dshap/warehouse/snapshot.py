@@ -49,7 +49,7 @@ class Snapshot:
     detail: Mapping[str, Any] = field(default_factory=dict)
     """Further facts: the columns that were stored, the number of readers, sizes."""
     parts: Mapping[str, str] = field(default_factory=dict)
-    """Name of a part -> the digest of its bytes; empty where an earlier version of dshap wrote it."""
+    """Name of a part -> the digest of its bytes; empty if an earlier version of dshap wrote it."""
 
     def to_json(self) -> str:
         content = asdict(self)
@@ -58,7 +58,7 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, text: str) -> Snapshot:
-        """The record in a text; a `ValueError` or `TypeError` where it is none, or was altered."""
+        """The record in a text; a `ValueError` or `TypeError` if it is none, or was altered."""
         return cls(**whole_record(SNAPSHOT, text.encode()))
 
     def write(self, folder: Path) -> None:
@@ -68,7 +68,7 @@ class Snapshot:
 
     @classmethod
     def read(cls, room: Place) -> Snapshot | None:
-        """The record in a room of parts; None where it is missing or was altered.
+        """The record in a room of parts; None if it is missing or was altered.
 
         The parts are not looked at: see `faults_of_rows`.
         """

@@ -132,7 +132,7 @@ def queue_client(
 def _security(
     new_folder: Callable[[], Path], certificates: str | None, jobqueue: Mapping[str, Any]
 ) -> distributed.Security | bool:
-    """The certificates of a cluster; True where dask-jobqueue makes them, in memory and in files."""
+    """The certificates of a cluster; True if dask-jobqueue makes them, in memory and in files."""
     if certificates is not None:
         return Certificates.of_folder(certificates).security()
     if "shared_temp_directory" in jobqueue:

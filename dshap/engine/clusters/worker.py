@@ -83,21 +83,21 @@ class WorkerOptions:
 
     @property
     def process_memory(self) -> int | None:
-        """The bytes of one process; None where no memory is given."""
+        """The bytes of one process; None if no memory is given."""
         if self.memory is None:
             return None
         return parse_bytes(self.memory) // self.n_processes
 
     @property
     def walltime_s(self) -> int:
-        """The seconds of the walltime; 0 where there is none."""
+        """The seconds of the walltime; 0 if there is none."""
         if self.walltime is None:
             return 0
         return seconds_of_walltime(self.walltime)
 
     @property
     def lifetime_s(self) -> int | None:
-        """The seconds after which a worker ends itself; None where it has no walltime."""
+        """The seconds after which a worker ends itself; None if it has no walltime."""
         if self.walltime is None:
             return None
         return self.walltime_s - LEFT_OVER_S

@@ -69,7 +69,7 @@ class Term:
         return bool(np.isinf(self.lengthscales).all())
 
     def times(self, other: Term) -> Term:
-        """The product of two terms, column by column; InputError where it leaves the families."""
+        """The product of two terms, column by column; InputError if it leaves the families."""
         families = list(self.families)
         lengthscales = np.array(self.lengthscales)
         for j, (family, lengthscale) in enumerate(
@@ -89,7 +89,7 @@ class Term:
         return Term(self.amplitude * other.amplitude, tuple(families), lengthscales)
 
     def power(self, exponent: float) -> Term:
-        """The kernel to a positive power; InputError where it leaves the families."""
+        """The kernel to a positive power; InputError if it leaves the families."""
         lengthscales = np.array(self.lengthscales)
         for j in np.flatnonzero(np.isfinite(lengthscales)):
             if exponent != 1 and self.families[j] not in POWERS:
