@@ -54,13 +54,13 @@ class Failure:
 
 
 class BlockWriter(Protocol):
-    """A writer of whole instance tiles of one cube."""
+    """Writes the blocks of one cube; a block is an instance tile with its receipt."""
 
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
         """Store a tile and then its receipt, and return the receipt.
 
-        `attribution` is that of the rows of `block` that are ok; the writer itself has those that
-        it carries.  The receipt's `failed` lists the rows without attributions.
+        `attribution` has the rows of `block` that are ok.  The writer adds the rows that are copied
+        from an earlier cube.  `failed` of the receipt lists the rows without attributions.
         """
         ...
 
@@ -85,7 +85,7 @@ class BlockWriter(Protocol):
         ...
 
     def done(self, tiles: Iterable[int] | None = None) -> set[int]:
-        """The tiles, of these or of all, that have a receipt without failed rows."""
+        """The tiles, among these or all, that have a receipt without failed rows."""
         ...
 
     def endings(self) -> dict[int, dict[str, Any]]:
@@ -146,7 +146,7 @@ class Evaluation:
 
 @dataclass
 class _Reductions:
-    """The reductions of some tiles, each made when it is asked for, and the number that is left."""
+    """Iterates over the reductions of some tiles, makes each when needed, and counts those left."""
 
     evaluation: Evaluation
     tiles: Iterator[int]
@@ -169,8 +169,9 @@ def evaluate(
 ) -> list[Failure]:
     """Attribute and write all tiles that are not done; return the failed rows, tile by tile.
 
-    Failed tiles are also marked as failed in the cube.  Of `chosen` tiles only these are done; the
-    stored parts of their sums are left, as others may be adding to the same tiles.
+    Failed tiles are also marked as failed in the cube.  With `chosen`, only these tiles are
+    attributed, and the stored parts of their sums stay: other processes may need them for the same
+    tiles.
     """
     tiles = evaluation.tiles
     wanted = range(len(tiles)) if chosen is None else chosen

@@ -1,4 +1,4 @@
-"""Executors of a job; a cluster starts with its first task."""
+"""Executors of a job, whose cluster starts with the first task: a run without work starts none."""
 
 from __future__ import annotations
 

@@ -321,7 +321,7 @@ def _private_file(path: Path, *data: bytes | memoryview) -> Iterator[Path]:
             for part in data:
                 file.write(part)
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(file.fileno())  # before it gets its name, which then leads to whole bytes
         yield private
     finally:
         private.unlink(missing_ok=True)

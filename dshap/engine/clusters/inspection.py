@@ -1,4 +1,4 @@
-"""A client asks its workers: their versions, what they see, how fast they answer."""
+"""Questions to the workers: their versions, which places they can open, how fast they answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dshap.core.processors import processor
 from dshap.storage.folder import Folder
 
 COMPARED = ("dshap", "numpy", "distributed")
-"""Packages whose versions are the same on both sides of a run: the same code, the same bits."""
+"""Packages whose versions must be the same on both sides of a run: the same code, the same bits."""
 SHOWN = (*COMPARED, "scipy", "numba", "dask")
 SHOWN_WORKERS = 3
 """The most workers that one message names."""

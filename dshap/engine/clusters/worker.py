@@ -14,10 +14,10 @@ from dshap.core.options import parse_bytes
 PORT = 8786
 """The port of a scheduler, where its address names none."""
 LEFT_OVER_S = 300
-"""The seconds of a walltime that are left when a worker ends itself: it hands its results on."""
+"""The seconds before its walltime at which a worker ends itself, to hand its results to others."""
 STAGGER_S = 60
 """The most seconds by which the ends of workers that started together are spread."""
-LEAST_WALLTIME_S = 2 * LEFT_OVER_S
+LEAST_WALLTIME_S = 2 * LEFT_OVER_S  # of a shorter one, less than half would be for tasks
 _WALLTIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<hours>\d+):(?P<minutes>\d\d):(?P<seconds>\d\d)")
 HOURS = "{hours:02d}:{minutes:02d}:{seconds:02d}"
 QUIET_PAGES = {
