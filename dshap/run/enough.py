@@ -1,4 +1,4 @@
-"""Learning from as many rows as the attributions need: the loop of the rule, and its rows."""
+"""How many rows a value function learns from: the loop that judges, and the rows that it reads."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class KeptRows(LaidOut):
 
 @dataclass(frozen=True)
 class Decision:
-    """How many rows are learned from, and the error of attributions that follows."""
+    """The decision how many rows are learned from, with the resulting error of attributions."""
 
     counts: tuple[int, ...]
     """The number of rows of each stored block; empty if all rows of the table are read."""
@@ -107,7 +107,7 @@ class Decision:
     relative: float
     """The error in standard deviations of the predictions."""
     tried: tuple[tuple[int, float], ...]
-    """(rows, error in standard deviations) of each number of rows that was judged."""
+    """(number of rows, error in standard deviations) for each number of rows that was judged."""
 
     @classmethod
     def of(cls, record: Record) -> Self:
@@ -263,7 +263,7 @@ class EnoughRows:
 
 @dataclass(frozen=True)
 class LearnedFrom:
-    """The rows of the data that a run learns from; here all, which are read in place."""
+    """The rows of the data that a run learns from; this class: all rows, read from their table."""
 
     have_predictions: ClassVar[bool] = False
     """Whether the rows come with their predictions."""

@@ -1,7 +1,7 @@
-"""The steps of a run from outside: plan, learn, explain.
+"""One explanation in a store: plan, learn, explain, finish.
 
-`planning.py` checks and plans, and the steps inside are in `learning.py`; `preparation.py` learns
-for rows that come later, `measuring.py` measures on rows that nothing was learned from.
+`planning.py` checks and plans, and `learning.py` has the single steps; `preparation.py` learns for
+later rows, and `measuring.py` measures on rows from which nothing was learned.
 """
 
 from __future__ import annotations
@@ -116,11 +116,14 @@ class Explanation:
     ) -> Explanation:
         """Check and plan an explanation; nothing is written outside the workspace.
 
-        Everything that can be refused is refused here.  `census` is that of `rows`, where it
-        exists already; `seed` is that of a sampled design that is not given; `prepared` contains
-        the states of this value function; `carried` names rows that are copied from an earlier
-        cube; `checks_rows` checks whether the model accepts the rows, which was done where all is
-        learned.
+        Every error that can be found before a run is raised here.
+
+        - `census`: that of `rows`, if it exists already.
+        - `seed`: of a sampled design that "auto" chooses.
+        - `prepared`: the states of this value function.
+        - `carried`: rows that are copied from an earlier cube.
+        - `checks_rows`: whether to check that the model accepts the rows; a process that only
+          explains a shard need not, because the process that learned has done so.
         """
         planned = plan_explanation(
             StoreHome(path),
@@ -148,7 +151,7 @@ class Explanation:
     def create(self) -> bool:
         """Create the store with its plan, every row pending.
 
-        Gives False if the store was there; it is then left as it is.
+        Return False, changing nothing, if the store exists.
         """
         plan = self.plan.to_json()
         if read_run(self.path) is not None or holds_run(self.path, self.layout.run["digest"]):
@@ -201,7 +204,7 @@ class Explanation:
         return self._ended(facts, failures)
 
     def learn(self, session: Session) -> None:
-        """Do all that is left up to the first row, and mark that shards may explain the rows."""
+        """Learn all that the rows need, and mark that shards may explain them."""
         if self.is_complete:
             return
         with self._begun(session):
@@ -233,14 +236,14 @@ class Explanation:
     def explain(
         self, session: Session, tiles: Sequence[int], deadline: Deadline | None = None
     ) -> Explanation:
-        """Explain the rows of these tiles, beside other processes that explain others.
+        """Explain the rows of these tiles, while other processes may explain other tiles.
 
-        Gives this explanation with the blocks of them that failed.
+        Return this explanation with those of the blocks that failed.
 
         Raises
         ------
         NotLearnedError
-            Not all is learned that the rows are explained by, or the cube has to be unpacked first.
+            A state that the rows need is not learned yet, or the cube has to be unpacked first.
         WalltimeError
             The first of these blocks would not end before the deadline, or has not ended at it.
         """
@@ -261,12 +264,12 @@ class Explanation:
         return replace(self, failures=tuple(failures))
 
     def finish(self, session: Session) -> Explanation:
-        """Do the last steps once all blocks are explained, or have failed; nothing is explained.
+        """Do the final steps after all blocks are explained or have failed; nothing is explained.
 
         Raises
         ------
         NotLearnedError
-            Not all is learned that the rows are explained by.
+            A state that the rows need is not learned.
         InterruptedRunError
             Blocks are missing; the message names them.
         """
@@ -287,7 +290,7 @@ class Explanation:
 
     @property
     def has_current_notes(self) -> bool:
-        """Whether the notes are of the blocks that are there: shards may have added to a cube."""
+        """Whether the notes describe the present blocks: shards may have added blocks since."""
         notes = read_notes(self.path)
         noted = notes.get("closed_form", {})
         stated = self.work.cube.stated()
@@ -426,7 +429,7 @@ class Explanation:
         refuse_failed(self.failures, self.plan, kept or where, again)
 
     def dataset(self, beside: Mapping[str, xr.Variable]) -> xr.Dataset:
-        """The cube, packed where it is finished, and opened lazily, with other variables beside it."""
+        """Pack the cube if it is finished, and open it lazily, with further variables `beside`."""
         pack_cube(self.path)
         return open_cube(self.path).assign(beside)
 

@@ -37,7 +37,7 @@ class Home(Protocol):
     """The place of one explanation, as its planning needs it."""
 
     def rows(self, rows: Any, session: Session) -> Any:
-        """The rows to explain, at the version that an explanation was begun with here."""
+        """The rows to explain, in the version of the table with which an explanation began here."""
         ...
 
     def same_run(

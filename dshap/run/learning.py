@@ -107,7 +107,7 @@ class Run:
 
 @dataclass(frozen=True)
 class NothingLearned:
-    """An executor for a run whose states are all there: a state that would be learned is refused.
+    """The executor of a run that must not learn: it raises an error if a state is missing.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ class NothingLearned:
 
 
 def opened_attributor(session: Session, run: Run, place: Place) -> Attributor:
-    """Open the attributor of a run that has learned all; nothing is computed or written.
+    """Open the attributor of a run whose states exist; nothing is computed or written.
 
     Raises
     ------
@@ -160,10 +160,7 @@ def opened_attributor(session: Session, run: Run, place: Place) -> Attributor:
 
 
 def learn_states(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any]]]:
-    """Learn all states; gives the run with its choices from pilots, and these by their names.
-
-    States that exist are not computed again.
-    """
+    """Learn all missing states; return the run with the choices from pilots, and these by name."""
     # the order is that of what each needs: whether rows are enough is judged with the landmarks,
     # base and tiles read the rows that are, and which coalitions there are is a choice of the
     # pilots
@@ -200,9 +197,9 @@ def begin_states(session: Session, run: Run) -> None:
 
 
 def learn_part(session: Session, run: Run, share: Callable[[int], range]) -> None:
-    """Learn a share of the coalition tiles that can be learned now, and store its sums.
+    """Learn a share of the coalition tiles, and store its sums.
 
-    Where a pilot chooses among coalitions that are not known before, these are the pilot's tiles.
+    If a pilot has yet to choose the coalitions, only the tiles of the pilot can be learned now.
     """
     run = with_enough(session, with_landmarks(session, run))
     method, is_chosen = with_stored_choices(run.method, run.states)
@@ -248,7 +245,7 @@ def learned(session: Session, run: Run) -> tuple[Attributor, Facts]:
 
 
 def facts_of(session: Session, run: Run, attributor: Attributor) -> Facts:
-    """Find the facts for the cube about the attributor of a run, near its states."""
+    """The facts about the attributor of a run that its cube stores."""
     facts: Facts = on_a_worker(session.executor, run.method.facts, attributor)
     note = learning_note(run.method.enough, run.states)
     return replace(facts, notes={**facts.notes, **note})

@@ -1,8 +1,8 @@
 """Compare the rows of a table with those of a store by their keys, in bounded memory.
 
-Files contain, for the store and for the table, a hash of each row's key and marks of its content;
-they are joined on disk (`tables/keys/joining.py`).  The mark is a hash of the columns that the cube
-stores, else the model's predictions.
+For the store and for the table, files have a hash of each row's key and a mark of its content; they
+are joined on disk (`tables/keys/joining.py`).  The mark is a hash of the columns that the cube
+stores, or the model's predictions if it stores none.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from dshap.tables.site import Site
 SHOWN = 3
 """The most keys of each kind that a message names."""
 JOINED_ROWS = 2_750_000
-"""The number of rows, of both sides together, that are joined at once: some 220 MB."""
+"""The number of rows, of both sides together, that are joined at a time; they take some 220 MB."""
 PREDICTED_ROWS = 200_000
-"""The most rows that are predicted for a message; for more, contents are compared only where the
-cube stores its rows."""
+"""The most rows that are predicted for a message.  With more rows, contents are compared only if
+the cube stores its rows."""
 PREDICTED_OUTPUTS = 4
 """The number of outputs by which predictions of a row are compared."""
 

@@ -1,7 +1,7 @@
-"""Versions of dshap and of its numerics: which of them wrote a store, and the differences since.
+"""Versions of dshap and of its numerics: which of them wrote a store, and what has changed since.
 
-The numerics have a number of their own, as a version of dshap may compute the same numbers as the one
-before.  It is part of the fingerprint of every run and method, so that no store mixes two of them.
+The numerics have their own version, because a version of dshap may compute the same numbers as the
+one before.  It is part of the fingerprint of every run and method, so that no store mixes two.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def numerics() -> int:
 
 @dataclass(frozen=True)
 class Writer:
-    """The dshap that wrote something: its version, and that of its numerics."""
+    """The version of dshap that wrote a file, and the version of its numerics."""
 
     version: str
     """The version of dshap; empty if it was not recorded."""
@@ -119,7 +119,7 @@ class Writer:
 
     @property
     def remedy(self) -> str:
-        """How to go on with it, as the beginning of a sentence."""
+        """What to do with files that it wrote, as the beginning of a sentence."""
         if self.version and self.version != __version__:
             return f"finish it with dshap {self.version}"
         return "finish it with the version that began it"
