@@ -106,13 +106,13 @@ def check_seals(
     ----------
     store : Place
     key : VerifyingKey, optional
-        The key that all statements must be signed with.  None: each is checked with the key that it
-        names, which shows that it was not altered, not the identity of the signer.
+        The key with which all statements must be signed.  None: each is checked with the key that
+        it names; this shows that it was not altered, but not who signed it.
     run_id : str
-        The one run that is checked; all where empty.
+        The run to check; empty for all.
     since : str
         The run, or the day in UTC, from which on statements must be signed with the key; older ones
-        are checked without it.  Empty: all.
+        are checked without it.  Empty: all must be.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def check_seals(
     found.faults += _missing_ones(store, statements, run_id)
     newest = sealed[-1]
     cubes: dict[str, Any] = {}
-    # the newest first: it tells whether a cube was changed, and sealed again, after an earlier run
+    # the newest first: it shows whether a cube was changed, and sealed again, after an earlier run
     for each, statement in reversed(statements.items()):
         checking = _OneRun(found, each, statement, is_newest=each == newest, cubes=cubes)
         checking.check()

@@ -45,10 +45,10 @@ def seal_run(
     made: MadeByRun,
     key: SigningKey | None,
 ) -> Place:
-    """Write the statement of a run that is over; gives its place.
+    """Write the statement of a run that is over, and return its path.
 
-    It is written before the record, which is the last file of a run: a run that is killed in between
-    is finished, and sealed, again.
+    It is written before the record, which is the last file of a run: if the run is killed in
+    between, the next command finishes and seals it again.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Envelopes of statements (DSSE, https://github.com/secure-systems-lab/dsse), signed or not.
 
-An envelope without a key has no signature: its statement contains a note on this, and anyone could
-have written it. Beside the three entries of DSSE it has the digest of the payload, by which a file
-that was damaged by accident is recognised without a key.
+Without a key an envelope has no signature: anyone could have written it, and its statement contains
+a note on this.  In addition to the three entries of DSSE it has the digest of the payload, by which
+accidental damage is detected without a key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Words of people for the tables of a cube: comments on columns, and the version of the model."""
+"""What a load writes from the dictionary and the card of a cube: column comments, model version."""
 
 from __future__ import annotations
 

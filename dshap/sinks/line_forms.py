@@ -1,4 +1,4 @@
-"""The form of a sink's lines: their shape, the outputs that have lines, and the reasons that they state."""
+"""The form of a sink's lines: their shape, which outputs have lines, and the rules for reasons."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class LineForm:
     """The codes of shape "reasons"."""
     against: Against | None = None
     undo: bool = False
-    """Whether a reason is stated only where its code, taken away alone, changes the prediction the
-    same way."""
+    """Whether to write a reason only if the prediction also changes in its direction when the code
+    alone is taken away."""
     in_words: bool = False
     """Whether lines have the column `reason_text`, of the shapes "wide" and "top_k"."""
 
     def check(self) -> None:
-        """Raise an `InputError` for a shape of reasons that lacks something, or has it in vain."""
+        """Raise an `InputError` if options of reasons are missing, or given for another shape."""
         if self.shape == "reasons":
             self._check_reasons()
         elif self.book is not None or self.against is not None or self.undo:

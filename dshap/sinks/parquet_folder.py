@@ -56,7 +56,10 @@ FILE_LINES = 1_000_000
 
 @dataclass(frozen=True)
 class FolderSink(Sink):
-    """A folder of Parquet files, FOLDER/RUN_ID for each load, the last named by FOLDER/current."""
+    """A folder with Parquet files in FOLDER/RUN_ID for each load; FOLDER/current links to the last.
+
+    The link changes in one step, so that a reader of FOLDER/current never sees half a load.
+    """
 
     keys = ("path",)
     address = "path of a folder"
@@ -121,7 +124,8 @@ class FolderSink(Sink):
     ) -> SinkResult:
         """Write a cube into FOLDER/RUN_ID, then name it by the link FOLDER/current.
 
-        The folder of the load before stays for its readers; older ones go.
+        The folder of the load before stays, because readers may still have its files open; older
+        ones are removed.
 
         Raises
         ------
@@ -168,7 +172,7 @@ class FolderSink(Sink):
                 yield f"its {found[1]:,} lines are not the {n_lines:,} that were loaded"
 
     def forget(self, keys: Mapping[str, NDArray[Any]], job: str) -> int:
-        """Write the files of each load that is there again without the lines of these keys.
+        """Write the files of each load again, without the lines of these keys.
 
         Raises
         ------
@@ -234,7 +238,7 @@ def _loaded(
     *,
     is_altered: bool,
 ) -> LoadLine:
-    """Write the folder of the run, let the link name it, and remove older ones; give its record.
+    """Write the folder of the run, point the link to it, and remove older ones; return its record.
 
     A folder whose files were altered is not used again.
     """
@@ -264,7 +268,7 @@ def _named_by_link(folder: Path) -> str:
 
 
 def _folder_of(sink: FolderSink, history: RowHistory) -> Path:
-    """The folder of this load: named by its run, and by its form where another form of it is there."""
+    """The folder of this load, named by its run, and by its form if the run has another one too."""
     run = sink.path / history.run_id
     if not (run / LINE).is_file() or is_loaded(_line(run), sink.form, history):
         return run

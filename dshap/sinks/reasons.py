@@ -1,4 +1,4 @@
-"""Lines of reasons: the codes that count against a row, in order, with their texts."""
+"""Lines of reasons: the codes that count against a row, strongest first, with their texts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ TIED = "cannot be told apart"
 CERTAINTY = (CERTAIN, TIED)
 """The words of the column `certainty` for the place of a reason."""
 ROUNDING_STEPS = 4.0
-"""Rounding of a sum of stored attributions, in units of the last digit of the largest, a player."""
+"""Rounding of a sum of stored attributions for each player of the sum, in units of the last digit
+of the largest number."""
 LEAST_ROUNDING = 1e-12
-"""Rounding of attributions in float64, as a part of the row's largest number."""
+"""Rounding of attributions in float64, as a share of the row's largest number."""
 
 
 class CodeValues(NamedTuple):

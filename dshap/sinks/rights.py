@@ -1,7 +1,7 @@
-"""The rights that a load needs: asked of the database, or of the file system, before a load.
+"""The rights that a load needs, asked of the database or the file system before a load.
 
-Nothing stays written.  `MISSING_RIGHTS` has the function of each kind of database; of a kind that
-is not there no rights are asked.
+Whatever is written to find out is removed.  `MISSING_RIGHTS` has a function for each kind of
+database; for other kinds nothing is asked.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ CODE_ERRORS = "reason_code_error"
 CODES_UNDONE = "reason_code_undone"
 """The variables of a cube with the results for codes."""
 NO_REASON = 1e-12
-"""An attribution up to this part of the row's largest number is 0 but for rounding: sums over all
-coalitions leave 1e-15 of the prediction for a column that the model ignores."""
+"""An attribution of at most this share of the row's largest number counts as 0: sums over all
+coalitions leave 1e-15 of the prediction for a column that the model ignores, by rounding."""
 Wanted = slice | NDArray[np.intp]
 """The positions of the wanted rows in a block."""
 
@@ -132,7 +132,7 @@ def _without_erased(path: Place, chosen: BoolArray | None) -> BoolArray | None:
 
 
 def _one_ahead(items: Iterator[Lines]) -> Iterator[Lines]:
-    """Yield items while a thread makes the next one: databases need as much time as blocks."""
+    """Yield items while a thread makes the next: databases take as long as reading blocks does."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, items, None)
         while (item := coming.result()) is not None:
@@ -150,7 +150,7 @@ def _refuse_gap(path: Place, stop: int, start: int) -> None:
 
 @dataclass(frozen=True)
 class Lines:
-    """Rows of a cube, such as the chosen ones of a block, ready to be put into columns."""
+    """The arrays of some rows of a cube, from which the columns of lines are made."""
 
     keys: tuple[pa.Array, ...]
     columns: Mapping[str, NDArray[Any]]

@@ -16,7 +16,7 @@ CLASS = "class"
 REASON_TEXT = "reason_text"
 """The column with reasons in words: of the row, or of the feature that a line is of."""
 DELETED = "deleted"
-"""The status of lines whose key is in the cube no more."""
+"""The status of lines whose key is no longer in the cube."""
 TIME = pa.timestamp("us")
 MOMENT = pa.timestamp("us", "UTC")
 """The type of times with a zone."""
@@ -34,7 +34,7 @@ TAIL_TYPES = {
 """Column -> its type, of the last columns of every sink."""
 TAIL = tuple(TAIL_TYPES)
 YIELDING = ("scale", "model_version", "computed_at", "as_of")
-"""Columns that are left out where a key has their name: the key is then more informative."""
+"""Columns that are left out if a key column has the same name."""
 OF_FEATURES = {
     "feature": pa.string(),
     "value": pa.string(),

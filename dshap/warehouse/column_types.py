@@ -1,4 +1,4 @@
-"""Types of columns as records of runs name them: which are numbers, and which are read alike.
+"""Types of columns in the records of runs: which are numbers, and which are read in the same way.
 
 A record of a run contains the name that Arrow has for the type of each column, like "int64" or
 "decimal128(10, 2)".

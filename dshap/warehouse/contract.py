@@ -1,4 +1,4 @@
-"""The contract of a source: which columns and types may change, and one row a key."""
+"""The contract of a source: which columns and types may change, and that each key has one row."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class UsedColumns:
 
 @dataclass(frozen=True)
 class Contract:
-    """The promises of a source from one run to the next, about the columns that the job uses."""
+    """The rules for changes of a source from one run to the next, for columns that the job uses."""
 
     columns: str = "freeze"
     """"freeze": no used column goes, and none comes that would be a feature; "evolve": they may."""
@@ -102,7 +102,7 @@ class Contract:
             for name in now
             if name in before and not is_read_alike(before[name], now[name])
         }
-        # a new column that the job names is one that its author has added
+        # the author of the job has named a new column on purpose: it is no surprise
         unasked = [n for n in new if n not in used.named and used.has(n, now[n])]
         missed = [n for n in gone if used.has(n, before[n])]
         changed = [n for n in types if used.has(n, before[n], now[n])]
@@ -145,8 +145,8 @@ def _in_words(new: Collection[str], gone: Collection[str]) -> list[str]:
 def check_keys(folder: Path, keys: Sequence[str]) -> None:
     """Raise an error if a key is missing, or is in several of the rows that were spooled.
 
-    The hashes of the keys are in the folder meanwhile, 16 bytes a row; keys that rise from each row
-    to the next need none.
+    The hashes of the keys are in the folder meanwhile, 16 bytes for each row.  Keys in increasing
+    order need no hashes.
     """
     files = ParquetFiles(folder)
     if are_rising(_keys_without_missing(files, keys)):

@@ -1,4 +1,4 @@
-"""CSV files as a stream of rows: each column has one type, that of all its values in all files."""
+"""CSV files as a stream of rows; a column has one type, which fits all its values in all files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ before."""
 
 @dataclass(frozen=True)
 class CsvFiles(RowsReadOnce):
-    """Files with a line of names each, and the way that they are written."""
+    """CSV files, each with a line of column names, and how their values are written."""
 
     path: str
     """A file, a folder or a glob."""

@@ -209,7 +209,10 @@ class Database:
             raise DatabaseError(f"{self.describe()}: there is not a folder {path.parent}: make it")
 
     def secrets(self) -> list[str]:
-        """List the texts that no message may show, the longest first."""
+        """List the texts that no message may show, the longest first.
+
+        A shorter one may be a part of a longer one, which would then stay partly visible.
+        """
         if self.uri:
             found = secrets_of(self.uri)
         else:
@@ -221,9 +224,9 @@ class Database:
 
 @contextmanager
 def masking(database: Database) -> Iterator[None]:
-    """Turn every error of a driver, and of Arrow, inside into a `DatabaseError`.
+    """Turn every error of a driver, and of Arrow, inside the block into a `DatabaseError`.
 
-    It has neither secrets nor values of rows.
+    Its message contains neither secrets nor values of rows.
     """
     manager = _driver("adbc_driver_manager")
     try:

@@ -1,4 +1,4 @@
-"""How old a source is: the newest time in a column, judged as dbt judges its sources."""
+"""How old a source is, by the newest time in a column; limits are those of dbt's sources."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dshap.core.late import pa, pc
 from dshap.tables.streams import refuse_infinite
 
 CLOCK_AHEAD = timedelta(minutes=15)
-"""How far a time may be in the future: less than the smallest step between two time zones, and more
-than clocks of machines differ."""
+"""How far a time may be in the future: more than the clocks of two machines differ, and less than
+the smallest step between two time zones, so that a wrong zone is noticed."""
 DAY_AHEAD = timedelta(hours=14)
-"""How far a date may be in the future, which counts from midnight in UTC: days begin so much
-earlier in the easternmost time zone."""
+"""How far a date, as its midnight in UTC, may be in the future: in the easternmost time zone a day
+begins 14 hours earlier."""
 _HOLD_TIMES = ("timestamp", "date", "string", "large_string", "string_view", "null")
 """Types of columns that may contain times: texts are read as ISO has them."""
 

@@ -1,4 +1,4 @@
-"""Spooling a source: its rows as Parquet parts in a folder, with the snapshot written last."""
+"""Copying the rows of a source into Parquet parts, and last their record, the snapshot."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ N_PARTS = 1_000_000
 
 @dataclass(frozen=True)
 class SpoolRules:
-    """The columns that are stored of a source, and the rules that it is checked by."""
+    """Which columns of a source are stored, and by which rules it is checked."""
 
     keys: tuple[str, ...] = ()
     used: Collection[str] | None = None
@@ -114,7 +114,7 @@ class RowsReadOnce(ABC):
 def spool_rows(
     rows: RowsReadOnce, folder: Path, as_of: date, rules: SpoolRules, say: Callable[[str], None]
 ) -> Snapshot:
-    """Read rows into parts of a new folder; removed again where that fails."""
+    """Copy rows into parts of a new folder, which is removed if this fails."""
     with rows.open(as_of, rules) as stream, whole_folder(folder):
         return spool_stream(stream, rows.kind, rows.describe(), folder, as_of, rules, say)
 
@@ -122,7 +122,7 @@ def spool_rows(
 def spool_files(
     files: ParquetFiles, folder: Path, as_of: date, rules: SpoolRules, say: Callable[[str], None]
 ) -> Snapshot:
-    """Copy the rows of Parquet files into parts of a new folder; removed again where that fails."""
+    """Copy the rows of Parquet files into parts of a new folder, which is removed if this fails."""
     _age_of_files(files, rules)
     stream = RowStream(files.schema, in_one_piece(files.all_batches()), None, dict(files.detail))
     with whole_folder(folder):

@@ -1,7 +1,6 @@
-"""The record of a read source: stored beside the parts, written after them.
+"""The record of a source that was read: a file beside its parts, written after them.
 
-It has the digest of each part, and a seal of its own: a part or a record that was altered is
-detected.
+It contains the digest of each part, and a seal, so that an altered part or record is detected.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Snapshot:
     read_at: str
     """The time at which reading began, in UTC, like 2026-11-27T03:15:02Z."""
     as_of: str
-    """The day that stood for {as_of}, like 2026-11-27."""
+    """The date that replaced {as_of}, such as 2026-11-27."""
     n_rows: int
     schema: Mapping[str, str]
     """Column of the source -> its Arrow type, of all columns that it gave."""
