@@ -53,7 +53,7 @@ class Forgotten:
     resealed: tuple[str, ...] = ()
     """The sealed runs that have a new statement."""
     warnings: tuple[str, ...] = ()
-    """Lines about signatures that are others than before."""
+    """Lines about signatures that differ from those before."""
 
     @property
     def failure(self) -> DshapError | None:
@@ -111,39 +111,39 @@ def forget_keys(
 ) -> Forgotten:
     """Erase the rows of some keys from a store, from the sinks of its job, and from its page.
 
-    The place of each row stays in finished cubes, without values; all other bits stay the same.
-    Sums of the blocks that had such a row are computed again.  The erasure is recorded with a keyed
-    digest of each key.
+    In finished cubes each erased row keeps its position, without values, and all other values keep
+    their bits; sums of blocks with such a row are computed again.  The erasure is recorded, with a
+    keyed digest of each key in place of the key.
 
     Parameters
     ----------
     store : str or Place
         The store of a job, or of one cube.
     keys : sequence of str
-        Keys as texts; of several key columns separated by commas.
+        Keys as texts, such as "4711"; values of several key columns are separated by commas.
     file : str, optional
         A file of keys: one a line, or a CSV or Parquet file with the key columns.
     job_file : str, optional
-        A job of the store, whose sinks and page are reached beside those that its runs have
-        recorded; left out, the file that the last run names, where it is there.
+        A job of the store; its sinks and page are searched in addition to those that runs have
+        recorded.  None: the job file of the last run, if it still exists.
     target : str
         The target of the job file.
     known_only : bool
-        Whether keys that the store does not have are passed over.
+        Whether to ignore keys that the store does not have, in place of an error.
     unsigned : bool
-        Whether signed runs are sealed again without a signature where their key is not here.
+        Whether signed runs are sealed again without a signature if their key is not available.
     say : function, optional
         Receives a line for people.
 
     Raises
     ------
     InputError
-        A key that the store does not have, a key of another type, a store without keys, or signed
-        runs whose key is not here; nothing is erased then.
+        The store does not have a key, or has no keys; a key has a different type; or the key of a
+        signed run is not available.  Nothing is erased.
     LockedError
         A job runs on the store.
     DamagedError
-        A cube is not as it was written.
+        A cube has changed since it was written.
     """
     place = place_of(store)
     if read_job(place) is None and read_run(place) is None and not is_job_store(place):

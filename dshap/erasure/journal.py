@@ -1,7 +1,7 @@
 """The record of an erasure: `state/erasures/ID.json`, begun before anything is erased.
 
-It has keyed digests in the place of the keys, the positions of the erased rows, and the sinks.  The
-secret of the digests is beside it: without it the digests are useless for everybody.
+It contains keyed digests in place of the keys, the positions of the erased rows, and the sinks.
+The secret of the digests is a file next to it; without the secret nobody can use the digests.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The jobs whose sinks, pages and keys an erasure reaches: one that is given, and those of all runs.
+"""The jobs whose sinks and pages an erasure searches: a job that is given, and those of all runs.
 
 Each run of a store has recorded its job with the values of its target, so that the tables and pages
 of every target are found.
@@ -52,7 +52,7 @@ class ReachedJobs:
         return found
 
     def of_run(self, run_id: str) -> Job | None:
-        """The job of a run; where it recorded none that can be read, the given one."""
+        """The job of a run, or the given job if the run has recorded none that can be read."""
         return self.of_runs.get(run_id, self.given)
 
     def sinks(self, loaded: set[str]) -> Iterator[tuple[Job, str, Sink]]:
@@ -61,7 +61,7 @@ class ReachedJobs:
         Parameters
         ----------
         loaded : set of str
-            The addresses that runs have loaded: of recorded jobs only these are reached.
+            The addresses that runs have loaded; recorded jobs are searched only for these.
         """
         seen: set[str] = set()
         for job in self.jobs:

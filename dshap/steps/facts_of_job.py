@@ -33,7 +33,7 @@ def explanations_of(job: Job, result: JobResult) -> tuple[ExplanationFacts, ...]
 
 
 def facts_of_part(result: JobResult) -> tuple[ExplanationFacts, ...]:
-    """The outcomes of the explanations in a part of a run that others follow."""
+    """The outcomes of the explanations in a part of a run that is followed by other parts."""
     return tuple(
         replace(
             _ending_of_part(each),
@@ -46,7 +46,7 @@ def facts_of_part(result: JobResult) -> tuple[ExplanationFacts, ...]:
 
 
 def _rows_of_part(ended: ExplanationResult) -> int:
-    """The number of rows of the blocks that a shard has; 0 of a part that explains none."""
+    """The number of rows of a shard's blocks; 0 for a part that explains no rows."""
     if ended.shard is None:
         return 0
     start, stop = ended.shard.rows

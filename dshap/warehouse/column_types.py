@@ -24,16 +24,11 @@ type represents each value of another one if none of its sizes is smaller."""
 
 
 def is_read_alike(before: str, now: str) -> bool:
-    """Whether a column of the type `now` is read as one of the type `before` was.
+    """Whether a column of the type `now` is read like one of the type `before`.
 
-    A wider type of the same kind is: int32 and int64, float and double, a decimal with more digits,
-    text of any form, times in a finer unit, dates.  So is a column of numbers that had no value.
-
-    Examples
-    --------
-    >>> from dshap.warehouse.column_types import is_read_alike
-    >>> is_read_alike("int32", "int64"), is_read_alike("int64", "int32")
-    (True, False)
+    This is true for a wider type of the same kind: int64 for int32, double for float, a decimal
+    with more digits, any form of text, times in a finer unit, dates.  It is also true for a column
+    of numbers that had no value before.
     """
     if before == now:
         return True
