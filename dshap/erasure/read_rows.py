@@ -32,7 +32,7 @@ def find_in_room(room: Place, work: ErasureWork) -> set[int]:
 
 
 def erase_in_room(room: Place, work: ErasureWork) -> int:
-    """Write the parts of a room, and their record, without the wanted rows; return how many went."""
+    """Write the parts of a room, and their record, without the wanted rows; return their number."""
     known = Snapshot.read(room)
     parts = [part for part in parts_in(room) if set(work.keys.names) <= set(columns_of_part(part))]
     done = {part.name: erase_in_part(part, work.keys) for part in parts}

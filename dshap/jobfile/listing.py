@@ -1,4 +1,4 @@
-"""Every key of a job, with its value and where that comes from."""
+"""Every key of a job, with its value and the source of this value."""
 
 from __future__ import annotations
 

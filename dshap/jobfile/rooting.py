@@ -33,7 +33,7 @@ class _Path(NamedTuple):
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A relative path of a job file that means another place from the working directory."""
+    """A relative path of a job file that would be a different file from the working directory."""
 
     place: str
     key: str

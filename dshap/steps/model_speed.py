@@ -69,7 +69,7 @@ class TextLengths:
 
     @property
     def n_coalitions(self) -> NDArray[np.int64]:
-        """(n,): the coalitions of each text, without the empty one: predictions per background row."""
+        """(n,): the coalitions of each text but the empty one: predictions per background row."""
         known = {
             length: max(1, self.design.with_players(length).info.n_coalitions - 1)
             for length in np.unique(self.lengths).tolist()

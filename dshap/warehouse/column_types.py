@@ -29,6 +29,12 @@ def is_read_alike(before: str, now: str) -> bool:
     This is true for a wider type of the same kind: int64 for int32, double for float, a decimal
     with more digits, any form of text, times in a finer unit, dates.  It is also true for a column
     of numbers that had no value before.
+
+    Examples
+    --------
+    >>> from dshap.warehouse.column_types import is_read_alike
+    >>> is_read_alike("int32", "int64"), is_read_alike("int64", "int32")
+    (True, False)
     """
     if before == now:
         return True
