@@ -185,6 +185,7 @@ class _Forgetting:
 
     def carry_out(self, *, known_only: bool, unsigned: bool) -> Forgotten:
         work = self.work
+        # before anything is erased: a missing key of a signature must not be noticed half way
         runs = [run.run_id for run in runs_in_store(self.store)]
         seals, warnings = keys_of_seals(self.store, runs, work.jobs.keys(), unsigned=unsigned)
         self._clear()
@@ -206,6 +207,8 @@ class _Forgetting:
         erasure = Erasure(new_erasure_id(), tuple(digests), chosen.names)
         if same is not None:
             erasure = replace(same, keys=tuple(digests), ended_at="")
+        # the positions and digests first: a killed erasure is known by this record, and finished by
+        # the same keys although some of their rows are gone
         self.journal.write(self._as_is(erasure))
         dropped = self._drop_unfinished_runs()
         for place in PLACES:

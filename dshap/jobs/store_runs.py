@@ -124,10 +124,12 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
         _naming_learn(scope),
         opened as (session, recorder),
     ):
+        # only now, as the lock is there: nobody else changes the records in between
         refuse_altered(store)
         if scope.does(Phase.BEGIN):
             job = _begun(job, store, command, recorder)
         runs = StoreRuns(_with_its_model(job), store, session, recorder, command)
+        # `LearnScope` includes `BeginScope`, which is derived from it
         match scope:
             case LearnScope():
                 return runs.learn()
@@ -318,7 +320,7 @@ class StoreRuns:
                 may_finish = held.enter_context(finishing(self.store, what, has_failed))
             except LockedError:
                 return None
-            # asked with the lease in place: another shard may have finished the run meanwhile
+            # asked while this process has the lease: a different shard may have finished the run before
             if begun is not None and begun.is_over:
                 return None
             if not may_finish:
@@ -356,6 +358,7 @@ class StoreRuns:
         """The run that shards explain: it has begun, is not over, and is of this job."""
         for run in unfinished_runs(self.store):
             run.refuse_damaged()
+            # neither of these can be explained by a shard: `learn` begins or reads it first
             if run.about is None:
                 continue
             if not self.source.is_read(run):
@@ -371,6 +374,7 @@ class StoreRuns:
                     f"--backfill: run {run.run_id} was learned without it: leave --backfill out"
                 )
             is_same = self.source.is_of_job(run, self._job_digest)
+            # a changed job does not matter where all cubes are finished: only sinks are left
             if not (is_same or self.cubes.are_whole(self.under_way(run))):
                 other = [
                     name
@@ -399,6 +403,7 @@ class StoreRuns:
             run.refuse_damaged()
             is_of_job = self.source.is_of_job(run, self._job_digest)
             if not self.source.is_read(run):
+                # the rows of two readings would not be of one state of the table
                 self._forget(run)
             elif is_of_job or self.cubes.are_whole(self.under_way(run)):
                 self.progress.say(f"run {run.run_id} was not over: {self.scope.goes_on}")
@@ -488,14 +493,15 @@ class StoreRuns:
         try:
             with naming_full_disk(self.store):
                 carry_out(self.steps_to_cubes(run), self.scope)
+        # a source that is too old has no rows to explain, and is still a run with a record
         except StaleSourceError as error:
             self.session.workspace.confirm()
             folders.drop_rows()
             run.know(failure=error)
             run.is_empty = True
             return self._over(run)
-        # what is damaged stays, for `dshap verify` to name it; a run that another process has taken
-        # over is not this one's to remove
+        # damaged files stay, so that `dshap verify` can name them; and a run that a different
+        # process has taken over must not be removed by this one
         except (DamagedError, LockedError):
             raise
         except Exception:
@@ -543,6 +549,7 @@ class StoreRuns:
         over = self._run_before(facts)
         if over is not None:
             return self._still_over(over, facts, run.result)
+        # a process that slept may have lost the store, and must not write a record over another's
         self.session.workspace.confirm()
         # before the record, whose presence means that the run is over
         seal_ended(run, facts)
@@ -574,4 +581,5 @@ def refuse_ending(over: RunRecord, *errors: type[DshapError]) -> None:
 
 def _plain_table(table: Any) -> Any:
     """A table of a job as plain values, for a digest; keys at their default are left out."""
+    # a key that a later version adds, at its default, then leaves the digest as it was
     return table.model_dump(mode="json", exclude_defaults=True)

@@ -16,7 +16,7 @@ from dshap.predictors.named import NamedModel
 
 
 class LinearModel(NamedModel):
-    """The linear model f(x) = βx + b, with β (k, columns) and b (k,)."""
+    """The predictor of a linear model, f(x) = βx + b, with β (k, columns) and b (k,)."""
 
     def __init__(
         self,

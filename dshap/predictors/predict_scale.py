@@ -155,9 +155,9 @@ def output_names_of(predict: Any, n_outputs: int, scale: str) -> tuple[str, ...]
 
 
 def _stating(predict: Any) -> Any:
-    """The object that states the scale and the names of the outputs of a predict function.
+    """The object that has the scale and the output names of a predict function.
 
-    It is a kernel expansion, or a model in a file; None for other functions.
+    It is a kernel expansion, or a model from a file; None for other functions.
     """
     if of_estimator(predict, "output_scale") is not None:
         return estimator_of(predict)

@@ -74,6 +74,7 @@ def rows_to_load(
     """
     if sink.rows == "all":
         return LoadChoice(reason=alteration)
+    # from here on: reasons why lines of the last load are missing, unknown or out of date
     if last is None:
         return LoadChoice(reason="no earlier load of this job stands in _dshap_runs")
     if is_empty:
@@ -92,7 +93,7 @@ def rows_to_load(
     gone = history.deleted_since(last.run_id, last.method)
     if chosen is None or gone is None:
         return LoadChoice(reason=f"what changed since run {last.run_id} is not known any more")
-    if chosen.all():
+    if chosen.all():  # None takes the faster way of a load of all rows in `delete_lines`
         chosen = None
     return LoadChoice(chosen, gone, last.run_id)
 
@@ -332,6 +333,7 @@ def is_empty(load: TableLoad) -> bool:
 def count_lines(load: TableLoad) -> int:
     """The number of lines of dshap in the target; lines without a run were written by the user."""
     run = load.dialect.quoted(RUN_ID)
+    # COUNT of a column leaves out null, and lines of the user have no run
     ((n_lines,),) = load.session.rows(f"SELECT COUNT({run}) FROM {load.table}")
     return int(n_lines)
 
@@ -486,6 +488,7 @@ def note_gone(load: TableLoad, choice: LoadChoice) -> int:
     run = dialect.quoted(RUN_ID)
     marked = f"MAX(CASE WHEN {dialect.quoted('status')} = '{DELETED}' THEN {run} END)"
     having = ""
+    # in a history a marked key may have come back: then its newest run is later than the mark
     if load.sink.deletes == "mark":
         having = f" HAVING {marked} IS NULL OR {marked} < MAX({run})"
     session.run(

@@ -157,6 +157,7 @@ class FolderSink(Sink):
                 return
             digest, n_lines = digest_of_load(self, cube.path, history, as_of=load.as_of)
             schema = table_schema(self.lines, CubeFacts.of_cube(cube))
+            # each file before the digest of all lines: the message can then name it
             for file in sorted((self.path / CURRENT).glob("*.parquet")):
                 with contextlib.suppress(OSError, ValueError), open_parquet(file) as opened:
                     if opened.schema_arrow.equals(schema):

@@ -128,6 +128,7 @@ class NightlyCubes(JobCubes):
         for explain in self.job.explain:
             place = self.store / explain.name
             in_use = {current_of(place)}
+            # a run that becomes the baseline replaces the earlier ones, which may then go
             if not is_baseline(facts):
                 in_use |= set(baselines.cubes_of(explain.name))
             for run_id in self._nights(place)[: -self.n_kept]:
@@ -172,6 +173,7 @@ class NightlyCubes(JobCubes):
             yield step
             assert step.found is not None, "the method is found"
             found[each.name] = step.found
+        # after the methods: rows are copied only from a cube of the same method
         for each in left:
             yield ChooseCarried(night, each, found[each.name])
         run.of_methods = {each.name: night.facts_in(each) for each in self.job.explain}
