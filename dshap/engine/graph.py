@@ -135,6 +135,7 @@ class LoopExecutor:
         on_done: OnDone,
         on_failed: OnFailed | None = None,
     ) -> None:
+        # the bits of sums may depend on the number of threads, and a cluster has one for each task
         with one_blas_thread():
             for reduction in reductions:
                 total = None

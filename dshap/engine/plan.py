@@ -179,7 +179,7 @@ class Plan(Tiling):
         return idle_bytes + self.cache_bytes + OVERHEAD_BYTES
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), allow_nan=True)
+        return json.dumps(asdict(self), allow_nan=True)  # operations of a black box are infinite
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Plan:

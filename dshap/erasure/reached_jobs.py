@@ -86,6 +86,7 @@ class ReachedJobs:
         """The keys of the jobs that can be read here, the given one's first."""
         found: list[SigningKey] = []
         for job in self.jobs:
+            # a key that cannot be read here: `keys_of_seals` reports the runs that need it
             with contextlib.suppress(DshapError):
                 key = key_of_job(job)
                 if key is not None and key.public not in [each.public for each in found]:

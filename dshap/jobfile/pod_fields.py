@@ -20,7 +20,7 @@ PodName = Annotated[
 """The type of the beginning of names of Kubernetes objects, to which the manifest adds endings."""
 _PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_PART}(\.{_PART})*"
-_SUBDOMAIN_LENGTH = 253
+_SUBDOMAIN_LENGTH = 253  # the most characters of a DNS subdomain (RFC 1123), as Kubernetes has it
 ObjectName = Annotated[
     str,
     Field(pattern=rf"^{_SUBDOMAIN}$", max_length=_SUBDOMAIN_LENGTH),
@@ -115,6 +115,7 @@ class Toleration(Table):
 
 Tolerations = Annotated[tuple[Toleration, ...], Field(strict=False)]
 
+# suffix of a quantity -> its power of ten, or of 1,024
 _SUFFIXES = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "m": -3}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Z]*)")

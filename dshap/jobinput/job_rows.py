@@ -281,7 +281,7 @@ def n_classes(job: Job, reader: RowReader) -> int:
     for start, stop in spans(0, column.n_rows):
         found = column.read(start, stop).x[:, 0]
         classes = np.union1d(classes, found[np.isfinite(found)])
-        if len(classes) > MAX_CLASSES:
+        if len(classes) > MAX_CLASSES:  # a target of numbers: it need not be read to its end
             break
     if not 2 <= len(classes) <= MAX_CLASSES:
         count = f"more than {MAX_CLASSES}" if len(classes) > MAX_CLASSES else len(classes)
@@ -297,6 +297,8 @@ def n_classes(job: Job, reader: RowReader) -> int:
 def _opened(job: Job) -> RowReader:
     """Open the table; if its files were written just now, wait until they can have a stamp."""
     reader = open_table(job)
+    # a second write within one tick of the clock would leave the time of the file as it is, so that
+    # a file so young has no stamp
     if reader.stamp is None:
         time.sleep(TICK_NS / 1e9)
         reader = open_table(job)

@@ -36,7 +36,7 @@ ENDS: Mapping[str, str] = {
 """End of the name of a file -> the kind of model in it."""
 LIGHTGBM = b"tree\n"
 """The beginning of a file of LightGBM, of any name."""
-PICKLE = b"\x80"
+PICKLE = b"\x80"  # the first byte of every pickle of protocol 2 or later
 TAKES_NAN = ("xgboost", "lightgbm")
 """Kinds whose trees send missing values one way or the other."""
 KNOWN = (

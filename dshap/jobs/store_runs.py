@@ -320,7 +320,7 @@ class StoreRuns:
                 may_finish = held.enter_context(finishing(self.store, what, has_failed))
             except LockedError:
                 return None
-            # asked while this process has the lease: a different shard may have finished the run before
+            # asked while this process has the lease: a different shard may have finished before
             if begun is not None and begun.is_over:
                 return None
             if not may_finish:

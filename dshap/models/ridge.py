@@ -408,8 +408,10 @@ def _validated_penalty(train: Moments, validation: Moments, centre: FloatArray) 
     quadratic = vectors.T @ validation["gram"] @ vectors
     linear = vectors.T @ (validation["cross"] - np.outer(validation["ones"], centre))
     spread = validation["y2"] - 2.0 * centre * validation["y"] + validation["n"] * centre**2  # (k,)
+    # each error over its output's spread: outputs in different units count alike
     unit = np.where(spread > 0.0, spread, 1.0)
     errors = []
+    # the eigenvectors serve all λ: each λ costs p² operations, where a solve costs p³
     for penalty in PENALTIES:
         u = right / (np.maximum(values, 0.0) + train["n"] * penalty)[:, None]
         errors.append(

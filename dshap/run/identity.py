@@ -120,6 +120,7 @@ def settle(
             is_active = np.ones(len(value.players), dtype=bool)
             method = method.with_value(value)
     options = method.limited(options)
+    # each reason is a line of the plan; those that are empty are left out at the end
     reasons = [("design", method.why)]
     if not is_active.all():
         names = np.array(value.players.names)[~is_active]

@@ -153,6 +153,8 @@ def opened_attributor(session: Session, run: Run, place: Place) -> Attributor:
     NotLearnedError
         A state is missing.
     """
+    # by the steps of a run, with an executor that refuses to learn: only these steps define which
+    # states are needed
     nothing = replace(session, executor=NothingLearned(session.executor, place))
     run, _ = learn_states(nothing, run)
     attributor = run.method.attributor(run.states, run.plan)
@@ -261,6 +263,7 @@ def with_landmarks(session: Session, run: Run) -> Run:
     size = sample_size(learner)
     if size and not states.store.has(states.landmarks_name):
         positions = sample_positions(states.table.n_rows, size, run.method.sample_seed)
+        # spans without a sampled row are not read
         inside = spans_with(positions, run.plan.data_spans)
         found = run_pass(session.executor, Landmarks(learner, positions), states.table, inside)
         states.store.put(states.landmarks_name, found)

@@ -17,7 +17,7 @@ from typing import Any
 
 from dshap.seals.signing_keys import SigningKey, VerifyingKey
 
-PAYLOAD_TYPE = "application/vnd.in-toto+json"
+PAYLOAD_TYPE = "application/vnd.in-toto+json"  # the media type of in-toto; it is signed too
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ REASON_TEXT = "reason_text"
 """The column with reasons in words: of the row, or of the feature that a line is of."""
 DELETED = "deleted"
 """The status of lines whose key is no longer in the cube."""
-TIME = pa.timestamp("us")
+TIME = pa.timestamp("us")  # PostgreSQL stores times in microseconds, and no finer
 MOMENT = pa.timestamp("us", "UTC")
 """The type of times with a zone."""
 KEY_TYPES = {"int64": pa.int64(), "string": pa.string(), "datetime64[ns]": TIME}

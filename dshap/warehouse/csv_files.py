@@ -99,6 +99,7 @@ class CsvFiles(RowsReadOnce):
         if not types:
             return self._guess(paths[0], {name: pa.string() for name in self.text})
         for path in paths:
+            # Arrow stops at the first value that does not fit: a pass widens one column
             try:
                 for _ in self._batches(path, types):
                     pass
@@ -202,7 +203,7 @@ def _joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     """The narrowest type that represents the values of both; text where there is no other."""
     if pa.types.is_null(one):
         return other
-    if one == other:  # and yet it does not hold the value
+    if one == other:  # alone the value has this type, and among the others it does not fit
         return pa.string()
     for ladder in _LADDERS:
         if str(one) in ladder and str(other) in ladder:

@@ -191,6 +191,7 @@ def spool_stream(
         freshness = rules.freshness.judged(newest, rules.now)
         if late := warning_of(freshness):
             say(late)
+    # on the parts and not on the stream, as hashes of all keys are sorted on disk
     if rules.keys and rules.contract.keys == "unique":
         check_keys(folder, rules.keys)
     types = columns.types
@@ -242,6 +243,7 @@ def _write(
         try:
             return list(pool.map(write, pieces, first_parts))
         finally:
+            # where one piece fails, the others end at their next batch, and not at their last
             stop.set()
 
 

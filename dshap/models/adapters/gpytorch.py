@@ -101,6 +101,7 @@ def from_gpytorch(
                 "is outside of the kernel",
                 "fit it on transformed rows",
             )
+    # `model(x)` is never called: it would compute in the model's own precision
     rows, solve = MODELS[kind](model)
     landmarks = _array(rows)
     terms = _terms(model.covar_module, np.arange(landmarks.shape[1]), landmarks.shape[1])
@@ -176,6 +177,7 @@ def _exact(model: Any) -> tuple[Any, Solve]:
     return model.train_inputs[0], solve
 
 
+# their noise is a diagonal that is added to the kernel matrix: the weights have a closed form
 LIKELIHOODS = ("GaussianLikelihood", "FixedNoiseGaussianLikelihood")
 
 

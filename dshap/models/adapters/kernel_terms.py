@@ -84,6 +84,8 @@ class Term:
                         f"the product of {families[j]} and {family}",
                         f"in column {j} is not a kernel family of dshap",
                     )
+                # a factor is exp(−c|x − z|^p) with c proportional to lengthscale^−p; a product of
+                # two adds their c
                 power = POWERS[family]
                 lengthscales[j] = (lengthscales[j] ** -power + lengthscale**-power) ** (-1 / power)
         return Term(self.amplitude * other.amplitude, tuple(families), lengthscales)
@@ -97,6 +99,7 @@ class Term:
                     f"a power of {self.families[j]}",
                     f"in column {j} is not a kernel family of dshap",
                 )
+            # c times the exponent, as in `times`
             lengthscales[j] *= exponent ** (-1 / POWERS.get(self.families[j], 1.0))
         return Term(self.amplitude**exponent, self.families, lengthscales)
 

@@ -82,6 +82,7 @@ def from_sklearn(
         expansion = linear_of_features(rest[0], rest[1:], chain.model)
     else:
         expansion = _adapt(chain.model)
+    # from the model outwards: the last scaler is applied to a row last, and undone first
     for scaler in reversed(scalers):
         expansion = in_original_columns(expansion, *affine(scaler))
     for transformer in reversed(chain.targets):
@@ -353,6 +354,8 @@ def _readout(model: Any, after: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
         )
     coef, intercept = fitted_attributes(model, "coef_", "intercept_")
     weights = np.atleast_2d(coef).T  # (p, k)
+    # coef · (φ − shift)/scale: the scale divides the weights, the shift goes to the intercept; the
+    # last scaler is the nearest to the model
     for scaler in reversed(after):
         shift, scale = (np.broadcast_to(each, weights.shape[:1]) for each in affine(scaler))
         weights = weights / scale[:, None]
