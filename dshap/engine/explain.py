@@ -268,6 +268,7 @@ def _again_alone(
         if failure.reason != KILLED or n_killed == ALIKE:
             left.append(failure)
             continue
+        # bound as a default below: a closure would see the list of the last turn of the loop
         again: list[Failure] = []
 
         def failed(reduction: Reduction, error: Exception, again: list[Failure] = again) -> None:
@@ -331,6 +332,7 @@ def _reduction(evaluation: Evaluation, tile: int) -> Reduction:
 def _whole(evaluation: Evaluation, _: None, tile: int) -> dict[str, Any]:
     """Attribute one tile and write it to the cube; return the receipt."""
     block = evaluation.read(tile)
+    # nothing is left to explain: the attributor, and with it the model, is not called
     if evaluation.writer.is_carried(tile).any() and not block.is_ok.any():
         return evaluation.write(tile, block, evaluation.writer.unexplained(0, ""))
     with naming(tile, block):
@@ -345,6 +347,7 @@ def _whole(evaluation: Evaluation, _: None, tile: int) -> dict[str, Any]:
 def _part(evaluation: Evaluation, tile: int, part: int) -> tuple[str, ...]:
     """Compute and store one part of the sums of one tile; return its name in a tuple."""
     name = evaluation.part_name(tile, part)
+    # an earlier attempt at the tile may have stored it
     if not evaluation.store.has(name):
         block = evaluation.read(tile)
         with naming(tile, block):
@@ -415,6 +418,7 @@ def _stop_if_alike(failures: Sequence[Failure], n_blocks: int) -> None:
     FailedBlocksError
         All reasons are alike; the message gives the reason.
     """
+    # numbers, such as positions of rows, differ from block to block
     reasons = {re.sub(r"\d+", "#", failure.reason) for failure in failures}
     if len(reasons) == 1:
         raise FailedBlocksError(

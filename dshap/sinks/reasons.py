@@ -79,6 +79,7 @@ def reason_lines(codes: CodeValues, form: LineForm) -> ReasonLines:
     places = [_places(codes, output) for output in range(codes.n_outputs)]
     chosen = np.stack([_strongest(codes, each, k) for k, each in enumerate(places)], axis=1)
     at = np.indices(chosen.shape).reshape(3, -1)
+    # rank 0 always: a row without a reason has one line too
     is_line = (chosen.ravel() >= 0) | (at[2] == 0)
     row, output, rank = at[:, is_line]
     code = chosen.ravel()[is_line]
@@ -122,6 +123,7 @@ def _strongest(codes: CodeValues, places: Places, output: int) -> NDArray[np.int
 
     Exact values that differ by rounding alone are in the order of the codes.
     """
+    # exact values that differ by rounding alone share a place, and the sort is stable
     if codes.errors is None:
         weakness = places.first.astype(float)
     else:

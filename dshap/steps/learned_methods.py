@@ -222,6 +222,7 @@ class LearnedMethods:
 
     def _value(self, explain: ExplainTable, run_id: str) -> Any:
         """The value function of an explanation, from the rows of a run and the model on them."""
+        # once for all explanations: opening fits the model, if the job has none
         if run_id not in self._opened:
             self._opened[run_id] = self._open(run_id)
         opened, model = self._opened[run_id]
@@ -237,6 +238,7 @@ class LearnedMethods:
                 "then learns the method anew, from its own rows",
             )
         job = job_of_parts(self.job, rows)
+        # rows of an earlier run are not loaded into sinks, whose columns may have changed since
         if run_id != self.run.run_id:
             job = without_targets(job)
         store = self.run.store
@@ -290,6 +292,7 @@ class LearnedMethods:
 
         Remains of a process that was killed while it removed or stored them are replaced.
         """
+        # copied, as the parts of a run are removed long before its method is replaced
         kept = self.room / "rows" / self.run.run_id
         if any(faults_of_rows(kept)):
             remove_room(kept)

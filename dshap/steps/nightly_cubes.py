@@ -335,6 +335,7 @@ class Night:
     ) -> tuple[NightHistory | None, str]:
         """The history of the cube from which rows are copied, if any, and the reason in words."""
         before = self._before(explain)
+        # a row that was explained by a different method must be explained again
         if before is None or before.method != method.about.method:
             return None, method.reason
         was = (read_run(self.cube(explain, before.run_id)) or {})["fingerprint"]
@@ -431,6 +432,7 @@ class DigestRows(Step):
             return True
         except FileNotFoundError:
             return False
+        # a bucket that does not answer is no damage: its digests must not be made again
         except UnreachableError:
             raise
         except UNREADABLE as error:

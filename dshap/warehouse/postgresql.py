@@ -72,6 +72,7 @@ def open_table_of_postgresql(
         if kind in _LOCKED_KINDS:
             cursor.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE")
         snapshot = _value(cursor, "SELECT pg_export_snapshot()")
+        # this connection waits while others read; if the server closed it, its snapshot would end
         cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         judge(cursor)
         columns = _columns(cursor, table, keys)
@@ -182,7 +183,7 @@ def refuse_no_table(cursor: Any, database: Database, table: str) -> None:
 
 def _pages(cursor: Any, table: str, kind: str) -> int:
     """The pages that readers may share; 0 if one must read all."""
-    if kind != "r":
+    if kind != "r":  # views and partitioned tables have no pages of their own
         return 0
     cursor.execute(_FACTS.format(table=_literal(table)))
     has_children, n_pages, version = cursor.fetchone()
@@ -205,6 +206,7 @@ def _column(given: pa.Field, keys: Collection[str]) -> _Column:
         return _Column(pa.field(given.name, pa.string()), f"{name}::text AS {name}")
     if kind != "numeric":
         return _Column(given, name)
+    # a key must stay exact: as a double, two large ones could become one
     if given.name not in keys:
         return _Column(pa.field(given.name, pa.float64()), f"{name}::float8 AS {name}")
     if _scale(int(details.get(b"POSTGRESQL:typmod", b"-1"))) == 0:
@@ -214,6 +216,7 @@ def _column(given: pa.Field, keys: Collection[str]) -> _Column:
 
 def _scale(typmod: int) -> int | None:
     """The digits after the point of NUMERIC(precision, scale); None if it has no bound."""
+    # PostgreSQL stores ((precision << 16) | scale) + 4, the scale in 11 bits
     if typmod < 4:
         return None
     return (typmod - 4) & 0x7FF
