@@ -19,6 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.annotations import MissingRule
 from dshap.core.blocks import Attribution, CoalitionBlock, DesignInfo, RowBlock
 from dshap.core.players import Players
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, Record, State
@@ -92,7 +93,7 @@ class RowReader(Protocol):
         ...
 
     @property
-    def missing(self) -> str:
+    def missing(self) -> MissingRule:
         """The treatment of rows with NaN or infinity: "refuse", "skip" or "pass"."""
         ...
 

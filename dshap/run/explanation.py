@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dshap.attributors.method import Facts
+from dshap.core.annotations import DesignName
 from dshap.core.errors import (
     FailedBlocksError,
     InputError,
@@ -106,7 +107,7 @@ class Explanation:
         path: Place,
         session: Session,
         *,
-        design: Design | Callable[[int], Design] | str = "auto",
+        design: Design | Callable[[int], Design] | DesignName = "auto",
         key: Any = None,
         seed: int = 0,
         census: Census | None = None,

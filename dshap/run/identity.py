@@ -15,6 +15,7 @@ from dshap.attributors.choice import MAX_COALITIONS, check_options, choose
 from dshap.attributors.compatibility import not_together
 from dshap.attributors.failing import answered, answers
 from dshap.attributors.method import Method
+from dshap.core.annotations import DesignName
 from dshap.core.capabilities import tuned
 from dshap.core.code_groups import code_members
 from dshap.core.errors import InputError, StoreMismatchError
@@ -99,7 +100,7 @@ class Settled:
 def settle(
     value: Explained,
     options: RunOptions,
-    design: Design | str,
+    design: Design | DesignName,
     seed: int,
     n_rows: int,
     is_active: BoolArray | None = None,
@@ -150,7 +151,7 @@ def settle(
 
 
 def settle_fixed(
-    prepared: LearnedMethod, value: Explained, options: RunOptions, design: Design | str
+    prepared: LearnedMethod, value: Explained, options: RunOptions, design: Design | DesignName
 ) -> Settled:
     """Use the method of prepared states as it is, with the value function given now.
 
@@ -261,7 +262,7 @@ def _other_design(prepared: LearnedMethod, method: Method) -> InputError:
 
 
 def _as_prepared(
-    prepared: LearnedMethod, value: Explained, design: Design | str, options: RunOptions
+    prepared: LearnedMethod, value: Explained, design: Design | DesignName, options: RunOptions
 ) -> tuple[Method, RunOptions]:
     """Use the design and the tiles of prepared states, with the value function given now.
 

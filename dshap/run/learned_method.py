@@ -16,6 +16,7 @@ from dshap import __version__
 from dshap.attributors.method import Method
 from dshap.attributors.states import States
 from dshap.attributors.tiling import Tiling
+from dshap.core.annotations import MissingRule
 from dshap.core.errors import StoreMismatchError
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
@@ -47,7 +48,7 @@ class DataSummary:
 
     n_rows: int
     feature_names: tuple[str, ...]
-    missing: str
+    missing: MissingRule
     digest: str
 
     @classmethod

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.annotations import DeltaTableLike
+from dshap.core.annotations import DeltaTableLike, MissingRule
 from dshap.core.errors import InputError
 from dshap.core.late import pa
 from dshap.core.rules import as_place, checked
@@ -195,7 +195,7 @@ class DeltaSource(DeltaFiles, LakeSource):
         features: Names = None,
         target: Names = None,
         key: Names = (),
-        missing: str = "refuse",
+        missing: MissingRule = "refuse",
         categories: Mapping[str, tuple[Hashable, ...]] | None = None,
         times: Times = None,
     ) -> None:

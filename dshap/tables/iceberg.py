@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.annotations import MissingRule
 from dshap.core.errors import InputError
 from dshap.core.late import pa, pc
 from dshap.core.places import place_of
@@ -296,7 +297,7 @@ class IcebergSource(IcebergFiles, LakeSource):
         features: Names = None,
         target: Names = None,
         key: Names = (),
-        missing: str = "refuse",
+        missing: MissingRule = "refuse",
         categories: Mapping[str, tuple[Hashable, ...]] | None = None,
         times: Times = None,
     ) -> None:

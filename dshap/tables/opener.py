@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from dshap.core.annotations import KeyLike, TableLike, TargetLike
+from dshap.core.annotations import KeyLike, MissingRule, TableLike, TargetLike
 from dshap.core.errors import InputError, shown
 from dshap.core.rules import checked
 from dshap.core.types import RowReader
@@ -25,7 +25,7 @@ def open_rows(
     n_columns: int | None = None,
     target: TargetLike | None = None,
     key: KeyLike | None = (),
-    missing: str = "refuse",
+    missing: MissingRule = "refuse",
     categories: Mapping[str, tuple[Hashable, ...]] | None = None,
     times: Times = None,
 ) -> RowReader:
@@ -94,7 +94,7 @@ def open_source(
     features: Sequence[str] | str | None = None,
     target: TargetLike | None = None,
     key: KeyLike | None = (),
-    missing: str = "refuse",
+    missing: MissingRule = "refuse",
     categories: Mapping[str, tuple[Hashable, ...]] | None = None,
     times: Times = None,
 ) -> RowReader:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.annotations import MissingRule
 from dshap.core.errors import EmptyTableError, InputError
 from dshap.core.late import pa, pd, pq
 from dshap.core.places import is_in_bucket
@@ -281,7 +282,7 @@ class ParquetSource(ParquetFiles, BatchReader):
         features: Names = None,
         target: Names = None,
         key: Names = (),
-        missing: str = "refuse",
+        missing: MissingRule = "refuse",
         categories: Mapping[str, tuple[Hashable, ...]] | None = None,
         times: Times = None,
     ) -> None:

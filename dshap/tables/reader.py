@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from dshap.core.annotations import MissingRule
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
 from dshap.core.late import pa
@@ -232,7 +233,7 @@ class LaidOut:
         return bool(self._layout.targets)
 
     @property
-    def missing(self) -> str:
+    def missing(self) -> MissingRule:
         return self._layout.missing
 
     @property

@@ -9,15 +9,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from inspect import Parameter
 from pydoc import locate
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack, get_args
 
 import pytest
 
 import dshap
+from dshap.attributors.choice import DESIGN_NAMES
 from dshap.core import annotations
 from dshap.core.errors import InputError
-from dshap.core.options import ExplainOptions, LearnOptions, RunOptions
+from dshap.core.options import MISSING_POLICIES, ExplainOptions, LearnOptions, RunOptions
+from dshap.core.scales import STATED
+from dshap.report.looks import CHARTS
 from dshap.shap_compat import ExplainerOptions
+from dshap.values.links import LINKS
 from website.docstrings import named_options, named_signature
 from website.reference import (
     BEHIND,
@@ -49,6 +53,15 @@ ANY_NAME = {
     "dshap.models.kernel_model.KernelModel.tuned": "what a kind of model knows of its target",
 }
 """Function or method that takes keywords of any name -> which."""
+
+ACCEPTED = {
+    "ChartLibrary": CHARTS,
+    "DesignName": DESIGN_NAMES,
+    "LinkName": tuple(LINKS),
+    "MissingRule": MISSING_POLICIES,
+    "Scale": STATED,
+}
+"""Type of fixed words -> the words that its parameters accept."""
 
 
 def is_loose(annotation: Any) -> bool:
@@ -191,7 +204,7 @@ def test_every_option_of_a_run_is_an_option_of_a_call():
 def test_the_reference_shows_each_option_with_its_type_and_default(call):
     shown = named_signature(call).parameters
     assert Parameter.VAR_KEYWORD not in {each.kind for each in shown.values()}
-    assert (shown["missing"].annotation, shown["missing"].default) == ("str", "refuse")
+    assert (shown["missing"].annotation, shown["missing"].default) == ("MissingRule", "refuse")
     assert (shown["wait"].annotation, shown["wait"].default) == ("float", RunOptions().wait)
     text = inspect.getdoc(call)
     lacking = [name for name in shown if name != "self" and not re.search(rf"\b{name}\b", text)]
@@ -236,3 +249,8 @@ def test_the_page_of_types_has_all_of_this_module():
         if getattr(each, "__module__", "") == annotations.__name__
     }
     assert defined == set(TYPES[annotations.__name__])
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_types_list_the_words_that_are_accepted(name):
+    assert sorted(get_args(getattr(annotations, name).__value__)) == sorted(ACCEPTED[name])

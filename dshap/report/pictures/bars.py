@@ -12,7 +12,7 @@ from dshap.analysis.segments import Segments, segments_of
 from dshap.analysis.shown_features import Selection, shown_features
 from dshap.analysis.side_by_side import differing_attributions, warn_without_scale
 from dshap.analysis.view import MAX_SHOWN, View, view_of
-from dshap.core.annotations import CubesLike, TableLike
+from dshap.core.annotations import ChartLibrary, CubesLike, TableLike
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
 from dshap.core.printing import counted
@@ -55,7 +55,7 @@ def bar(
     features: str | Sequence[str] | None = None,
     title: str = "",
     ax: Axes | None = None,
-    chart: str = "matplotlib",
+    chart: ChartLibrary = "matplotlib",
 ) -> Axes | LayerChart:
     """Draw mean |attribution| of every feature as bars, the largest on top.
 
