@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from dshap.core.annotations import (
     ClientLike,
-    DesignName,
     HasPredict,
     KeyLike,
-    MissingRule,
     PathLike,
     Predict,
     TableLike,
@@ -21,6 +19,7 @@ from dshap.core.annotations import (
 )
 from dshap.core.capabilities import is_of_texts
 from dshap.core.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
+from dshap.core.fixed_words import DesignName, MissingRule
 from dshap.core.options import RULES, ExplainOptions, LearnOptions
 from dshap.core.printing import format_bytes
 from dshap.core.rows import column_bytes, read_columns

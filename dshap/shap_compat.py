@@ -11,18 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dshap.api import explain
-from dshap.core.annotations import (
-    ClientLike,
-    DesignName,
-    HasPredict,
-    KeyLike,
-    LinkName,
-    PathLike,
-    Predict,
-    Scale,
-    TableLike,
-)
+from dshap.core.annotations import ClientLike, HasPredict, KeyLike, PathLike, Predict, TableLike
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import DesignName, LinkName, Scale
 from dshap.core.options import CubeOptions
 from dshap.core.records import FloatArray
 from dshap.core.types import Design, Explained, Link

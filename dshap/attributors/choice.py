@@ -22,7 +22,6 @@ from dshap.attributors.method import (
 from dshap.attributors.own_rows import OwnRows, why_all_rows
 from dshap.attributors.quadrature import Quadrature
 from dshap.attributors.trees import TreeForm
-from dshap.core.annotations import DesignName, MissingRule
 from dshap.core.blocks import N_ENDS
 from dshap.core.capabilities import (
     OfTexts,
@@ -34,6 +33,7 @@ from dshap.core.capabilities import (
     refuse_lacking,
 )
 from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.fixed_words import DesignName, MissingRule
 from dshap.core.options import RunOptions
 from dshap.core.types import Design, Explained, GivenAttributor, Predictor, ValueFunction
 from dshap.designs.by_length import DesignByLength

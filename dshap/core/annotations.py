@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -158,39 +158,3 @@ type TextLike = str | Sequence[int | str] | NDArray[np.int64]
 type LengthScale = str | ArrayLike | Mapping[str, float]
 """The length-scale of a kernel: a number, one number a column in its units, a mapping from the names
 of columns to numbers, "median" (the median heuristic) or "validate" (a fit of a model chooses it)."""
-
-type MissingRule = Literal["refuse", "skip", "pass"]
-"""What to do with rows that have NaN or infinity in a feature: raise an error that counts them
-("refuse"), leave them out of the result ("skip"), or give them to a model that accepts them, such
-as a tree ensemble ("pass")."""
-
-type ChartLibrary = Literal["matplotlib", "altair"]
-"""The library that draws a picture: Matplotlib, or Altair for a chart that shows its numbers under
-the pointer."""
-
-type DesignName = Literal[
-    "auto", "exact", "kriging", "kernelshap", "permutation", "quadrature", "closed_form"
-]
-"""The name of a design, which chooses the coalitions: `explain` says what each name means.
-"quadrature" and "closed_form" are two names for the closed form of a value function that has one."""
-
-type LinkName = Literal[
-    "identity", "logit", "log_odds", "log_probability", "expected_log_probability"
-]
-"""The name of a link of `dshap.values`, the function that is applied to the predictions before they
-are attributed."""
-
-type Scale = Literal[
-    "probability",
-    "log-odds",
-    "score",
-    "margin",
-    "log",
-    "expected log-probability",
-    "signed root",
-    "inverse softplus",
-    "path length",
-    "unit of the target",
-]
-"""The scale of the numbers that a model returns, such as "log-odds"; reports name it beside the
-attributions."""

@@ -10,9 +10,9 @@ from typing import Any, Self, TypedDict
 import numpy as np
 from numpy.typing import DTypeLike
 
-from dshap.core.annotations import MissingRule
 from dshap.core.code_groups import checked_codes
 from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.fixed_words import MissingRule
 from dshap.core.rules import Choice, Flag, Number, Rule, Text, Whole
 
 MISSING_POLICIES: tuple[MissingRule, ...] = ("refuse", "skip", "pass")

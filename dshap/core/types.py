@@ -19,8 +19,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.annotations import MissingRule
 from dshap.core.blocks import Attribution, CoalitionBlock, DesignInfo, RowBlock
+from dshap.core.fixed_words import MissingRule
 from dshap.core.players import Players
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, Record, State
 

@@ -16,8 +16,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from dshap import designs
 from dshap.core.addresses import safe_value
-from dshap.core.annotations import DesignName
 from dshap.core.environment import with_environment
+from dshap.core.fixed_words import DesignName
 from dshap.core.html import table_html
 from dshap.core.options import RULES, WAIT_S, RunOptions, parse_bytes
 from dshap.core.printing import shortened

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.annotations import MissingRule
 from dshap.core.blocks import RowBlock
 from dshap.core.duck_typing import column_names
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.floats import floats_of
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rows import SPAN_ROWS, row_draws

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dshap.analysis.column_texts import ColumnTexts, texts_of
-from dshap.core.annotations import ChartLibrary
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.fixed_words import ChartLibrary
 from dshap.core.rules import as_place
 from dshap.cube import named_cubes
 from dshap.report.labels import labels_of

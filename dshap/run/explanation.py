@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dshap.attributors.method import Facts
-from dshap.core.annotations import DesignName
 from dshap.core.errors import (
     FailedBlocksError,
     InputError,
     InterruptedRunError,
     NotLearnedError,
 )
+from dshap.core.fixed_words import DesignName
 from dshap.core.places import Place
 from dshap.core.records import Record
 from dshap.core.rows import runs_of_neighbours

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from dshap.attributors.choice import is_explained
-from dshap.core.annotations import MissingRule
 from dshap.core.duck_typing import has_member, is_frame, name_of
 from dshap.core.errors import InputError, shown
+from dshap.core.fixed_words import MissingRule
 from dshap.core.spread import SpreadOrder
 from dshap.core.types import replaced
 from dshap.models import KernelModel

@@ -15,10 +15,10 @@ from dshap.attributors.choice import MAX_COALITIONS, check_options, choose
 from dshap.attributors.compatibility import not_together
 from dshap.attributors.failing import answered, answers
 from dshap.attributors.method import Method
-from dshap.core.annotations import DesignName
 from dshap.core.capabilities import tuned
 from dshap.core.code_groups import code_members
 from dshap.core.errors import InputError, StoreMismatchError
+from dshap.core.fixed_words import DesignName
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
 from dshap.core.processors import processor

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from dshap.core.annotations import DesignName
+from dshap.core.fixed_words import DesignName
 from dshap.core.places import Place
 from dshap.core.types import Design, Explained
 from dshap.cube import CubeLayout

@@ -23,8 +23,8 @@ from dshap.attributors.choice import (
 )
 from dshap.attributors.compatibility import not_together
 from dshap.attributors.method import Method
-from dshap.core.annotations import DesignName
 from dshap.core.errors import InputError, StoreMismatchError
+from dshap.core.fixed_words import DesignName
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
 from dshap.core.records import digest_of

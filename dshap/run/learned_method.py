@@ -16,8 +16,8 @@ from dshap import __version__
 from dshap.attributors.method import Method
 from dshap.attributors.states import States
 from dshap.attributors.tiling import Tiling
-from dshap.core.annotations import MissingRule
 from dshap.core.errors import StoreMismatchError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
 from dshap.core.records import JSON, Record, digest_of

@@ -9,8 +9,8 @@ from typing import Any
 
 from dshap.attributors.choice import check_kinds, design_of, learns, needs_numbers, reads_data
 from dshap.attributors.states import States
-from dshap.core.annotations import DesignName
 from dshap.core.capabilities import is_scaled, streams_data
+from dshap.core.fixed_words import DesignName
 from dshap.core.threads import process_threads
 from dshap.core.types import Design, Explained
 from dshap.cube import CubeLayout

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from dshap.attributors.choice import check_kinds, choose, refuse_to_prepare
-from dshap.core.annotations import DesignName
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import DesignName
 from dshap.core.places import Place
 from dshap.core.records import Record
 from dshap.core.rows import OfTable

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dshap.core.annotations import DesignName
+from dshap.core.fixed_words import DesignName
 from dshap.core.places import Place
 from dshap.core.records import BoolArray
 from dshap.core.types import Attributor, Design, Explained

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dshap.core.annotations import MissingRule
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import EmptyTableError, InputError, shown, unknown_name
+from dshap.core.fixed_words import MissingRule
 from dshap.core.floats import finite_rows, refuse_rounded, unmasked
 from dshap.core.late import pa, pd
 from dshap.tables.columns import (

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.annotations import MissingRule
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.records import JSON, FloatArray
 from dshap.core.types import RowReader
 from dshap.tables.columns import null_key_refusal

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.annotations import MissingRule
 from dshap.core.errors import InputError, times_refused, unknown_column, unknown_name
+from dshap.core.fixed_words import MissingRule
 from dshap.core.floats import LARGEST_WHOLE, rounded_refusal
 from dshap.core.late import pa, pc
 from dshap.core.options import MISSING_POLICIES

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from dshap.core.annotations import MissingRule
 from dshap.core.errors import EmptyTableError, InputError, unknown_column, unknown_name
+from dshap.core.fixed_words import MissingRule
 from dshap.core.floats import as_array
 from dshap.core.late import pd
 from dshap.core.types import RowReader

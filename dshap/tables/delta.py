@@ -10,8 +10,9 @@ from urllib.parse import unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.annotations import DeltaTableLike, MissingRule
+from dshap.core.annotations import DeltaTableLike
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.late import pa
 from dshap.core.rules import as_place, checked
 from dshap.tables.columns import Names, Times

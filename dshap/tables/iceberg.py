@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.annotations import MissingRule
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.late import pa, pc
 from dshap.core.places import place_of
 from dshap.core.printing import shortened

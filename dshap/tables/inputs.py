@@ -9,10 +9,11 @@ from typing import Any, cast
 import numpy as np
 
 from dshap.attributors.compatibility import not_together
-from dshap.core.annotations import KeyLike, MissingRule, TableLike
+from dshap.core.annotations import KeyLike, TableLike
 from dshap.core.blocks import RowBlock
 from dshap.core.capabilities import is_of_texts, streams_data
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.records import BoolArray
 from dshap.core.rows import OfTable
 from dshap.core.types import Explained, Predictor, RowReader, replaced

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from dshap.core.annotations import KeyLike, MissingRule, TableLike, TargetLike
+from dshap.core.annotations import KeyLike, TableLike, TargetLike
 from dshap.core.errors import InputError, shown
+from dshap.core.fixed_words import MissingRule
 from dshap.core.rules import checked
 from dshap.core.types import RowReader
 from dshap.tables.arrays import ArraySource

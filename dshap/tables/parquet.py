@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.annotations import MissingRule
 from dshap.core.errors import EmptyTableError, InputError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.late import pa, pd, pq
 from dshap.core.places import is_in_bucket
 from dshap.core.records import JSON

@@ -12,9 +12,9 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from dshap.core.annotations import MissingRule
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.late import pa
 from dshap.core.records import JSON, BoolArray
 from dshap.core.types import RowReader

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from dshap.core.annotations import LinkName, Predict, Scale, TableLike
+from dshap.core.annotations import Predict, TableLike
 from dshap.core.duck_typing import has_columns, has_member, is_lazy, is_pandas, shape_of
 from dshap.core.errors import InputError, shown
+from dshap.core.fixed_words import LinkName, Scale
 from dshap.core.floats import as_array, floats_of
 from dshap.core.places import of_place
 from dshap.core.players import Players

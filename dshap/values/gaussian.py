@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dshap.core.annotations import LinkName, Predict, Scale, TableLike
+from dshap.core.annotations import Predict, TableLike
 from dshap.core.draws import Draws, GroupedDraws
 from dshap.core.errors import InputError, PredictError
+from dshap.core.fixed_words import LinkName, Scale
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
 from dshap.core.types import Link

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dshap import loops
-from dshap.core.annotations import LinkName, Predict, Scale, TableLike
+from dshap.core.annotations import Predict, TableLike
 from dshap.core.draws import Draws, GroupedDraws
 from dshap.core.duck_typing import has_columns, is_frame, is_lazy, is_pandas, is_scanned
 from dshap.core.errors import InputError, shown
+from dshap.core.fixed_words import LinkName, Scale
 from dshap.core.floats import floats_of
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked

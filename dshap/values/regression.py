@@ -8,9 +8,10 @@ from typing import Literal
 import numpy as np
 
 from dshap import loops
-from dshap.core.annotations import LinkName, Predict, Scale, TableLike
+from dshap.core.annotations import Predict, TableLike
 from dshap.core.blocks import Scored
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import LinkName, Scale
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import Choice, checked
 from dshap.core.types import Link

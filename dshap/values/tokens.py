@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dshap.core.annotations import LinkName, Scale, TextLike
+from dshap.core.annotations import TextLike
 from dshap.core.errors import InputError, shown
+from dshap.core.fixed_words import LinkName, Scale
 from dshap.core.players import Players
 from dshap.core.records import JSON, FloatArray
 from dshap.core.rules import checked

@@ -9,19 +9,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from inspect import Parameter
 from pydoc import locate
-from typing import Any, Protocol, TypedDict, Unpack, get_args
+from typing import Any, Protocol, TypedDict, Unpack
 
 import pytest
 
 import dshap
-from dshap.attributors.choice import DESIGN_NAMES
 from dshap.core import annotations
 from dshap.core.errors import InputError
-from dshap.core.options import MISSING_POLICIES, ExplainOptions, LearnOptions, RunOptions
-from dshap.core.scales import STATED
-from dshap.report.looks import CHARTS
+from dshap.core.options import ExplainOptions, LearnOptions, RunOptions
 from dshap.shap_compat import ExplainerOptions
-from dshap.values.links import LINKS
 from website.docstrings import named_options, named_signature
 from website.reference import (
     BEHIND,
@@ -53,15 +49,6 @@ ANY_NAME = {
     "dshap.models.kernel_model.KernelModel.tuned": "what a kind of model knows of its target",
 }
 """Function or method that takes keywords of any name -> which."""
-
-ACCEPTED = {
-    "ChartLibrary": CHARTS,
-    "DesignName": DESIGN_NAMES,
-    "LinkName": tuple(LINKS),
-    "MissingRule": MISSING_POLICIES,
-    "Scale": STATED,
-}
-"""Type of fixed words -> the words that its parameters accept."""
 
 
 def is_loose(annotation: Any) -> bool:
@@ -249,8 +236,3 @@ def test_the_page_of_types_has_all_of_this_module():
         if getattr(each, "__module__", "") == annotations.__name__
     }
     assert defined == set(TYPES[annotations.__name__])
-
-
-@pytest.mark.parametrize("name", ACCEPTED)
-def test_types_list_the_words_that_are_accepted(name):
-    assert sorted(get_args(getattr(annotations, name).__value__)) == sorted(ACCEPTED[name])

@@ -12,9 +12,10 @@ from dshap.analysis.segments import Segments, segments_of
 from dshap.analysis.shown_features import Selection, shown_features
 from dshap.analysis.side_by_side import differing_attributions, warn_without_scale
 from dshap.analysis.view import MAX_SHOWN, View, view_of
-from dshap.core.annotations import ChartLibrary, CubesLike, TableLike
+from dshap.core.annotations import CubesLike, TableLike
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import ChartLibrary
 from dshap.core.printing import counted
 from dshap.report.charts.bar_charts import bars_chart
 from dshap.report.looks import Looks, words_of_columns

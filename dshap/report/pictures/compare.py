@@ -11,7 +11,8 @@ from dshap.analysis.numbers_as_text import decimals_of, picture_number
 from dshap.analysis.shades import grid_of
 from dshap.analysis.shown_features import Selection
 from dshap.analysis.side_by_side import SideBySide, side_by_side
-from dshap.core.annotations import ChartLibrary, CubeLike, PathLike
+from dshap.core.annotations import CubeLike, PathLike
+from dshap.core.fixed_words import ChartLibrary
 from dshap.report.charts.compare_charts import compare_chart
 from dshap.report.labels import labels_of
 from dshap.report.looks import Looks, words_of_columns

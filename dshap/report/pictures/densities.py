@@ -13,7 +13,8 @@ import numpy as np
 from dshap.analysis.shades import Shades
 from dshap.analysis.shown_features import Selection
 from dshap.analysis.swarms import Swarm, Swarms, swarms_of
-from dshap.core.annotations import ChartLibrary, CubeLike, TableLike
+from dshap.core.annotations import CubeLike, TableLike
+from dshap.core.fixed_words import ChartLibrary
 from dshap.core.records import FloatArray
 from dshap.report.charts.swarm_charts import swarms_chart
 from dshap.report.looks import Looks, words_of_columns

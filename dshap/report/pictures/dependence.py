@@ -10,8 +10,9 @@ import numpy as np
 
 from dshap.analysis.dependences import Dependence, dependence_of
 from dshap.analysis.value_texts import category_texts, tick_texts
-from dshap.core.annotations import ChartLibrary, CubeLike, TableLike
+from dshap.core.annotations import CubeLike, TableLike
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import ChartLibrary
 from dshap.core.histograms import number_of_bins
 from dshap.core.records import FloatArray, Record
 from dshap.report.charts.dependence_charts import dependence_chart

@@ -10,7 +10,8 @@ import numpy as np
 from dshap.analysis.numbers_as_text import decimals_of, picture_number
 from dshap.analysis.segment_cells import SegmentCells, segment_cells
 from dshap.analysis.shown_features import Selection
-from dshap.core.annotations import ChartLibrary, CubeLike, TableLike
+from dshap.core.annotations import CubeLike, TableLike
+from dshap.core.fixed_words import ChartLibrary
 from dshap.core.printing import counted
 from dshap.core.records import FloatArray
 from dshap.report.charts.cell_charts import heatmap_chart

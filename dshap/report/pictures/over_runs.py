@@ -10,7 +10,8 @@ import numpy as np
 from dshap.analysis.history_lines import HistoryLines, history_lines
 from dshap.analysis.importance_history import ImportanceHistory, importance_history
 from dshap.analysis.shown_features import Selection
-from dshap.core.annotations import ChartLibrary, PathLike
+from dshap.core.annotations import PathLike
+from dshap.core.fixed_words import ChartLibrary
 from dshap.core.records import FloatArray
 from dshap.report.charts.run_charts import over_runs_chart
 from dshap.report.labels import labels_of

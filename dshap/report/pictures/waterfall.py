@@ -12,7 +12,8 @@ from dshap.analysis.shown_features import Selection
 from dshap.analysis.single_rows import SingleRow, single_row
 from dshap.analysis.steps_of_rows import MAX_STEPS as MAX_STEPS
 from dshap.analysis.steps_of_rows import Steps, steps_of
-from dshap.core.annotations import ChartLibrary, CubeLike, RowKey, TableLike
+from dshap.core.annotations import CubeLike, RowKey, TableLike
+from dshap.core.fixed_words import ChartLibrary
 from dshap.report.charts.row_charts import waterfall_chart
 from dshap.report.labels import labels_with_values
 from dshap.report.looks import Looks, words_of_columns
