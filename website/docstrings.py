@@ -14,7 +14,7 @@ from inspect import Parameter, Signature
 from typing import Any, Protocol
 
 from docutils import nodes
-from sphinx.addnodes import desc_annotation, desc_content, pending_xref
+from sphinx.addnodes import desc_annotation, desc_content, desc_name, pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.inspect import stringify_signature
@@ -119,7 +119,8 @@ def add_type_of_member(app: Sphinx, domain: str, kind: str, content: desc_conten
         owner = pkgutil.resolve_name(f"{line['module']}:{owner_name}")
         if written := type_of_member(owner, name):
             types = linked_names(written, app.env.docname)
-            line += desc_annotation("", "", nodes.Text(": "), *types)
+            behind = line.first_child_matching_class(desc_name) + 1  # and before a default value
+            line.insert(behind, desc_annotation("", "", nodes.Text(": "), *types))
 
 
 def type_of_member(owner: type, name: str) -> str:
