@@ -66,6 +66,13 @@ TYPES = {
         "TextLike",
         "TreeEnsemble",
     ),
+    "dshap.core.fixed_words": (
+        "ChartLibrary",
+        "DesignName",
+        "LinkName",
+        "MissingRule",
+        "Scale",
+    ),
     "dshap.core.records": ("JSON",),
     "dshap.core.vocabulary": ("Ids", "Tokenizer"),
     "dshap.models.expansion_sum": ("AnyExpansion",),

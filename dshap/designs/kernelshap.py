@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class KernelShapDesign(BaseDesign):
     n_players: int
     budgets: tuple[int, ...]
     """Numbers of coalitions after each round, ∅ and N counted: at most 2^d, even where paired."""
-    sampling: str = "leverage"
+    sampling: Literal["leverage", "kernel"] = "leverage"
     paired: bool = True
     seed: int = 0
     n_replicates: int = N_REPLICATES
@@ -233,7 +233,7 @@ def kernelshap(
     d: int,
     n_coalitions: int,
     *,
-    sampling: str = "leverage",
+    sampling: Literal["leverage", "kernel"] = "leverage",
     paired: bool = True,
     seed: int = 0,
     n_replicates: int = N_REPLICATES,

@@ -50,8 +50,8 @@ class ConnectedDesign(GraphDesign):
 
     kind = "connected"
     order: int | None
-    coefficients: str = "paper"
-    outside: str = "absent"
+    coefficients: Literal["paper", "boundary"] = "paper"
+    outside: Literal["absent", "present"] = "absent"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", checked_order(self.order))

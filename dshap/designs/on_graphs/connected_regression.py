@@ -51,7 +51,7 @@ class ConnectedRegressionDesign(GraphDesign):
 
     kind = "connected_regression"
     order: int | None
-    weights: str = "uniform"
+    weights: Literal["uniform", "kernel"] = "uniform"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", checked_order(self.order))

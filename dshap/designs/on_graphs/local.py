@@ -57,7 +57,7 @@ class LocalDesign(GraphDesign):
 
     kind = "local"
     order: int | None
-    outside: str = "absent"
+    outside: Literal["absent", "present"] = "absent"
     n_permutations: int | None = None
     seed: int = 0
     n_replicates: int = N_REPLICATES
