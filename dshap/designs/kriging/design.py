@@ -23,7 +23,9 @@ from dshap.designs.kriging.tuning import DEFAULT_VARIATION
 
 @dataclass(frozen=True)
 class KrigingDesign(BaseDesign):
-    """The posterior mean of a Gaussian process on games; `dshap.designs.kriging` builds it.
+    """Coalitions, and a Gaussian process that predicts the values of all others from theirs.
+
+    The function `dshap.designs.kriging` makes it, and has the formulas.
 
     The coalitions come in pairs of a coalition and its complement.  All coalitions of one player
     are listed first ("size 1"), then equally many of each other size, drawn without replacement

@@ -265,6 +265,7 @@ def _with_own_decay(processes: GameProcesses, odd: FloatArray, seed: int) -> Gam
         for y, relevance, known in games:
             process = own.process(relevance, known)
             deviances += process.deviances(process.squares(y))[0]
+        # without games that are not additive nothing tells decays apart: the shared one stays
         if not games or deviances > least:
             break
         least = deviances

@@ -314,6 +314,7 @@ def _solution(posterior: Posterior) -> Solution:
     with one_blas_thread():
         process = Process.at(pairs, posterior.prior)
         weights, variance = process.posterior()
+        # with more players errors are those of one prior, and how priors differ does not count
         is_by_player = posterior.pair_list.n_players <= MAX_CONTRASTED_PLAYERS
         mixed, differences = posterior._mixed(pairs, weights, n_contrasts if is_by_player else 0)
         if posterior.pair_list.is_whole or not n_contrasts:

@@ -106,6 +106,7 @@ class Prior:
         """
         alike = self.variances.copy()
         if self.relevance is not None:
+            # these orders are added below, by relevance
             alike[_relevant_orders(pairs.shape[1])] = 0.0
         parts = _of_orders(pairs, alike)
         if self.variation:
