@@ -63,6 +63,7 @@ class NormalTable(NamedTuple):
         count = float(moments["count"])
         centre = moments["sum"] / count
         covariance = (moments["outer"] - count * np.outer(centre, centre)) / max(count - 1.0, 1.0)
+        # not > 0: rounding leaves a constant column a variance that is tiny beside its squares
         varies = np.diag(covariance) > ROUNDING * np.diag(moments["outer"]) / count
         return cls._of(shift + centre, covariance, varies, ridge, int(count))
 
@@ -219,6 +220,7 @@ def conditional(
         return None
     across = correlation[np.ix_(outside, inside)]
     slope = (across @ vectors / eigenvalues) @ vectors.T
+    # a root by eigenvalues, as Cholesky fails where absent columns follow from the present ones
     left, axes = np.linalg.eigh(correlation[np.ix_(outside, outside)] - slope @ across.T)
     return slope, (axes * np.sqrt(np.where(left > ROUNDING, left, 0.0))) @ axes.T
 
