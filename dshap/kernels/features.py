@@ -23,7 +23,7 @@ from dshap.kernels.product import ProductKernel
 
 
 class SubsetFeatures(Protocol):
-    """Features Φ_S of one subset S of the columns, from products (n, q_S) of factors over S."""
+    """The features Φ_S of one subset S of the columns, from products (n, q_S) of factors over S."""
 
     @property
     def kept(self) -> NDArray[np.intp]:
@@ -90,7 +90,7 @@ class Basis(Protocol):
 
 @runtime_checkable
 class Embedding(Protocol):
-    """How features are chosen: `Nystrom` or `Fourier`."""
+    """A way to approximate a kernel by finitely many features: `Nystrom` or `Fourier`."""
 
     @property
     def size(self) -> int:
@@ -114,7 +114,7 @@ class Embedding(Protocol):
 
     @property
     def has_categories(self) -> bool:
-        """Whether categorical factors have features."""
+        """Whether the embedding works for categorical columns."""
         ...
 
     def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
@@ -137,7 +137,7 @@ class Embedding(Protocol):
 
 
 def checked_embedding(given: object) -> Embedding:
-    """The embedding, or an InputError for anything else.
+    """Check that an object is an embedding; anything else raises an InputError.
 
     Examples
     --------
@@ -171,25 +171,27 @@ Normal, Cauchy or Student.
 
 @dataclass(frozen=True)
 class Fourier:
-    """Random Fourier features: cos and sin of ω·x, with ω from the kernel's spectral distribution.
+    """Random Fourier features: approximate a kernel by cosines and sines of random frequencies.
 
-    k(x, z) = E cos ω·(x − z); a subset of columns uses the same frequencies on these columns alone.
+    k(x, z) = E cos ω·(x − z), with frequencies ω from the spectral distribution of the kernel.  A
+    subset of the columns uses the same frequencies, on these columns alone.
 
     Parameters
     ----------
     n_features : int
-        Number of real features, even: a cosine and a sine for each of n_features / 2 frequencies.
+        Number of real features, even, such as 1_000: a cosine and a sine for each of n_features / 2
+        frequencies.
     seed : int
+        Seed of the frequencies.
     orthogonal : bool
-        Make the frequencies of the RBF columns orthogonal in groups of as many frequencies as there
-        are such columns (Yu et al. 2016), which lowers the variance; other columns are drawn
-        independently.
+        True: make the frequencies of the c RBF columns orthogonal in groups of c, which lowers the
+        variance (Yu et al. 2016).  Those of Laplacian and Matérn columns are always independent.
 
     Notes
     -----
-    For RBF, Laplacian and Matérn columns; a categorical factor has no frequencies.  Source: Rahimi
-    & Recht, Random Features for Large-Scale Kernel Machines (2007); Yu et al., Orthogonal Random
-    Features (2016).
+    Fourier features exist for RBF, Laplacian and Matérn columns.  A categorical column has no
+    frequencies: use `Nystrom`.  Source: Rahimi & Recht, Random Features for Large-Scale Kernel
+    Machines (2007); Yu et al., Orthogonal Random Features (2016).
 
     Examples
     --------
@@ -276,13 +278,14 @@ def _orthogonal(gaussian: FloatArray, rng: np.random.Generator) -> FloatArray:
     q, c = gaussian.shape
     length = np.linalg.norm(gaussian, axis=1, keepdims=True)
     groups = [np.linalg.qr(rng.standard_normal((c, c))) for _ in range(-(-q // c))]
+    # with the signs of R, Q is uniform among the orthogonal matrices; LAPACK's own signs are not
     directions = np.concatenate([(each * np.sign(np.diagonal(upper))).T for each, upper in groups])
     return directions[:q] * length
 
 
 @dataclass(frozen=True, eq=False)
 class FourierFeatures:
-    """Features Φ_S = [Re, Im](products)/√q, for any subset of columns; all products are used.
+    """The Fourier features of a subset of the columns: Φ_S = [Re, Im](products)/√q.
 
     Examples
     --------
@@ -318,7 +321,10 @@ class FourierFeatures:
 
 @dataclass(frozen=True, eq=False)
 class FourierBasis:
-    """Random Fourier features: a factor e^{iω_rj x_j} for each column, a product for each subset.
+    """Random Fourier features of a kernel, with the frequencies drawn.
+
+    Each column j and frequency r has a factor e^{iω_rj x_j}; a subset of the columns has the products
+    of its factors.
 
     Examples
     --------

@@ -61,15 +61,17 @@ def _plain(array: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class ProductKernel:
-    """A product kernel with a family and a parameter for each column.
+    """A kernel with numbers for all parameters: k(x, z) = Π_j k_j(x_j, z_j) over the columns j.
+
+    `RBF("median")` and its siblings become a `ProductKernel` once they are bound to data.
 
     Parameters
     ----------
     families : tuple of str, one a column
-        Keys of `FAMILIES`.
+        The family of each column: "rbf", "laplacian", "matern32", "matern52" or "categorical".
     parameters : (columns,)
-        Length-scale ℓ in the units of the column; for "categorical" the value ρ in [0, 1) of two
-        different categories.
+        The length-scale ℓ of each column, in the units of the column; for "categorical" the kernel ρ
+        of two different categories, in [0, 1).
 
     Examples
     --------
