@@ -29,12 +29,12 @@ class Checked(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm(ABC):
-    """Attributions of a value function without coalitions, with a stated error.
+    """The base class of methods that compute attributions without listing coalitions.
 
-    A closed form has a state that no row changes, with `base` (k,) in it: learned from the data
-    (`learns`) or made where it is needed. For each tile of rows `settled` is called first, then
-    `phi` in micro-blocks, then `checked`; while `checked` returns another state, `phi` is repeated
-    with it.
+    A closed form has a state that no row changes, with `base` (k,) in it.  The state is learned from
+    the data (`learns`) or made where it is needed.  For each tile of rows `settled` is called first,
+    then `phi` in micro-blocks, then `checked`.  If `checked` returns a more accurate state, `phi` is
+    called again with this state, until `checked` returns none.
     """
 
     value: Any
@@ -42,7 +42,7 @@ class ClosedForm(ABC):
     kind = "closed form"
     """The kind in `compatibility.KINDS`."""
     is_only = True
-    """The closed form is exact and the only method; where False, a design may also be used."""
+    """True if the closed form is exact and the only method; False if a design may also be used."""
     learns = True
     """Whether the state needs sums over all rows of the data."""
     takes_missing = False
@@ -50,9 +50,9 @@ class ClosedForm(ABC):
     micro_rows = MICRO_ROWS
     """The most rows of one call of `phi`."""
     micro_bytes = MICRO_BYTES
-    """Bytes that it should stay within."""
+    """Bytes that one call of `phi` should need at most."""
     sums_predictions = True
-    """Whether a pass of its own sums the model's predictions of the data."""
+    """Whether a separate pass sums the model's predictions of the data, for the base value."""
 
     def check_data(self, n_rows: int) -> None:  # noqa: B027 - most are learned from any number
         """Raise InputError where the state cannot be learned from so many rows of the data."""
@@ -228,7 +228,8 @@ class ClosedFormAttributor(Instances):
         base = self.base()
         phi = np.zeros((len(rows), len(self.value.players), self.n_outputs))
         state = self.form.settled(self.state(), rows, prediction)
-        # ends: a state comes back with more nodes each time, and the exact number is not checked
+        # the loop ends: each new state has more nodes, and a state with the exact number of nodes is
+        # not checked
         while True:
             for micro in self.micro_blocks(rows):
                 phi[micro] = self.form.phi(state, rows[micro])

@@ -101,10 +101,10 @@ class RowsLeft:
 
 @dataclass(kw_only=True)
 class Instances:
-    """Base of attributors: predictions, the two ends, and the record of the attributions.
+    """The base class of attributors: predictions, the two ends, and the record of the attributions.
 
-    Everything that no instance changes is learned beforehand, and loaded from a store when it is
-    first needed.
+    Everything that does not depend on an instance is learned beforehand, and loaded from a store
+    when it is first needed.
     """
 
     value: Explained
@@ -120,7 +120,7 @@ class Instances:
     is_active: BoolArray
     """(d of the cube,): players that are explained; the others have constant columns and φ = 0."""
     cache: dict[str, Any] = field(default_factory=dict, repr=False)
-    """Loaded states and what follows from them, by name; it is not sent to workers."""
+    """Loaded states and results that follow from them, by name; not sent to workers."""
     made: MadeAnew = field(default_factory=MadeAnew, repr=False)
     """Results that follow from states and coalitions, and need as much memory as they do."""
 
@@ -388,7 +388,7 @@ class StreamedGame(Game):
     def expectations(self) -> Values:
         return self._streamed
 
-    # a tree of spans, as everywhere: the sums have the same bits whoever computes them
+    # a tree of spans, as in all passes: the sums have the same bits on any number of workers
     def _streamed(self, state: State, rows: FloatArray) -> FloatArray:
         blocks = (self.data.read(*span) for span in self.spans)
         total: FloatArray = tree_sum(self.value.sums(state, rows, block.good) for block in blocks)
@@ -424,6 +424,7 @@ def rows_off(
     if not is_number.all():
         return dict.fromkeys(np.flatnonzero(~is_number).tolist(), why)
     gap = np.abs(phi.sum(axis=1) + base - prediction)  # (n, k)
+    # Σ|φ| and not |Σφ|: attributions that cancel leave the rounding of their own size
     scale = max(np.abs(phi).sum(axis=1).max(), np.abs(prediction).max(), np.abs(base).max())
     # not `gap > …`: NaN counts as a miss
     is_off = ~(gap <= ADDITIVITY_TOLERANCE * scale + explained).all(axis=1)

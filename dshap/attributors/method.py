@@ -1,8 +1,8 @@
 """Methods that explain rows: lists of coalitions, closed forms, attributors of users, texts.
 
-One class each, with one interface: its cost, the states that it learns, the attributor that it
-makes of them, and its identity.  `choice.py` chooses among them; no other module asks which one it
-is.
+There is one class for each, and all have one interface: cost, the states that are learned, the
+attributor that is made from them, and a fingerprint.  `choice.py` chooses among them.  No other
+module tests which class a method has.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ ROUND_SLACK = 10
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a learned attributor that the cube stores beside the attributions."""
+    """Facts about a learned attributor that the cube stores with the attributions."""
 
     base: FloatArray | None = None
     """v(empty) (k,); None where it differs from row to row."""
@@ -114,7 +114,7 @@ class Facts:
 class Method(ABC):
     """A method that explains rows.
 
-    This base class has the answers of a method that lists no coalitions and learns nothing.
+    The members of this base class are right for a method that lists no coalitions and learns nothing.
     """
 
     value: Any
@@ -122,7 +122,7 @@ class Method(ABC):
     why: str = field(default="given", kw_only=True)
     """The reason for this choice, as the plan shows it."""
     undone: UndoneCodes = field(default=UndoneCodes(), kw_only=True)
-    """The codes that are taken away, each by itself, beside the attributions."""
+    """The codes without which the prediction is also computed, one code at a time."""
 
     @property
     @abstractmethod
@@ -211,7 +211,7 @@ class Method(ABC):
 
     @property
     def game_seconds(self) -> float:
-        """Estimated seconds of one core that Gaussian processes of its own may need for a row."""
+        """Estimated seconds of one core to fit separate Gaussian processes to one row."""
         return 0.0
 
     def work(self) -> Work:
@@ -686,6 +686,7 @@ def attributor_of(
         return RoundsAttributor(
             game, has_pairs, tol, rounds_of(game.design), tuple(map(tuple, round_tiles))
         )
+    # before `held_coalitions`, which is not 0 for designs that check rows either
     if checks_rows(game.design):
         return CheckedContraction(game, shares, has_pairs)
     if held_coalitions(game.design):

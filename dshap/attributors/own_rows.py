@@ -102,6 +102,8 @@ class PairedRows:
                 f"each of {self.design.n_units:,} pairs of orders takes a background row, and none "
                 "of those drawn is free of NaN and infinity: clean the background"
             )
+        # at random: the sample is in the order of the table, whose neighbouring rows may be alike,
+        # and each jackknife group takes every R-th pair
         dealt = stream(self.design.seed, PAIRING).permutation(len(sample))
         rows = sample[dealt[np.arange(self.design.n_units) % len(sample)]]
         return State({"rows": rows, "prediction": self.value.model(rows)})
@@ -317,7 +319,7 @@ def _added(parts: Iterable[Moments]) -> tuple[FloatArray, dict[int, str]]:
 
 @dataclass(frozen=True)
 class OwnRows(Method):
-    """A permutation design of a `Marginal` whose pairs of orders have background rows of their own."""
+    """A permutation design of a `Marginal` in which each pair of orders has its own background row."""
 
     listed: Method
     """The method of the same design against all rows of the background."""

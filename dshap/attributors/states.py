@@ -22,7 +22,7 @@ class States:
 
     store: RecordStore
     follows_from: Mapping[str, Any]
-    """Plain values that decide the states of the coalition tiles, the coalitions excepted."""
+    """Plain values that determine the states of the coalition tiles, except the coalitions."""
     is_active: BoolArray
     """(d of the cube,): True for players of the design; the others have constant columns, and their
     attribution is 0."""

@@ -1,9 +1,9 @@
 """Values without the players of a code: one more coalition for each code, beside the attributions.
 
-A reason means that a code counts against a person.  Undoing it asks the value function for the
-value without it: v(N) − v(N ∖ code), the change of the prediction when the players of the code
-alone are absent.  An attribution is a mean of such changes over all coalitions, so that both may
-differ in sign, where a code acts through interactions with others.
+A code is given as a reason if it counts against a person.  To undo a code is to compute v(N) − v(N ∖
+code), the change of the prediction when only the players of the code are absent.  An attribution is
+a mean of such changes over all coalitions.  The two may therefore differ in sign if a code acts
+through interactions with other codes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WITHOUT_CODE = " without the players of a code"
 
 @dataclass(frozen=True)
 class UndoneCodes:
-    """The codes that are taken away, each by itself."""
+    """The codes that are taken away, one at a time."""
 
     positions: tuple[tuple[int, ...], ...] = ()
     """For each code, its players among the active ones; empty where all are constant."""
