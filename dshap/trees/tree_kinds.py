@@ -43,7 +43,7 @@ def library_of(model: Any) -> Any:
 
 
 def _kind_of(model: Any) -> Any:
-    """The class that reads this model; None where it is no tree ensemble."""
+    """The class that reads this model; None if it is not a tree ensemble."""
     package = type(model).__module__.split(".")[0]
     if package in BOOSTERS and of_estimator(model, "predict") is not None:
         return BOOSTERS[package]

@@ -33,7 +33,7 @@ SHOWN = 3
 
 
 class Library(Protocol):
-    """The protocol of a tree ensemble as its library has it.
+    """The protocol of a fitted tree ensemble of one library.
 
     Rows are float64; categories are codes, NaN where missing.
     """
@@ -42,7 +42,7 @@ class Library(Protocol):
     names: tuple[str, ...] | None
     digest: str
     takes_unseen: bool
-    """Whether unseen categories count as missing; else the library refuses them."""
+    """Whether unseen categories count as missing; if not, the library refuses them."""
     factor: float
     """Factor from the library's own sums of leaves to margins, usually 1."""
     rounds: BoostingRounds
@@ -174,7 +174,7 @@ class XGBoostTrees:
             enable_categorical=True,
             nthread=self.n_threads,
         )
-        # stated, as a booster by itself predicts with the rounds after an early stop, too
+        # the range is given, as a booster alone predicts with the rounds after an early stop, too
         used = (0, self.rounds.used)
         return np.asarray(
             self.booster.predict(matrix, iteration_range=used, **what), dtype=np.float64

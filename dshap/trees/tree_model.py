@@ -39,7 +39,7 @@ HOW = "patterns of decisions"
 
 
 class TreeModel(NamedModel):
-    """A predictor that gives the margins of an ensemble, as computed by its library.
+    """A predictor that returns the margins of an ensemble, as its library computes them.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def _try_missing(library: Library, trees: TreeEnsemble, probe: FloatArray) -> No
 def made_up(
     trees: TreeEnsemble, n_columns: int, codes: Mapping[int, tuple[Any, ...]]
 ) -> FloatArray:
-    """Rows (2 · PROBE_ROWS, columns) that a library is tried on: random ones with zeros, and thresholds."""
+    """Rows (2 · PROBE_ROWS, columns) to try a library on: random ones with zeros, and thresholds."""
     rng = np.random.default_rng(0)
     probe = rng.normal(size=(2 * PROBE_ROWS, n_columns))
     # zeros, which a library may count as missing
@@ -271,7 +271,7 @@ def made_up(
     for position, j in enumerate(columns.columns):
         own = columns.thresholds[columns.starts[position] : columns.starts[position + 1]]
         if columns.kinds[position] >= CATEGORY:
-            # a category that no decision lists goes a way of its own
+            # a category that no decision lists, which libraries treat differently
             unlisted = own.max(initial=-1.0) + 1.0
             probe[:, j] = rng.choice([*own, unlisted], len(probe))
         elif np.isfinite(own).any():
