@@ -1,4 +1,4 @@
-"""Nodes, bytes and operations of product games: nothing is compiled to count them."""
+"""Nodes, bytes and operations of product games, counted without compiling a loop."""
 
 from __future__ import annotations
 

@@ -160,6 +160,7 @@ def _fill_subsets(factors, term, first, rows, begin, stop, lattice):
         size = 1 << bit
         lattice[size, :rows] = factors[begin + bit, term, first : first + rows]
         for entry in range(1, size):
+            # all lanes, also those without a row: loops of constant length are vectorised
             for lane in range(ROWS):
                 lattice[size + entry, lane] = lattice[entry, lane] * lattice[size, lane]
 
@@ -186,6 +187,7 @@ def _add_group(table, products, others, held, sums):
             d1 = table[i + 3, j + 1]
             d2 = table[i + 3, j + 2]
             d3 = table[i + 3, j + 3]
+            # each number of x is loaded once for four sums
             x = others[j * ROWS : (j + 4) * ROWS]
             for q in range(ROWS):
                 x0 = x[q]
@@ -228,6 +230,7 @@ def _member_sums(factors, bounds, table, n_steps, out):
                     to = sums[start // ROWS, output]
                     _add_group(table[term, output], of_one, of_other, held, to)
                     _add_group(table[term, output].T, of_other, of_one, held, to[n_first * ROWS :])
+        # sums of entries become sums of columns once all terms are in: the entries with the column
         for row in range(rows):
             for column in range(c):
                 group = int(column >= bounds[1])

@@ -1,6 +1,7 @@
-"""Sizes that loops cut their work by, and the bytes that follow: nothing is compiled to count them.
+"""Sizes of the blocks that loops work in, and the bytes that follow from them.
 
-A plan counts bytes and computes no value, so that it need not wait for a compiler.
+This file compiles no loop: a plan counts bytes and computes no value, and need not wait for a
+compiler.
 """
 
 from __future__ import annotations
