@@ -91,7 +91,7 @@ FORMS: Mapping[type, type[ClosedForm]] = {
 
 
 def form_of(value: Explained) -> ClosedForm | None:
-    """The closed form of a value function; None where it has none."""
+    """The closed form of a value function; None if it has none."""
     kind = next((FORMS[kind] for kind in type(value).__mro__ if kind in FORMS), None)
     if kind is None:
         return None
@@ -313,7 +313,7 @@ def _within(design: Design, limit: int | None) -> Design:
 def sampled(name: str, d: int, limit: int, seed: int) -> Design:
     """Build the sampled design of this name with at most `limit` coalitions.
 
-    Raises InputError where so few coalitions do not determine the attributions.
+    Raises InputError if so few coalitions do not determine the attributions.
     """
     # 2^62 is more than any limit, and still fits a 64-bit integer
     every = 2 ** min(d, 62)
@@ -367,7 +367,7 @@ def check_kinds(value: Any, design: Any) -> None:
 
 
 def only_kind(value: Explained) -> str | None:
-    """The kind of a value function that leaves no choice of the method; None where there is one."""
+    """The kind of a value function that leaves no choice of the method; None if there is one."""
     if is_of_texts(value):
         return "texts"
     if isinstance(value, GivenAttributor):

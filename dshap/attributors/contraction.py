@@ -261,7 +261,7 @@ class DirectContraction(Contraction):
         return with_reasons(total, failed, len(rows)), prediction
 
     def _direct(self, state: State, block: CoalitionBlock) -> Scored | None:
-        """The function that computes the sums of a block; None where the values are needed."""
+        """The function that computes the sums of a block; None if the values are needed."""
         if len(block.groups.group):
             return None
         return self.scored(state, block.score)

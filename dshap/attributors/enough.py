@@ -74,7 +74,7 @@ def may_judge(n_rows: int) -> bool:
 
 
 def reason_of(rule: Enough | None, data: RowReader | None) -> tuple[tuple[str, str], ...]:
-    """The line of a plan about a rule on a table; none where there is no rule, or nothing to learn."""
+    """The line of a plan about a rule on a table; none if there is no rule, or nothing to learn."""
     if rule is None or data is None:
         return ()
     n_rows = data.n_rows
@@ -178,7 +178,7 @@ class JudgedTile:
     wants: ClassVar[tuple[str, ...]] = ()
 
     def partial(self, block: RowBlock) -> PartSums:
-        # blocks are read in spans that end where a part ends, so that none is in two
+        # blocks are read in spans that end where a part ends, so that no block is in two
         part = bisect.bisect_right(self.ends, block.start)
         return PartSums({part: self.value.moments(self.masks, block.good, block.predictions)})
 

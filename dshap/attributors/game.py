@@ -34,11 +34,11 @@ class Found:
     phi: FloatArray
     """(n, d, k)"""
     replicates: FloatArray | None = None
-    """(R, n, d, k); None where there are no standard errors."""
+    """(R, n, d, k); None if there are no standard errors."""
     pairs: FloatArray | None = None
-    """(n, pairs, k): Shapley interaction indices of the players i < j; None where not asked for."""
+    """(n, pairs, k): Shapley interaction indices of the players i < j; None if not asked for."""
     n_coalitions: NDArray[np.int32] | None = None
-    """(n,): the number of coalitions evaluated for each row; None where all rows use all."""
+    """(n,): the number of coalitions evaluated for each row; None if all rows use all."""
     stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
     """See `Checked.stated`."""
     counted: Mapping[str, int] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class Instances:
     n_outputs: int
     """k': number of attributed outputs, after the link."""
     micro_rows: int
-    """Rows of a micro-block, whose values are in memory at once."""
+    """Rows of a micro-block, whose values are in memory at a time."""
     is_kept: bool
     """Whether states stay in memory once loaded."""
     is_active: BoolArray
@@ -149,7 +149,7 @@ class Instances:
         return self.mean_prediction()
 
     def base_value(self) -> FloatArray | None:
-        """v(empty) (k',); None where the link makes it differ from row to row."""
+        """v(empty) (k',); None if the link makes it differ from row to row."""
         link = self.value.link
         base = self.base()[None]
         if link.is_by_row:
@@ -248,7 +248,7 @@ class Game(Instances):
     range_names: tuple[str, ...] = ()
     """State files of the smallest and largest predictions over the data and the explained rows."""
     names: tuple[str, ...] = ()
-    """State file of each coalition tile; empty where nothing is learned from the data."""
+    """State file of each coalition tile; empty if nothing is learned from the data."""
 
     @property
     def all_tiles(self) -> list[int]:
@@ -316,7 +316,7 @@ class Game(Instances):
         return known["least"], known["largest"]
 
     def note(self) -> dict[str, JSON]:
-        """A note on v(empty) for the cube; empty where it is the mean prediction over the data."""
+        """A note on v(empty) for the cube; empty if it is the mean prediction over the data."""
         return {}
 
     @property
@@ -396,7 +396,7 @@ class StreamedGame(Game):
 
 
 def refuse_bad(values: FloatArray, what: str = "") -> None:
-    """Raise `RowsError` where the values (n, …) of any row are NaN or infinity."""
+    """Raise `RowsError` if the values (n, …) of any row are NaN or infinity."""
     if failed := bad_rows(values, what):
         raise RowsError(failed)
 

@@ -63,7 +63,7 @@ class Linear(ClosedForm):
     def moments(self, rows: FloatArray) -> Moments:
         """`sum` (columns,) and `outer` (columns, columns) of x − shift, and `count`.
 
-        Empty where Σ was given.
+        Empty if Σ was given.
         """
         return self.value.sums(rows)
 

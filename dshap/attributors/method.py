@@ -105,7 +105,7 @@ class Facts:
     """Facts about a learned attributor that the cube stores with the attributions."""
 
     base: FloatArray | None = None
-    """v(empty) (k,); None where it differs from row to row."""
+    """v(empty) (k,); None if it differs from row to row."""
     notes: Mapping[str, dict[str, JSON]] = field(default_factory=dict)
     """name -> content of each note."""
 
@@ -135,7 +135,7 @@ class Method(ABC):
         return "the closed form, which lists no coalition"
 
     def refuse(self, ask: str) -> None:
-        """Raise an InputError where the method does not go with what is asked for."""
+        """Raise an InputError if the method does not go with what is asked for."""
         refuse(
             ask,
             self.kinds,
@@ -156,12 +156,12 @@ class Method(ABC):
 
     @property
     def why_no_errors(self) -> str:
-        """The reason why all standard errors are NaN; empty where they are not."""
+        """The reason why all standard errors are NaN; empty if they are not."""
         return self.info.why_no_errors
 
     @property
     def why_no_order(self) -> str:
-        """Why no order of attributions is certain; empty where they are exact or have errors."""
+        """Why no order of attributions is certain; empty if they are exact or have errors."""
         return self.why_no_errors
 
     @property
@@ -287,17 +287,17 @@ class Method(ABC):
         return 0
 
     def with_interactions(self) -> Self:
-        """A copy that also gives interactions; InputError where there are none."""
+        """A copy that also gives interactions; InputError if there are none."""
         self.refuse("interactions")
         return self
 
     @property
     def why_no_interaction_errors(self) -> str:
-        """The reason why interactions have no standard errors; empty where they are exact."""
+        """The reason why interactions have no standard errors; empty if they are exact."""
         return ""
 
     def with_undone(self, codes: Codes) -> Self:
-        """A copy that also gives v(N) − v(N without each code); InputError where it cannot."""
+        """A copy that also gives v(N) − v(N without each code); InputError if it cannot."""
         self.refuse("undo_codes")
         return replace(self, undone=UndoneCodes.of(codes, self.value.players.names))
 
@@ -352,7 +352,7 @@ class Method(ABC):
         raise TypeError(f"{self.called} has no list of coalitions")
 
     def base_pass(self, tiling: Tiling) -> Pass | None:
-        """The pass over the data that gives the base value; None where it is not learned."""
+        """The pass over the data that gives the base value; None if it is not learned."""
         return None
 
     def passes(self, tiling: Tiling) -> Sequence[Pass]:
@@ -360,7 +360,7 @@ class Method(ABC):
         return ()
 
     def tile_names(self, states: States, tiling: Tiling) -> tuple[str, ...]:
-        """Names of the states that `passes` make; empty where nothing is learned from data."""
+        """Names of the states that `passes` make; empty if nothing is learned from data."""
         return ()
 
     def pilot(self, states: States, tiling: Tiling) -> PilotPass:

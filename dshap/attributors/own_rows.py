@@ -55,7 +55,7 @@ predictions is about the same; a user who gives few rows expects their mean.
 
 
 def why_all_rows(value: Marginal, design: PermutationDesign) -> str:
-    """Why a design averages over all background rows for every coalition; empty where it does not."""
+    """Why a design averages over all background rows for every coalition; empty if it does not."""
     n_pairs = design.n_units
     of_pairs = f"{counted(n_pairs, 'pair')} of orders"
     if value.background is None:
@@ -113,7 +113,7 @@ class PairedRows:
 
     @property
     def drawn(self) -> State:
-        """The rows of the pairs; an InputError where they are not drawn yet."""
+        """The rows of the pairs; an InputError if they are not drawn yet."""
         if self.state is None:
             raise InputError("the rows of the pairs are not drawn yet: call chosen(choose(sample))")
         return self.state

@@ -41,7 +41,7 @@ class OnePlayer:
         n_coalitions: int,
         seed: int,
     ) -> OnePlayer:
-        """Make the player of these columns; each other column is a player by itself."""
+        """Make the player of these columns; each other column is a separate player."""
         if column_names:
             names = [str(name) for name in column_names]
         else:
@@ -124,7 +124,7 @@ class Tile(NamedTuple):
     """The learned state of a tile of coalitions."""
 
     state: State | None
-    """State of the value function; None where the tile has no coalition."""
+    """State of the value function; None if the tile has no coalition."""
     mean: NDArray[Any]
     """(r,): means of the basis functions over the data."""
 

@@ -37,7 +37,7 @@ class UndoneCodes:
     """The codes that are taken away, one at a time."""
 
     positions: tuple[tuple[int, ...], ...] = ()
-    """For each code, its players among the active ones; empty where all are constant."""
+    """For each code, its players among the active ones; empty if all are constant."""
     n_players: int = 0
 
     @classmethod
@@ -90,7 +90,7 @@ class CoalitionsWithout(ValuesWithout):
     masks: BoolArray
     """(C', d)."""
     state_name: str = ""
-    """State of these coalitions; empty where nothing is learned from the data."""
+    """State of these coalitions; empty if nothing is learned from the data."""
 
     @property
     def values(self) -> Values:
@@ -136,7 +136,7 @@ class FormsWithout(ValuesWithout):
     forms: Sequence[ClosedForm]
     """For each code, the closed form of the game of this code against the rest."""
     state_names: Sequence[str]
-    """The state of each form; empty where nothing is learned from the data."""
+    """The state of each form; empty if nothing is learned from the data."""
     store: RecordStore
     n_outputs: int
     states: dict[int, State] = field(default_factory=dict, repr=False)

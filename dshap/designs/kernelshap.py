@@ -328,7 +328,7 @@ def _solution(design: KernelShapDesign) -> ConstrainedSolution:
 
 @lru_cache(maxsize=8)
 def _deleted(design: KernelShapDesign) -> tuple[ConstrainedSolution, ...]:
-    """The solutions with each group left out; empty where one of them is undetermined."""
+    """The solutions with each group left out; empty if one of them is undetermined."""
     matrices = np.zeros((design.n_replicates, design.n_players, design.n_players))
     with one_blas_thread():
         for block in design.blocks():

@@ -32,7 +32,7 @@ SLACK = 1e-9
 1e-8 in shap's KernelExplainer.
 """
 LEAST_BATCH = 64
-"""The least number of draws made at once."""
+"""The least number of draws made together."""
 
 
 @dataclass(frozen=True)

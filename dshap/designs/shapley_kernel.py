@@ -48,7 +48,7 @@ def normal_matrix(blocks: Iterable[CoalitionBlock]) -> FloatArray:
 def _determined(centred: FloatArray, level: float) -> FloatArray:
     """Cholesky factor of CAC + τ11ᵀ/d (d, d), C = I − 11ᵀ/d.
 
-    InputError where CAC has more than one zero eigenvalue, or is too near to that to be factored.
+    InputError if CAC has more than one zero eigenvalue, or is too near to that to be factored.
     """
     d = len(centred)
     # LAPACK itself, as numpy raises where the factorisation fails: the message needs the rank
@@ -83,7 +83,7 @@ class ConstrainedSolution:
 
     @classmethod
     def of(cls, matrix: FloatArray) -> ConstrainedSolution:
-        """Build the solution for A (d, d); InputError where QᵀAQ is singular.
+        """Build the solution for A (d, d); InputError if QᵀAQ is singular.
 
         With C = I − 11ᵀ/d and τ > 0 the matrix M = CAC + τ11ᵀ/d has the eigenvalues of QᵀAQ and τ,
         so that P = M⁻¹ − 11ᵀ/(dτ): one Cholesky factorisation, and no basis.

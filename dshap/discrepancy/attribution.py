@@ -32,7 +32,7 @@ class Discrepancy:
     sums: PairSums
     null: NullDistribution
     cell_rows: int
-    """The number of rows that permutations move at once."""
+    """The number of rows that permutations move together."""
 
     @property
     def mmd2(self) -> float:

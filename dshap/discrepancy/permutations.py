@@ -14,7 +14,7 @@ MAX_CELLS = 400
 LEAST_CELLS = 20
 """The fewest cells of either sample, where it has as many rows."""
 AT_ONCE = 256
-"""Permutations that are computed at once."""
+"""Permutations that are computed together."""
 SAME = 1e-12
 """Statistics that differ by less than this part of the sum that they cancel from are equal."""
 
@@ -39,7 +39,7 @@ class Cells:
 
     @property
     def n_rows(self) -> int:
-        """The number of rows that permutations move at once."""
+        """The number of rows that permutations move together."""
         return int(np.bincount(self.of_row)[self.is_moved].max())
 
 

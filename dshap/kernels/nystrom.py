@@ -22,7 +22,7 @@ LANDMARK_SAMPLE = 20_000
 """Number of rows that landmarks are chosen from."""
 PILOT_TOLERANCE = 1e-8
 """Rank tolerance of the pilot landmarks that ridge leverage scores are estimated with."""
-# rows whose kernel with all landmarks is in memory at once
+# rows whose kernel with all landmarks is in memory at a time
 SCORE_BLOCK = 1_024
 
 
@@ -184,7 +184,7 @@ class Nystrom:
 
     @property
     def sample_size(self) -> int:
-        """Number of rows that landmarks are chosen from; 0 where they are given."""
+        """Number of rows that landmarks are chosen from; 0 if they are given."""
         if self.landmarks is None:
             return LANDMARK_SAMPLE
         return 0

@@ -20,4 +20,4 @@ FEW = 8
 TILE = 4096
 """Rows that go through a tree together: the table of one player stays in the first-level cache."""
 LANES = 64
-"""Rows that are processed at once: products of all nodes on a path stay in cache."""
+"""Rows that are processed together: products of all nodes on a path stay in cache."""

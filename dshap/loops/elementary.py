@@ -10,7 +10,7 @@ from dshap.core.records import FloatArray
 from dshap.loops.subset_products import FUSED
 
 STRETCH = 128
-"""Rows of the right table that are processed at once: all orders of their sums stay in cache."""
+"""Rows of the right table that are processed together: all orders of their sums stay in cache."""
 
 
 def elementary_products(

@@ -30,7 +30,7 @@ from dshap.loops.sizes import MEMBER_ITEMS, SUM_ROWS, is_dense
 from dshap.loops.subset_products import FUSED, Coalitions, SubsetSums, rows_last
 
 ROWS = 64
-"""Rows that member sums process at once: compilers vectorise loops of this length."""
+"""Rows that member sums process together: compilers vectorise loops of this length."""
 
 
 class Terms(Protocol):
@@ -90,7 +90,7 @@ class MemberSums:
     ) -> MemberSums | None:
         """Build the sums for coalition columns (m, c), table (m, k, r) and weights (m,).
 
-        None where listing values is better: with complex factors, with few columns or more than two
+        None if listing values is better: with complex factors, with few columns or more than two
         groups of them, and where less than a quarter of the pairs of entries are coalitions.
         """
         is_better = table.dtype == np.float64 and is_dense(*columns.shape)
@@ -100,7 +100,7 @@ class MemberSums:
         """Member sums (n, c, k) of rows (n, c), and Σ_r products · whole (n, k) or None.
 
         The second is None unless `whole` is given and the rows share enough values.  Factors of
-        `held` rows are in memory at once if rows share no values.  Otherwise the result uses all
+        `held` rows are in memory at a time if rows share no values.  Otherwise the result uses all
         rows together: among other rows a row's sums may differ by rounding.
         """
         if isinstance(self.terms, ColumnTerms):

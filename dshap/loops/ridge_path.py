@@ -1,4 +1,4 @@
-"""Ridge regressions of one tridiagonal system for many ridges at once."""
+"""Ridge regressions of one tridiagonal system for many ridges in one pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Shapley values of the leaves of trees, for every pattern of decisions at once.
+"""The Shapley values of the leaves of trees, for all patterns of decisions in one pass.
 
 A leaf of weight w whose path tests k players is worth, to a coalition, w times the share of the
 background that passes its decisions where the players of the row are put in.  Only N[u] matters:

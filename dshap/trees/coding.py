@@ -51,7 +51,7 @@ class CodedColumns:
     is_single: bool
     """Whether the library reads values in single precision."""
     missing: float
-    """The number that means missing beside NaN; NaN where there is none."""
+    """The number that means missing, as NaN does; NaN where there is none."""
 
     @property
     def dtype(self) -> type[np.uint16] | type[np.uint32]:
@@ -113,7 +113,7 @@ def coded_decisions(
     is_single
         Whether values are read in single precision.
     missing
-        The number that means missing beside NaN.
+        The number that means missing, as NaN does.
     """
     is_split = column >= 0
     n_kinds = VALUE + 1

@@ -93,7 +93,7 @@ class TreeEnsemble:
         is_single : bool
             Whether the library reads values in single precision.
         missing : float
-            The number that means missing beside NaN.
+            The number that means missing, as NaN does.
         sums_single : bool
             Whether the library adds leaves in single precision.
 

@@ -61,7 +61,7 @@ def _kind_of(model: Any) -> Any:
 
 
 def _refusal(model: Any) -> str:
-    """The error message for a model that is no tree ensemble."""
+    """The error message for a model that is not a tree ensemble."""
     owner = estimator_of(model)
     if owner is not model and is_ensemble(owner):  # a method, such as model.predict
         return f"Trees takes the model, not its {model.__name__}: give Trees(model)"

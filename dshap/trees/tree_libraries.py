@@ -48,7 +48,7 @@ class Library(Protocol):
     rounds: BoostingRounds
     """The boosting rounds that are explained."""
     missing: float
-    """The number that means missing beside NaN; NaN where there is none."""
+    """The number that means missing, as NaN does; NaN where there is none."""
     scale_of_margins: str
     """The scale of predictions that are the margins themselves."""
 
@@ -370,7 +370,7 @@ def _ranges_of_lightgbm(text: str) -> dict[int, tuple[float, float]]:
 
 
 def refuse_other_lists(kept: Categories, given: Categories, names: Sequence[str] | None) -> None:
-    """Raise InputError where a given list differs from the one that the model stores."""
+    """Raise InputError if a given list differs from the one that the model stores."""
     for j, listed in given.items():
         if kept.get(j) != listed:
             if j in kept:

@@ -46,7 +46,7 @@ class TableValue:
     data : array (b, columns), data frame, or any source that `dshap.explain` accepts
         The rows whose mean prediction is the base value; None for a closed form of the model alone.
     players : mapping of a player's name to its columns
-        Every column that it does not name is a player by itself.
+        Every column that it does not name is a separate player.
     """
 
     model: Predictor

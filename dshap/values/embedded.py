@@ -23,7 +23,7 @@ from dshap.kernels import (
 from dshap.values.base import TableValue
 
 SUM_ROWS = 512
-"""Number of rows whose factors are in memory at once in the sums over the data."""
+"""Number of rows whose factors are in memory at a time in the sums over the data."""
 ENOUGH = 0.003
 """The largest error of attributions by learning from a part of the rows, in standard deviations of f.
 

@@ -215,7 +215,7 @@ class Squares:
 def in_squares(
     matrix: FloatArray, products: FloatArray, values: FloatArray, limits: Limits
 ) -> Squares | None:
-    """A quadratic form kᵀAk as a sum of few squares; None where that is no shorter.
+    """A quadratic form kᵀAk as a sum of few squares; None if that is no shorter.
 
     With K/√n = QR for the products K of some rows, the form is zᵀ R A Rᵀ z in coordinates z = R⁻ᵀk that
     are uncorrelated over the rows, and the eigenvectors of R A Rᵀ with the largest eigenvalues are the

@@ -228,7 +228,7 @@ class LinearGaussian(Shifted):
     def sums(self, rows: FloatArray) -> Moments:
         """`sum` (columns,) and `outer` (columns, columns) of x − shift, and `count`.
 
-        Empty where Σ or a transform was given.
+        Empty if Σ or a transform was given.
         """
         if self._learns:
             return normal_sums(rows, self._shift())
@@ -265,7 +265,7 @@ class LinearGaussian(Shifted):
 
 
 def _names_with(transform: LinearTransform, names: Sequence[str] | None) -> Sequence[str] | None:
-    """The names of the columns; InputError where they differ from the transform's."""
+    """The names of the columns; InputError if they differ from the transform's."""
     names = names or transform.feature_names
     if names is not None and tuple(map(str, names)) != (
         transform.feature_names or tuple(map(str, names))

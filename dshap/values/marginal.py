@@ -26,7 +26,7 @@ from dshap.values.background import Background, checked_weights
 from dshap.values.base import PredictedValue, check_predict
 
 STREAMED_ROWS = 65_536
-"""Number of background rows in memory at once, for a background that is read by spans."""
+"""Number of background rows in memory at a time, for a background that is read by spans."""
 
 
 class Marginal(PredictedValue):
@@ -197,7 +197,7 @@ class Marginal(PredictedValue):
 
     @property
     def draws(self) -> Draws | None:
-        """The background rows where they are a sample of more rows; None where they are all."""
+        """The background rows where they are a sample of more rows; None if they are all."""
         if self.background is None or self.sample_of is None:
             return None
         n = len(self.background)

@@ -18,7 +18,7 @@ SHIFT_SAMPLE = 1_024
 It is within a few hundredths of a standard deviation of the mean.
 """
 SUM_ROWS = 4_096
-"""Number of rows that are centred at once in the sums over the data."""
+"""Number of rows that are centred together in the sums over the data."""
 SMALLEST_EIGENVALUE = 1e-8
 """The smallest eigenvalue allowed of the correlation matrix of present columns.
 
@@ -55,7 +55,7 @@ class NormalTable(NamedTuple):
     """(columns,): whether a column varies."""
     ridge: float
     n_rows: int | None
-    """Number of rows of the table; None where mean and covariance were given."""
+    """Number of rows of the table; None if mean and covariance were given."""
 
     @classmethod
     def of_moments(cls, moments: Moments, shift: FloatArray, ridge: float) -> NormalTable:
@@ -122,7 +122,7 @@ class NormalTable(NamedTuple):
         return np.flatnonzero(present & self.varies), np.flatnonzero(~present & self.varies)
 
     def check(self, names: Sequence[str]) -> None:
-        """Raise InputError where columns determine one another.
+        """Raise InputError if columns determine one another.
 
         Eigenvalues of submatrices are between those of the whole matrix, so that no coalition of a
         table that passes is singular.
@@ -213,7 +213,7 @@ def conditional(
 ) -> tuple[FloatArray, FloatArray] | None:
     """R_CS R_SS⁻¹ and the symmetric root of R_CC − R_CS R_SS⁻¹ R_SC.
 
-    None where R_SS is nearly singular.
+    None if R_SS is nearly singular.
     """
     eigenvalues, vectors = np.linalg.eigh(correlation[np.ix_(inside, inside)])
     if eigenvalues.min(initial=1.0) < SMALLEST_EIGENVALUE:

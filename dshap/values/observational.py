@@ -37,7 +37,7 @@ POINTS = 4
 Twice as many choose penalties that are no better.
 """
 TOGETHER = 8
-"""Number of coalitions whose points are evaluated at once."""
+"""Number of coalitions whose points are evaluated together."""
 FEW_ROWS = 8
 """The most rows whose values are computed by one loop over all coalitions."""
 

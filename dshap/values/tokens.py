@@ -170,7 +170,7 @@ class Tokens(Marginal):
         return {**super().fingerprint(), **self.vocabulary.fingerprint(), **given}
 
     def _texts_of(self, background: Any) -> tuple[Ids, ...]:
-        """Token ids of the background texts; empty where there is a reference."""
+        """Token ids of the background texts; empty if there is a reference."""
         if background is None:
             return ()
         if isinstance(background, str) or not np.iterable(background):

@@ -41,7 +41,7 @@ def as_value(given: Any, classes: Sequence[Any] | None = None, **options: Any) -
     Raises
     ------
     InputError
-        Classes that the model does not have, or classes for an object that is no tree ensemble.
+        Classes that the model does not have, or classes for an object that is not a tree ensemble.
     """
     if classes is None:
         if is_ensemble(given):
@@ -89,7 +89,7 @@ class Trees(TableValue):
         largest (to fewer bits for more than four million rows, as 64 bits allow), so that sums do
         not depend on the order of rows.
     players : mapping of a player's name to its columns, optional
-        Every column that it does not name is a player by itself.
+        Every column that it does not name is a separate player.
     feature_names : sequence of str, optional
         Names of the columns, if the library changed them (LightGBM replaces blanks by "_").
     output_names : sequence of str, optional

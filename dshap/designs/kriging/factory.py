@@ -117,7 +117,7 @@ def kriging(
 def _checked_sparse(
     sparse: bool | str, d: int, n_coalitions: int, decay: float | None
 ) -> bool | None:
-    """Checked `sparse`, None for "pilot"; InputError where sparse terms are not possible."""
+    """Checked `sparse`, None for "pilot"; InputError if sparse terms are not possible."""
     if not isinstance(sparse, bool | str) or sparse not in (True, False, "pilot"):
         raise InputError(f'sparse is {shown(sparse)}: give True, False or "pilot"')
     if sparse is True and not MIN_SPARSE_PLAYERS <= d <= MANY_PLAYERS:

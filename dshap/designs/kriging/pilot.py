@@ -181,7 +181,7 @@ def for_few(
 ) -> dict[str, Any]:
     """The mean over priors: `average` and `sizes`, from the values (games, p) of few pairs.
 
-    Empty where all games are additive, or where it predicts held-out pairs worse than the prior
+    Empty if all games are additive, or if the mean predicts held-out pairs worse than the prior
     `likely`, if given.  `before` is the average that an earlier list gave.
     """
     none = {"average": (), "sizes": ()}

@@ -72,7 +72,7 @@ class ConnectedDesign(GraphDesign):
     def of_order(self, order: int | None) -> CoalitionList | None:
         """The connected coalitions, for "paper" also without each of their players.
 
-        None where there are too many.
+        None if there are too many.
         """
         near = self.graph.neighbourhoods(order)
         if self._is_plain:

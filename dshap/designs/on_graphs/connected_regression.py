@@ -163,7 +163,7 @@ class RegressionList:
 
 
 def _words(graph: Graph, order: int | None) -> Words | None:
-    """The two ends, then the coalitions of the regression; None where there are too many."""
+    """The two ends, then the coalitions of the regression; None if there are too many."""
     d = graph.n_nodes
     if graph.is_grid:
         height, width = graph.shape
@@ -181,7 +181,7 @@ def _words(graph: Graph, order: int | None) -> Words | None:
 
 
 def _squares(height: int, width: int, order: int) -> Words | None:
-    """Squares of 1 × 1 to order × order nodes, by size and place; None where there are too many."""
+    """Squares of 1 × 1 to order × order nodes, by size and place; None if there are too many."""
     sides = range(1, min(order, height, width) + 1)
     if sum((height - side + 1) * (width - side + 1) for side in sides) > MAX_SUBSETS:
         return None

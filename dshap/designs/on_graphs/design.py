@@ -62,7 +62,7 @@ class GraphDesign(BaseDesign):
             ...
 
         def of_order(self, order: int | None) -> CoalitionList | None:
-            """The list of coalitions for this order; None where it would be too long."""
+            """The list of coalitions for this order; None if it would be too long."""
             ...
 
         def refusal(self, best: str) -> str:
@@ -171,7 +171,7 @@ class OfChains:
         return self.make(chain(n_players), **self.options)
 
     def refused(self, n_players: int) -> InputError:
-        """The error for a table of `n_players` players, which are no tokens."""
+        """The error for a table of `n_players` players, which are not tokens."""
         return InputError(
             f"design is {self!r}, of no graph, and only texts have one by themselves: give "
             "dshap.designs.chain"

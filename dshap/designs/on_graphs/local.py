@@ -124,7 +124,7 @@ class LocalDesign(GraphDesign):
     def of_order(self, order: int | None) -> TermList | None:
         """Subsets of the listed neighbourhoods, then prefixes of drawn orders in the others.
 
-        None where there are too many subsets.
+        None if there are too many subsets.
         """
         near = self.graph.neighbourhoods(order)
         is_sampled = self._are_drawn(near)
@@ -191,7 +191,7 @@ class LocalDesign(GraphDesign):
         return n > np.log2(2 * self.n_permutations)
 
     def _refuse_steps(self, n_players: int) -> None:
-        """Raise InputError where drawn orders of `n_players` neighbourhoods have too many steps."""
+        """Raise InputError if drawn orders of `n_players` neighbourhoods have too many steps."""
         drawn = 2 * (self.n_permutations or 0) * n_players
         if drawn > MAX_TERMS:
             raise InputError(

@@ -134,7 +134,7 @@ class BoundaryList:
 
     @classmethod
     def of(cls, graph: Graph, neighbourhoods: BoolArray) -> BoundaryList | None:
-        """Build the list of a graph with neighbourhoods (d, d); None where there are too many."""
+        """Build the list of a graph with neighbourhoods (d, d); None if there are too many."""
         found = connected_subsets(graph.neighbours, neighbourhoods)
         if found is None:
             return None
