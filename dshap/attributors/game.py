@@ -181,6 +181,7 @@ class Instances:
         n = len(prediction)
         failed = {**bad_rows(prediction), **failed}
         at = np.flatnonzero(kept_rows(n, failed))
+        # a link may refuse single rows, such as those whose probability is 0
         spared = Spared(prediction[at])
         ends = spared(self.ends, slice(0, len(at)), (2, self.n_outputs))
         no_noise = np.zeros((0, n, prediction.shape[1]))

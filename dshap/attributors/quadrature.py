@@ -235,6 +235,7 @@ class Quadrature(ClosedForm):
         wanted = (table * mean[:, None, :]).sum(axis=2).real
         predictions = self.value.model(self.candidates)
         unit = np.where(predictions.std(axis=0) > 0.0, predictions.std(axis=0), 1.0)
+        # the first trials choose the background, the fresh ones measure its error
         alone = self._alone(columns[:N_TRIALS], table[:N_TRIALS], self.candidates)
         features = (alone / unit).reshape(len(alone), -1)
         target = (wanted[:N_TRIALS] / unit).ravel()
@@ -354,6 +355,7 @@ class Quadrature(ClosedForm):
             error = np.abs(reference - phi[chosen]).max(axis=(0, 1))  # (k,)
             if (error / unit).max() > self.value.tolerance:
                 others = self._known(state["background"]).factors
+                # at least one node more, so that each repetition is more accurate
                 nodes = self._counted(rows[chosen], others, unit, np.minimum(nodes + 1, exact))
                 return Checked(error, {}, State({**state.arrays, "nodes": nodes}))
         error = SAFETY * (error + self._rounding(rows, gap, state["background"]))

@@ -120,6 +120,7 @@ def random_units(
     sizes = np.array([stratum.size for stratum in strata])[chosen]
     is_halved = np.array([stratum.is_halved for stratum in strata])[chosen]
     masks = random_masks(rng.random((len(chosen), strata[0].n_players)), sizes)
+    # of two halves of equal size the one without the last player stands for the pair
     return masks ^ (is_halved & masks[:, -1])[:, None]
 
 

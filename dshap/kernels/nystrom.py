@@ -51,7 +51,7 @@ def _kmeanspp(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
                 f"{n_landmarks} landmarks asked for and the sample has {step} distinct rows: "
                 f"more landmarks than (distinct) rows; ask for at most {step}"
             )
-        # never choose a row at distance 0
+        # never a row at distance 0: rounding may put the draw behind the last row with a distance
         index = np.searchsorted(cumulative, draw * cumulative[-1], side="right")
         chosen[step] = min(index, np.flatnonzero(nearest)[-1])
         difference = rows - rows[chosen[step]]

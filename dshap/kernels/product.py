@@ -179,6 +179,7 @@ class ProductKernel:
         for column, (values, where) in enumerate(
             distinct_values(x) if distinct is None else distinct
         ):
+            # "clip" as numpy copies the result once more to check indices, and these are valid
             if 2 * len(values) <= len(x):
                 np.take(
                     self.factor(column, values, z[:, column]),

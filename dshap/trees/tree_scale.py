@@ -75,7 +75,8 @@ class MarginLink:
         return ()
 
     def scale_with(self, classes: Sequence[str]) -> str:
-        """The scale of the margins, which are probabilities where they are predictions of classes."""
+        """The scale of the margins; margins that are themselves predictions of classes are
+        probabilities."""
         if self.scale == TARGET and classes:
             return PROBABILITY
         return self.scale

@@ -340,6 +340,7 @@ class Gaussian(Shifted, PredictedValue):
     def _add_draws(self, out: FloatArray, drawn: DrawnRows, indicator: FloatArray | None) -> None:
         """Add sums of f over the draws of some coalitions to `out` (n, 1 + g, m, k)."""
         m, n_draws, c = drawn.noise.shape
+        # the draws of a row are cut only if they alone exceed a call
         draw_step = min(n_draws, self.model.buffer_rows)
         row_step = max(1, self.model.buffer_rows // (draw_step * m))
         for first in range(0, len(out), row_step):

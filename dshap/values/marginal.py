@@ -197,7 +197,7 @@ class Marginal(PredictedValue):
 
     @property
     def draws(self) -> Draws | None:
-        """The background rows where they are a sample of more rows; None if they are all."""
+        """The background rows, if they are a sample of a larger table; None if they are all of it."""
         if self.background is None or self.sample_of is None:
             return None
         n = len(self.background)

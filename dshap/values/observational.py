@@ -210,6 +210,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         for start in range(0, len(features) if self._is_validated else 0, TOGETHER):
             part = slice(start, start + TOGETHER)
             first = [each.kept[each.kept < len(points)][:POINTS] for each in features[part]]
+            # coalitions share landmarks: the factors of each are computed once
             rows, at = np.unique(np.concatenate(first), return_inverse=True)
             factors = self.expansion.factors(points[rows])  # (columns, rows, r)
             ends = np.cumsum([len(each) for each in first])

@@ -323,6 +323,7 @@ def _highest_order(fits: Callable[[int], bool], asked: int | None) -> str:
     """The hint of a refusal: the highest order below the one asked for that fits, by bisection."""
     low = 0
     high = 1
+    # doubling first, as there may be no order to stay below
     while (asked is None or high < asked) and fits(high):
         low = high
         high = 2 * high
