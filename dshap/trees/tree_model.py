@@ -237,7 +237,7 @@ def _tried(
     Raises InputError unless the parsed trees add up to the library's margins, and these are the
     model's own predictions on a known scale.
     """
-    # the trees first: if they are misread, a message about links or missing values would mislead
+    # first whether the trees were read correctly; then missing values and the link to predictions
     probe = made_up(trees, library.n_columns, codes)
     margins = checked_predict(library.predict, probe)
     refuse_gap(trees, trees.margins(probe), margins)

@@ -75,8 +75,7 @@ class MarginLink:
         return ()
 
     def scale_with(self, classes: Sequence[str]) -> str:
-        """The scale of the margins; margins that are themselves predictions of classes are
-        probabilities."""
+        """The scale of the margins: probabilities, if the margins of classes are the predictions."""
         if self.scale == TARGET and classes:
             return PROBABILITY
         return self.scale
