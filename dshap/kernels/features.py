@@ -130,7 +130,10 @@ class Embedding(Protocol):
         """Landmarks or frequencies (q, columns)."""
         ...
 
-    def basis(self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float) -> Basis: ...
+    def basis(self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float) -> Basis:
+        """The features of a kernel by these landmarks or frequencies."""
+        ...
+
     def fingerprint(self) -> dict[str, JSON]:
         """Plain values that determine every feature."""
         ...
@@ -248,12 +251,15 @@ class Fourier:
     def basis(
         self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float
     ) -> FourierBasis:
+        """The features of a kernel by these frequencies (q, columns)."""
         return FourierBasis(kernel, anchors)
 
     def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
+        """0: frequencies are drawn without rows."""
         return 0
 
     def fingerprint(self) -> dict[str, JSON]:
+        """Plain values that determine every feature."""
         return {
             "kind": "fourier",
             "n_features": self.n_features,
@@ -301,6 +307,7 @@ class FourierFeatures:
 
     @property
     def n_features(self) -> int:
+        """Number of real features: a cosine and a sine for each frequency."""
         return 2 * len(self.kept)
 
     def whitened(self, products: np.ndarray) -> FloatArray:
@@ -313,9 +320,11 @@ class FourierFeatures:
         return np.asarray((cos - 1j * sin) / np.sqrt(len(self.kept)))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
+        """The positions of the frequencies, as `kept`."""
         return {"kept": self.kept}
 
     def describe(self) -> str:
+        """A line of text for people."""
         return f"frequencies: {len(self.kept)}, a cosine and a sine each"
 
 
@@ -344,6 +353,7 @@ class FourierBasis:
 
     @property
     def size(self) -> int:
+        """Number of frequencies q."""
         return len(self.frequencies)
 
     @property
@@ -360,4 +370,5 @@ class FourierBasis:
         return unit_circle(x @ self.frequencies.T)
 
     def subset(self, columns: BoolArray) -> FourierFeatures:
+        """The features of a subset of the columns; all frequencies are used."""
         return FourierFeatures(np.arange(self.size))

@@ -198,6 +198,7 @@ class Nystrom:
     def basis(
         self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float
     ) -> NystromBasis:
+        """The features of a kernel by these landmarks (r, columns)."""
         return NystromBasis(kernel, anchors, rank_tolerance)
 
     def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
@@ -209,6 +210,7 @@ class Nystrom:
         return max(leverage, 8 * self.size**2 * n_columns)
 
     def fingerprint(self) -> dict[str, JSON]:
+        """Plain values that determine every feature."""
         given = self.landmarks
         return {
             "kind": "nystrom",
@@ -296,6 +298,7 @@ class KeptLandmarks:
 
     @property
     def n_features(self) -> int:
+        """Number of features: one for each selected landmark."""
         return self.rank
 
     @property
@@ -337,9 +340,11 @@ class KeptLandmarks:
         return np.asarray(self._inverse.T @ weights)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
+        """`kept`, `factor` and `residual` as arrays."""
         return {"kept": self.kept, "factor": self.factor, "residual": np.array(self.residual)}
 
     def describe(self) -> str:
+        """A line of text for people."""
         return f"landmarks: {self}"
 
     def __str__(self) -> str:
@@ -476,6 +481,7 @@ class NystromBasis:
 
     @property
     def size(self) -> int:
+        """Number of landmarks r."""
         return len(self.landmarks)
 
     @property

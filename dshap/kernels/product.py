@@ -125,6 +125,7 @@ class ProductKernel:
 
     @property
     def n_columns(self) -> int:
+        """Number of columns."""
         return len(self.families)
 
     def bind(
@@ -252,6 +253,7 @@ class ProductKernel:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> ProductKernel:
+        """Make the kernel from the arrays of `to_arrays`."""
         return cls(tuple(str(name) for name in arrays["kernel_family"]), arrays["kernel_parameter"])
 
     def describe(self, names: Sequence[str] | None = None) -> dict[str, str]:

@@ -136,10 +136,12 @@ class _Stationary(Kernel):
 
     @property
     def is_resolved(self) -> bool:  # type: ignore[override]
+        """Whether the length-scales are numbers."""
         return self.lengthscale not in ("median", "validate")
 
     @property
     def is_validated(self) -> bool:  # type: ignore[override]
+        """Whether the fit of a model chooses the length-scales."""
         return bool(self.lengthscale == "validate")
 
     def bind(
@@ -278,6 +280,7 @@ class Categorical(Kernel):
         seed: int = 0,
         names: Sequence[str] | None = None,
     ) -> ProductKernel:
+        """The product kernel of `n_columns` columns of categories."""
         return ProductKernel(("categorical",) * n_columns, np.full(n_columns, self.rho))
 
 
@@ -325,10 +328,12 @@ class Product(Kernel):
 
     @property
     def is_resolved(self) -> bool:  # type: ignore[override]
+        """Whether all kernels have numbers for their length-scales."""
         return all(kernel.is_resolved for kernel in self._all)
 
     @property
     def is_validated(self) -> bool:  # type: ignore[override]
+        """Whether the fit of a model chooses any length-scale."""
         return any(kernel.is_validated for kernel in self._all)
 
     @property
@@ -336,6 +341,7 @@ class Product(Kernel):
         return tuple(self.kernels.values() if isinstance(self.kernels, Mapping) else self.kernels)
 
     def of_columns(self, n_columns: int, names: Sequence[str] | None) -> tuple[Kernel, ...]:
+        """The kernels in the order of the columns."""
         return for_columns("Product", self.kernels, n_columns, names)
 
     def bind(
@@ -345,6 +351,7 @@ class Product(Kernel):
         seed: int = 0,
         names: Sequence[str] | None = None,
     ) -> ProductKernel:
+        """The product kernel, with each kernel bound to its column."""
         bound = []
         for column, kernel in enumerate(self.of_columns(n_columns, names)):
             single = kernel.bind(

@@ -70,14 +70,17 @@ class TableValue:
 
     @property
     def n_players(self) -> int:
+        """The number of players d."""
         return len(self.players)
 
     @property
     def n_columns(self) -> int:
+        """The number of columns that the model takes."""
         return self.model.n_columns
 
     @property
     def n_outputs(self) -> int:
+        """The number of outputs k of the model."""
         return len(self.model.output_names)
 
     def join(self, states: Sequence[State]) -> State:
@@ -238,6 +241,7 @@ class KernelValue(TableValue):
 
     @property
     def expansion(self) -> Expansion:
+        """The weighted sum of kernel products that the model is."""
         return self.model.expansion
 
     @property

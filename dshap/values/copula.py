@@ -65,6 +65,7 @@ class Copula(Gaussian):
 
     @property
     def sample_size(self) -> int:
+        """The number of sampled rows that the margins are estimated from; 0 once they are."""
         if self.margins is None:
             return MARGIN_SAMPLE
         return 0

@@ -388,6 +388,7 @@ class Gaussian(Shifted, PredictedValue):
         )
 
     def fingerprint(self) -> dict[str, JSON]:
+        """The settings and digests that identify the values: equal fingerprints, equal numbers."""
         return {
             "value": self.name,
             **self.model.fingerprint(),

@@ -99,7 +99,7 @@ class KernelInterventional(KernelValue):
         ).to_state()
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
-        """values (n, m, k)."""
+        """The values v_S(x) (n, m, k) of n rows, m prepared coalitions and k outputs."""
         return SubsetTable.from_state(self.expansion, state).values(rows)
 
     def scored(self, state: State, score: FloatArray) -> Scored | None:
@@ -127,6 +127,7 @@ class KernelInterventional(KernelValue):
         )
 
     def fingerprint(self) -> dict[str, JSON]:
+        """The settings and digests that identify the values: equal fingerprints, equal numbers."""
         return {
             "value": "kernel_interventional",
             **self.model.fingerprint(),

@@ -219,6 +219,7 @@ class LinearGaussian(Shifted):
 
     @property
     def is_interventional(self) -> bool:
+        """Whether absent columns have their means, whatever the present ones are."""
         return self.kind == "interventional"
 
     @property
@@ -239,6 +240,7 @@ class LinearGaussian(Shifted):
         return self.table or NormalTable.of_moments(moments, self._shift(), self.ridge)
 
     def fingerprint(self) -> dict[str, JSON]:
+        """The settings and digests that identify the values: equal fingerprints, equal numbers."""
         transform = self.transform
         held = self.model.arrays
         if self.table is not None:

@@ -179,12 +179,15 @@ class Logit(ProbabilityLink):
 
     @property
     def is_by_row(self) -> bool:
+        """False: v(empty) is the same for all rows."""
         return False
 
     def bound(self, names: Sequence[str]) -> Link:
+        """Return this link, which accepts any outputs."""
         return self
 
     def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The names of the outputs, unchanged: each has its own logit."""
         return names
 
     def _values(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
@@ -206,9 +209,11 @@ class OfClass(ProbabilityLink):
 
     @property
     def is_by_row(self) -> bool:
+        """Whether each row is explained for its own predicted class."""
         return self.of is None
 
     def bound(self, names: Sequence[str]) -> Link:
+        """Return this link with the position of its class; InputError for an unknown class."""
         super().bound(names)
         if self.of is None:
             return self
@@ -217,9 +222,11 @@ class OfClass(ProbabilityLink):
         return replace(self, position=list(names).index(str(self.of)))
 
     def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The name of the class, or "predicted class"."""
         return ("predicted class" if self.of is None else str(self.of),)
 
     def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:
+        """(n,): the predicted class of each row; None for a named class."""
         if self.of is not None:
             return None
         return prediction.argmax(axis=1).astype(np.int16)

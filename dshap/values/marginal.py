@@ -265,6 +265,7 @@ class Marginal(PredictedValue):
         )
 
     def fingerprint(self) -> dict[str, JSON]:
+        """The settings and digests that identify the values: equal fingerprints, equal numbers."""
         return {
             "value": "marginal",
             **self.model.fingerprint(),

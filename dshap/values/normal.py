@@ -188,6 +188,7 @@ class Shifted(TableValue):
 
     @property
     def sample_size(self) -> int:
+        """The number of sampled rows whose mean is the shift; 0 if it is not needed, or known."""
         if self._learns and self.shift is None:
             return SHIFT_SAMPLE
         return 0

@@ -380,7 +380,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return State({**super().join(small).arrays, **weights})
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
-        """values (n, m, k)."""
+        """The values v_S(x) (n, m, k) of n rows, m prepared coalitions and k outputs."""
         if self._is_form:
             return self._form_values(state, rows)
         # one compiled loop: the loop of Python below takes longer than the values of a few rows
@@ -520,6 +520,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         )
 
     def fingerprint(self) -> dict[str, JSON]:
+        """The settings and digests that identify the values: equal fingerprints, equal numbers."""
         return {
             "value": "kernel_observational",
             **self.model.fingerprint(),

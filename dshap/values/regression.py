@@ -276,7 +276,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         return Penalty(self.penalty, np.nan)
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
-        """values (n, m, k)."""
+        """The values v_S(x) (n, m, k) of n rows, m prepared coalitions and k outputs."""
         return SubsetTable.from_state(self._bound_basis, state).values(rows)
 
     def scored(self, state: State, score: FloatArray) -> Scored | None:
@@ -311,6 +311,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         )
 
     def fingerprint(self) -> dict[str, JSON]:
+        """The settings and digests that identify the values: equal fingerprints, equal numbers."""
         return {
             "value": "conditional_regression",
             **self.model.fingerprint(),

@@ -218,6 +218,7 @@ class Trees(TableValue):
         return replaced(self, model=self.model.of_classes(classes))
 
     def fingerprint(self) -> dict[str, JSON]:
+        """The settings and digests that identify the values: equal fingerprints, equal numbers."""
         return {
             "value": "trees",
             **self.model.fingerprint(),
