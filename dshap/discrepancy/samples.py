@@ -90,10 +90,10 @@ class ComparedRows:
 
 
 def even_rho(n_columns: int) -> float:
-    """The categorical factor of two different values beside n_columns − 1 others: exp(−1/columns).
+    """The kernel of two different categories, if there are n_columns columns: exp(−1/n_columns).
 
-    The median heuristic gives two values of a number column that are far apart, √2 times the median
-    distance, the same.
+    The RBF kernel with a median length-scale gives the same number to two values of a number column
+    whose distance is √2 times the median.
     """
     return math.exp(-1.0 / n_columns)
 
