@@ -40,7 +40,9 @@ class Stratum:
     """A stratum: all units of one size."""
 
     n_players: int
+    """Number of players d."""
     size: int
+    """Number of players of a unit, at most d/2 if units are pairs."""
     n_sizes: int
     """Number of coalition sizes in a unit: 2 for a pair (S, S̄) of different sizes, else 1."""
     is_halved: bool

@@ -58,12 +58,15 @@ class KrigingDesign(BaseDesign):
 
     kind = "kriging"
     n_players: int
+    """Number of players d, at most 1,024."""
     budgets: tuple[int, ...]
     """Numbers of coalitions after each round, ∅ and N counted; each is even."""
     decay: float | None = None
     """Ratio of the variances of successive odd orders of interactions; None: a pilot chooses it."""
     seed: int = 0
+    """Seed of the draws; all instances share them."""
     n_replicates: int = N_REPLICATES
+    """Number of contrasts from which standard errors are computed; 0: no standard errors."""
     variation: float = DEFAULT_VARIATION
     """Variance of a player's effect over coalition sizes, relative to that of interactions."""
     shells: int | None = None

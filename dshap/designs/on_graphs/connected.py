@@ -50,8 +50,11 @@ class ConnectedDesign(GraphDesign):
 
     kind = "connected"
     order: int | None
+    """The most edges between a player and its neighbours; None: no limit."""
     coefficients: str = "paper"
+    """"paper" or "boundary"; see `connected`."""
     outside: str = "absent"
+    """"absent" or "present": the state of the players beyond a neighbourhood."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", checked_order(self.order))

@@ -57,10 +57,15 @@ class LocalDesign(GraphDesign):
 
     kind = "local"
     order: int | None
+    """The most edges between a player and its neighbours; None: no limit."""
     outside: str = "absent"
+    """"absent" or "present": the state of the players beyond a neighbourhood."""
     n_permutations: int | None = None
+    """Number of random orders for large neighbourhoods, even; None: all subsets are listed."""
     seed: int = 0
+    """Seed of the orders; all instances share them."""
     n_replicates: int = N_REPLICATES
+    """The most jackknife groups; 0: no standard errors."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", checked_order(self.order))
