@@ -33,6 +33,7 @@ from dshap.core.capabilities import (
     refuse_lacking,
 )
 from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.fixed_words import DesignName, MissingRule
 from dshap.core.options import RunOptions
 from dshap.core.types import Design, Explained, GivenAttributor, Predictor, ValueFunction
 from dshap.designs.by_length import DesignByLength
@@ -148,7 +149,7 @@ def why_no_order_of(fingerprint: Mapping[str, Any]) -> str:
 
 
 def choose(
-    design: Design | str, value: Explained, max_coalitions: int | None, seed: int = 0
+    design: Design | DesignName, value: Explained, max_coalitions: int | None, seed: int = 0
 ) -> Method:
     """Choose the method that explains a value function, with the reason.
 
@@ -186,7 +187,11 @@ def with_own_rows(listed: Listed) -> Method:
 
 
 def _with_form(
-    form: ClosedForm, design: Design | str, value: Explained, max_coalitions: int | None, seed: int
+    form: ClosedForm,
+    design: Design | DesignName,
+    value: Explained,
+    max_coalitions: int | None,
+    seed: int,
 ) -> Method:
     """Choose between a closed form and a design."""
     if form.is_only and design not in ("auto", "closed_form"):
@@ -204,7 +209,7 @@ def _with_form(
 
 
 def _listed(
-    design: Design | str,
+    design: Design | DesignName,
     value: Explained,
     limit: int,
     max_coalitions: int | None,
@@ -258,7 +263,7 @@ def _fallback(value: Explained, limit: int, seed: int, why: str) -> Listed:
 
 
 def _of_texts(
-    design: Design | str, value: OfTexts, max_coalitions: int | None, seed: int
+    design: Design | DesignName, value: OfTexts, max_coalitions: int | None, seed: int
 ) -> ByLength:
     """Choose the design of texts.
 
@@ -398,7 +403,7 @@ def check_options(value: Explained, options: RunOptions) -> None:
             refuse(ask, (kind,), value=type(value).__name__)
 
 
-def refuse_to_prepare(value: Explained, missing: str) -> None:
+def refuse_to_prepare(value: Explained, missing: MissingRule) -> None:
     """Raise an InputError for a value function that learns nothing from data, or not these."""
     kind = only_kind(value) or kind_of_value(value)
     refuse("prepare", (kind,), value=type(value).__name__)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,8 +66,8 @@ class KernelShapDesign(BaseDesign):
     """Number of players d."""
     budgets: tuple[int, ...]
     """Numbers of coalitions after each round, ∅ and N counted: at most 2^d, even where paired."""
-    sampling: str = "leverage"
-    """"leverage" or "kernel"; see `kernelshap`."""
+    sampling: Literal["leverage", "kernel"] = "leverage"
+    """How coalitions are drawn: "leverage" or "kernel"; see `kernelshap`."""
     paired: bool = True
     """Whether each coalition is drawn with its complement."""
     seed: int = 0
@@ -237,7 +237,7 @@ def kernelshap(
     d: int,
     n_coalitions: int,
     *,
-    sampling: str = "leverage",
+    sampling: Literal["leverage", "kernel"] = "leverage",
     paired: bool = True,
     seed: int = 0,
     n_replicates: int = N_REPLICATES,

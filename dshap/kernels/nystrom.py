@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import scipy
@@ -155,7 +156,7 @@ class Nystrom:
     """
 
     n_landmarks: int | None = None
-    selection: str = "kmeans++"
+    selection: Literal["kmeans++", "uniform", "leverage", "given"] = "kmeans++"
     seed: int = 0
     landmarks: FloatArray | None = field(default=None, repr=False)
 

@@ -16,6 +16,7 @@ import numpy as np
 from dshap.core.annotations import Predict, TableLike
 from dshap.core.duck_typing import has_columns, has_member, is_lazy, is_pandas, shape_of
 from dshap.core.errors import InputError, shown
+from dshap.core.fixed_words import LinkName, Scale
 from dshap.core.floats import as_array, floats_of
 from dshap.core.places import of_place
 from dshap.core.players import Players
@@ -125,9 +126,9 @@ class Predicted(TableValue):
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         buffer_rows: int = 65_536,
-        link: str | Link | None = None,
+        link: LinkName | Link | None = None,
         arrays: bool | None = None,
-        scale: str | None = None,
+        scale: Scale | None = None,
     ) -> None:
         check_predict(predict)
         buffer_rows, arrays = checked(buffer_rows=buffer_rows, arrays=arrays)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -39,14 +39,14 @@ class EmbeddedValue(TableValue):
     A mixin: the constructor of the subclass calls `_embed` once the columns are known.
     """
 
-    enough: float | str
+    enough: float | Literal["all"]
 
     def _embed(
         self,
         kernel: Kernel | ProductKernel | None,
         embedding: Embedding,
         rank_tolerance: float,
-        enough: float | str,
+        enough: float | Literal["all"],
     ) -> None:
         """Check and store the options; the anchors are chosen later from a sample."""
         kernel = checked_kernel(kernel)

@@ -11,6 +11,7 @@ import numpy as np
 from dshap.core.annotations import Predict, TableLike
 from dshap.core.draws import Draws, GroupedDraws
 from dshap.core.errors import InputError, PredictError
+from dshap.core.fixed_words import LinkName, Scale
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
 from dshap.core.types import Link
@@ -147,10 +148,10 @@ class Gaussian(Shifted, PredictedValue):
         players: Mapping[str, Sequence[str | int]] | None = None,
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
-        link: str | Link | None = None,
+        link: LinkName | Link | None = None,
         buffer_rows: int = 65_536,
         arrays: bool | None = None,
-        scale: str | None = None,
+        scale: Scale | None = None,
     ) -> None:
         self.n_samples, self.ridge, self.seed = checked(n_samples=n_samples, ridge=ridge, seed=seed)
         super().__init__(

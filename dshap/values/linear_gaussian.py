@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -157,7 +157,7 @@ class LinearGaussian(Shifted):
         *,
         data: TableLike | None = None,
         transform: LinearTransform | None = None,
-        kind: str = "observational",
+        kind: Literal["observational", "interventional"] = "observational",
         n_permutations: int | None = None,
         ridge: float = 0.0,
         seed: int = 0,

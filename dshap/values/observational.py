@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,10 +129,10 @@ class KernelObservational(EmbeddedValue, KernelValue):
         model: KernelModelLike,
         data: TableLike,
         embedding: Embedding,
-        penalty: float | str = "validate",
+        penalty: float | Literal["validate"] = "validate",
         rank_tolerance: float = 1e-6,
         *,
-        enough: float | str = ENOUGH,
+        enough: float | Literal["all"] = ENOUGH,
         kernel: Kernel | ProductKernel | None = None,
         centred: bool = False,
         with_interventional: bool = False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from dshap import loops
 from dshap.core.annotations import Predict, TableLike
 from dshap.core.blocks import Scored
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import LinkName, Scale
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import Choice, checked
 from dshap.core.types import Link
@@ -27,7 +29,7 @@ from dshap.values.base import PredictedValue
 from dshap.values.embedded import ENOUGH, SUM_ROWS, EmbeddedValue
 from dshap.values.subset_table import SubsetTable
 
-PRECISIONS = ("float64", "float32")
+PRECISIONS: tuple[Literal["float64", "float32"], ...] = ("float64", "float32")
 MAX_FLOAT32_ERROR = 1e-3
 """The largest error allowed of float32 sums, in standard deviations of f."""
 TRIAL_ROWS = 4_096
@@ -117,20 +119,20 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         data: TableLike,
         kernel: Kernel | ProductKernel,
         embedding: Embedding,
-        penalty: float | str = "validate",
+        penalty: float | Literal["validate"] = "validate",
         rank_tolerance: float = 1e-6,
         *,
-        enough: float | str = ENOUGH,
+        enough: float | Literal["all"] = ENOUGH,
         players: Mapping[str, Sequence[str | int]] | None = None,
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
-        link: str | Link | None = None,
+        link: LinkName | Link | None = None,
         buffer_rows: int = 65_536,
         arrays: bool | None = None,
-        scale: str | None = None,
-        precision: str = "float64",
+        scale: Scale | None = None,
+        precision: Literal["float64", "float32"] = "float64",
     ) -> None:
-        precision = Choice(PRECISIONS)("precision", precision)
+        Choice(PRECISIONS)("precision", precision)
         if precision == "float32" and checked_embedding(embedding).dtype != np.float64:
             raise InputError(
                 'precision "float32" is for Nystrom landmarks: leave it at "float64" with Fourier '

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dshap.core.annotations import TextLike
 from dshap.core.errors import InputError, shown
+from dshap.core.fixed_words import LinkName, Scale
 from dshap.core.players import Players
 from dshap.core.records import JSON, FloatArray
 from dshap.core.rules import checked
@@ -104,9 +105,9 @@ class Tokens(Marginal):
         tokenizer: Tokenizer | None = None,
         column: str | None = None,
         output_names: Sequence[str] | None = None,
-        link: str | Link | None = None,
+        link: LinkName | Link | None = None,
         buffer_rows: int = 4_096,
-        scale: str | None = None,
+        scale: Scale | None = None,
     ) -> None:
         if not callable(predict) or isinstance(predict, type):
             raise InputError(

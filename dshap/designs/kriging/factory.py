@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from dshap.core.errors import InputError, shown
 from dshap.core.rules import Whole, checked
 from dshap.designs.jackknife import N_REPLICATES
@@ -18,10 +20,10 @@ def kriging(
     d: int,
     n_coalitions: int,
     *,
-    decay: float | str = "pilot",
+    decay: float | Literal["pilot"] = "pilot",
     variation: float = DEFAULT_VARIATION,
-    shells: int | str = "pilot",
-    sparse: bool | str = "pilot",
+    shells: int | Literal["pilot"] = "pilot",
+    sparse: bool | Literal["pilot"] = "pilot",
     seed: int = 0,
     n_replicates: int = N_REPLICATES,
 ) -> KrigingDesign:
@@ -115,7 +117,7 @@ def kriging(
 
 
 def _checked_sparse(
-    sparse: bool | str, d: int, n_coalitions: int, decay: float | None
+    sparse: bool | Literal["pilot"], d: int, n_coalitions: int, decay: float | None
 ) -> bool | None:
     """Checked `sparse`, None for "pilot"; InputError if sparse terms are not possible."""
     if not isinstance(sparse, bool | str) or sparse not in (True, False, "pilot"):

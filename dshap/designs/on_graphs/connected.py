@@ -51,10 +51,10 @@ class ConnectedDesign(GraphDesign):
     kind = "connected"
     order: int | None
     """The most edges between a player and its neighbours; None: no limit."""
-    coefficients: str = "paper"
-    """"paper" or "boundary"; see `connected`."""
-    outside: str = "absent"
-    """"absent" or "present": the state of the players beyond a neighbourhood."""
+    coefficients: Literal["paper", "boundary"] = "paper"
+    """Weights of the coalitions: "paper" or "boundary"; see `connected`."""
+    outside: Literal["absent", "present"] = "absent"
+    """State of the players beyond a neighbourhood: "absent" or "present"."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", checked_order(self.order))

@@ -52,8 +52,8 @@ class ConnectedRegressionDesign(GraphDesign):
     kind = "connected_regression"
     order: int | None
     """Longest run, side of the largest square, or largest coalition; None: no limit."""
-    weights: str = "uniform"
-    """"uniform" or "kernel"; see `connected_regression`."""
+    weights: Literal["uniform", "kernel"] = "uniform"
+    """Weights in the regression: "uniform" or "kernel"; see `connected_regression`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", checked_order(self.order))

@@ -58,8 +58,8 @@ class LocalDesign(GraphDesign):
     kind = "local"
     order: int | None
     """The most edges between a player and its neighbours; None: no limit."""
-    outside: str = "absent"
-    """"absent" or "present": the state of the players beyond a neighbourhood."""
+    outside: Literal["absent", "present"] = "absent"
+    """State of the players beyond a neighbourhood: "absent" or "present"."""
     n_permutations: int | None = None
     """Number of random orders for large neighbourhoods, even; None: all subsets are listed."""
     seed: int = 0
