@@ -47,7 +47,11 @@ from dshap.values.trees import Trees
 MAX_COALITIONS = 2_048
 """Design "auto" lists all coalitions up to this many, and samples (or uses a closed form) above."""
 MAX_TABLE_COALITIONS = 4_096
-"""The limit of design "auto" for value functions with a closed form, which is used above it."""
+"""The limit of design "auto" for value functions with a closed form, which is used above it.
+
+Up to about 12 players a table of all coalitions is faster than quadrature, and counts every
+background row.
+"""
 
 
 def _permutation(d: int, n_coalitions: int, seed: int) -> Design:

@@ -211,6 +211,8 @@ def _kernel(d: int, size: int) -> float:
     return 0.0
 
 
+# "uniform" is the default: with 784 players attributions by the kernel had a correlation of 0.80 with
+# the exact ones, attributions by equal weights of 0.99
 WEIGHTS: Mapping[str, Callable[[int, int], float]] = {
     "uniform": lambda d, size: 1.0,
     "kernel": _kernel,
