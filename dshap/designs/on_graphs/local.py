@@ -254,12 +254,13 @@ def local(
     Raises
     ------
     InputError
-        An invalid graph, or more than 2²¹ subsets of neighbourhoods, or steps of orders.
+        An invalid graph, more than 2²¹ subsets of neighbourhoods, or more than 2²¹ steps of random
+        orders: 2 n_permutations for each player whose orders are drawn.
 
     Notes
     -----
-    Standard errors are those of `permutation`, for the players whose orders are drawn; the others
-    have none.
+    Standard errors are computed as in `permutation`, for the players whose orders are drawn.  The
+    attributions of all other players have no sampling error.
 
     References
     ----------
