@@ -45,6 +45,7 @@ class PairSums:
     cells: FloatArray
     """(d + 1, C, C): Σ Φ_j over the pairs of two cells, and last Σ k."""
     n_nodes: int
+    """Number of quadrature nodes; a tile that needs more takes all."""
 
     @property
     def error(self) -> float:

@@ -22,6 +22,7 @@ class CategorySplit(NamedTuple):
     """A decision by lists of categories: whole numbers, or any numbers if `kind` is `VALUE`."""
 
     node: int
+    """Position of the decision among the nodes."""
     left: Sequence[float]
     """The categories that go left."""
     right: Sequence[float]
@@ -29,6 +30,7 @@ class CategorySplit(NamedTuple):
     others_left: bool
     """Whether all remaining categories go left, also those that no decision lists."""
     missing_left: bool
+    """Whether missing values go left."""
     kind: int = CATEGORY
     """How the column is read."""
 

@@ -72,6 +72,7 @@ class PatternTables:
     entries: tuple[Whole, Whole, Whole]
     """The first table of each group; of each table its row of values and its first number."""
     tables: FloatArray
+    """The numbers of all tables, one table after the other."""
     n_rows: int
     """Rows of values for each output: players, or pairs."""
 

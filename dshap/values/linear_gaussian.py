@@ -54,6 +54,7 @@ class LinearTransform:
     replicates: FloatArray
     """(R, d, columns, columns): T of the jackknife groups; R = 0 if all coalitions are evaluated."""
     players: Players
+    """The d players and their columns."""
     feature_names: tuple[str, ...] | None
     """Names of the columns; None if they are not known."""
 
