@@ -75,7 +75,9 @@ def number_bins(sample: FloatArray, n_bins: int = MAX_VALUE_BINS) -> Record:
     lower = values[chosen - 1]
     upper = values[chosen]
     with np.errstate(invalid="ignore"):  # -inf has no middle to a number
+        # halves first, as upper − lower may overflow
         middle = lower + (upper / 2 - lower / 2)
+    # no number is between two neighbouring floats: then the edge is the upper one
     return Record({"edges": np.where(middle > lower, middle, upper)})
 
 
@@ -95,6 +97,7 @@ def category_bins(
     names, counts = np.unique(
         [value for value in sample.tolist() if value is not None], return_counts=True
     )
+    # stable, so that equally frequent categories are chosen by name
     frequent = names[np.argsort(-counts, kind="stable")[: n_bins - 1]]
     places = {name: place for place, name in enumerate(order)}
     ordered = sorted(map(str, frequent), key=lambda name: (places.get(name, len(places)), name))
