@@ -475,7 +475,7 @@ RULES: Mapping[str, Rule] = {
 
 
 def checked(**options: Any) -> list[Any]:
-    """Check options by their rules; gives their plain forms in the order given.
+    """Check options by their rules; returns their plain forms in the order given.
 
     Raises
     ------
