@@ -24,8 +24,17 @@ ONE_PEAK = ("client_peak_bytes", "peak memory", 16)
 def accuracy_lines(found: Mapping[str, Mapping[str, JSON]]) -> list[str]:
     """Describe the accuracy of each explanation in lines of text.
 
-    They give the additivity residual, a pilot's forecast, the errors of learning and of folding,
-    MSE_v, and MSE_v by coalition size.
+    The lines name the additivity residual, a pilot's forecast, the errors of learning and of
+    folding, MSE_v, and MSE_v by coalition size, as far as the run measured them.
+
+    Parameters
+    ----------
+    found : mapping of str to mapping
+        The name of each explanation -> its measurements, as `dshap.report.accuracy` returns them.
+
+    Returns
+    -------
+    list of str
 
     Examples
     --------
@@ -115,9 +124,18 @@ def served_text(n_rows: int) -> str:
 
 
 def stage_table(stages: Sequence[Mapping[str, JSON]], is_one_process: bool = False) -> list[str]:
-    """A table of the stages (`StageUse.to_dict`): a heading, then one line per stage.
+    """Format the time and memory of a run's stages as a table: a heading, then a line per stage.
 
-    Where one process does all, it has one column of peaks.
+    Parameters
+    ----------
+    stages : sequence of mapping
+        The results of `StageUse.to_dict`.
+    is_one_process : bool
+        Whether one process did all, so that the table has one column of peak memory, not two.
+
+    Returns
+    -------
+    list of str
 
     Examples
     --------

@@ -30,19 +30,28 @@ def importance_summary(
     cubes: CubesLike,
     fitted: FitReport | None,
 ) -> Summary:
-    """The importance of each feature over the finished rows, with fit, accuracy and progress.
+    """Summarize the importance of each feature over the finished rows, with accuracy and progress.
 
     Parameters
     ----------
-    store : the path of the store
-    cubes : mapping name -> path of a cube or an opened cube; or the path of a store, with all of its
-        cubes; or one opened cube
-    fitted : the report of the fit of its model; None without one
+    store : str or Path
+        The path of the store.
+    cubes : mapping of names to cubes; or xarray.Dataset, str or Path
+        The explanations, as opened cubes or paths; or one opened cube, or the path of a store with
+        all of its cubes.
+    fitted : FitReport or None
+        The report of the fit of the model, which is printed first; None for a model that dshap did
+        not fit.
+
+    Returns
+    -------
+    Summary
+        The lines of text, and the same numbers as content for JSON.
 
     Raises
     ------
     InputError
-        `cubes` is none of these, there is no such store, or a Dataset is not as its store has it.
+        `cubes` is none of these, the store does not exist, or a Dataset differs from its store.
 
     Examples
     --------
@@ -102,10 +111,18 @@ def damage_summary(
 
     Parameters
     ----------
-    store : the path of the store
-    found : name of each part -> its damage, as `dshap verify` finds it
-    mended : name of each part -> the damage that a repair has mended; None where no repair was asked
-        for
+    store : str or Path
+        The path of the store.
+    found : mapping of str to sequence of Damage
+        The name of each part of the store -> its damage, as ``dshap verify`` finds it.
+    mended : mapping of str to sequence of Damage, or None
+        The name of each part -> the damage that a repair has mended; None if no repair was asked
+        for.
+
+    Returns
+    -------
+    Summary
+        The lines of text, and the same as content for JSON.
 
     Examples
     --------

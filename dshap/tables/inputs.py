@@ -116,6 +116,7 @@ class Inputs:
             value = value.of_length(len(reader.feature_names))
         if value.model.categories:
             value, reader = with_all_categories(value, cast(CodedReader, reader), site)
+        # after the categories, because the census digests the positions of values in these lists
         census = census or take_census(reader, site)
         if reader.missing == "pass" and needs_numbers:
             raise not_together("missing", "learned", verb="explain")

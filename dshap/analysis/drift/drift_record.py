@@ -153,6 +153,7 @@ class Drift:
     cell_rows: int
     """Number of rows that a permutation moves at once."""
     absent: str
+    """The value of `absent` in `dshap.mmd_drift`: how absent columns were treated."""
     kernel: Mapping[str, str]
     """Column -> its kernel, such as "rbf 0.31"."""
     columns: tuple[ColumnDrift, ...]

@@ -33,17 +33,21 @@ class DriftRowFigure:
 
 
 def drift_page(found: Drift, path: str | Path = "drift.html", *, force: bool = False) -> Path:
-    """Write the drift of rows between two tables as one HTML page, which loads and runs nothing.
+    """Write the drift of rows between two tables as one HTML page without scripts or outside files.
 
-    It describes in plain sentences whether the tables differ, shows which columns make the
-    difference beside the effect of chance alone, and each row that carries most of it when a
-    reader opens it.
+    The page describes in plain sentences whether the tables differ.  It shows which columns make
+    the difference, beside the effect of chance alone.  A reader can open each of the rows that
+    contribute most to the difference.
 
     Parameters
     ----------
-    found : the drift, from `dshap.mmd_drift`
-    path : the HTML file to write; its folder is made if it does not exist
-    force : replace a file at `path` that dshap has not made; a page that it has made is renewed
+    found : Drift
+        The result of `dshap.mmd_drift`.
+    path : str or Path
+        The HTML file to write; its folder is made if it does not exist.
+    force : bool
+        Whether to replace a file at `path` that dshap did not write.  A page that dshap wrote is
+        always replaced.
 
     Returns
     -------
@@ -53,7 +57,8 @@ def drift_page(found: Drift, path: str | Path = "drift.html", *, force: bool = F
     Raises
     ------
     InputError
-        jinja2 is not installed, another file is there, or the page cannot be written.
+        jinja2 is not installed, a file that dshap did not write is at `path`, or the page cannot be
+        written.
 
     Examples
     --------

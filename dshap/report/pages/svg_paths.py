@@ -211,6 +211,8 @@ def _swarm_line(
 def _outline(x: FloatArray, depth: FloatArray) -> str:
     """The outline of a swarm: along its upper side, and back along the lower."""
     there = np.flatnonzero(depth > THIN)
+    # one thin step beyond each end: the outline comes to a point there instead of ending in an
+    # upright edge
     span = slice(max(there[0] - 1, 0), there[-1] + 2)
     half = np.where(depth > THIN, depth, THIN)[span] * (HEIGHT / 2 - 2)
     upper = _points(x[span], HEIGHT / 2 - half)
@@ -250,6 +252,7 @@ def _y_span(given: Sequence[FloatArray]) -> tuple[float, float]:
     both = np.concatenate([each.ravel() for each in given])
     low = float(np.nanmin(both, initial=0.0))
     high = float(np.nanmax(both, initial=0.0))
+    # attributions that are all 0 need an axis of some length
     margin = 0.05 * (high - low) or 1.0
     return low - margin, high + margin
 

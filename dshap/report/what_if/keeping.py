@@ -118,6 +118,7 @@ def _learned_parts(explanation: Explanation, session: Session) -> LearnedParts:
     """The value function with its states, from the attributor of the explanation."""
     attributor: Any = explanation.attributor(session)
     data = explanation.work.states.data
+    # a closed form has its value function in `form`, a method with coalitions in `game`
     form = getattr(attributor, "form", None)
     if form is not None:
         return LearnedParts(form.value, attributor.base_value(), (attributor.state(),), data)
