@@ -97,6 +97,7 @@ table.assign(value=values.round(1))
 # coalition would have an infinite weight, and become constraints. With three columns, the six remaining coalitions
 # have the weight 1/3; the picture shows that with twelve columns, coalitions of medium size have nearly none.
 
+
 # %%
 def shapley_kernel(p, s):
     return (p - 1) / (comb(p, s) * s * (p - s)) if 0 < s < p else np.inf

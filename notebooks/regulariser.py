@@ -68,6 +68,7 @@ assert sizes["train"].iloc[-1] < 0.001 * sizes["train"].iloc[0]
 # a penalty very much, and that of a penalised model hardly at all. In return, a penalised model has a larger error if
 # there is no noise, because it uses x4 in place of x5.
 
+
 # %%
 def rmse(model, sigma):
     shifted = test.assign(x5=test["x5"] + sigma * np.random.default_rng(1).normal(size=len(test)))
