@@ -1527,7 +1527,7 @@ def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet:
 
     The contents are values, keys, names, metadata, plan, receipts, states and notes, and for a job
     the records of its runs with their stored rows and keys.  Each damaged part is named, and the exit
-    status is 7.  If the store lacks the checksums for a comparison, the exit status is 11.
+    status is 7.  If the store lacks the records to check against, the exit status is 11.
     """
     from dshap.cube import named_cubes, store_parts
     from dshap.jobs import refuse_damage, repair_job_store, repair_with_job, verify_job_store
