@@ -31,7 +31,7 @@ def test_a_drift_is_told_plainly(tmp_path):
     assert "&lt;script&gt;pwned()" in text
     assert "The rows of the two tables differ" in text
     assert "“&lt;script&gt;pwned()&lt;/script&gt;” differ beyond chance" in text
-    assert "it does not tell whether predictions are worse" in text
+    assert "It does not show whether predictions are worse" in text
     values = {float(each) for each in re.findall(r'<data value="([^"]+)"', text)}
     for column in found.columns:
         assert {column.attribution, column.expected, column.adjusted, column.psi} <= values
