@@ -88,10 +88,9 @@ def ranking_lines(
 def _too_small_line(ranking: Ranking) -> str:
     """The warning about mean |φ| of many features from sampled coalitions."""
     return (
-        f"{label(ranking.label)}: mean |φ| of more than {MANY_FEATURES} features by sampled "
-        "coalitions is too small, "
-        "in tests by 21 to 92 %: rank features by it, do not add it up "
-        f"({len(ranking.magnitude):,} here)"
+        f"{label(ranking.label)}: with more than {MANY_FEATURES} features and sampled coalitions, mean "
+        "|φ| is too small, in tests by 21 to 92 %: rank features by it, do not add it up "
+        f"(here {len(ranking.magnitude):,} features)"
     )
 
 

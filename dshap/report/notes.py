@@ -66,8 +66,8 @@ def accuracy_lines(found: Mapping[str, Mapping[str, JSON]]) -> list[str]:
             reached = f"{pilot['relative_error']:.3g}"
             wanted = f"{pilot['forecast_coalitions']:,.0f}"
             lines.append(
-                f"{name}: pilot's std_error / range {reached} in its first round; expected "
-                f"{wanted} coalitions a row"
+                f"{name}: std_error / range of the pilot is {reached} in its first round; it "
+                f"expects {wanted} coalitions per row"
             )
         if "learning_error" in measured:
             lines.append(f"{name}: {learning_text(measured['learning_error'])}")
@@ -98,18 +98,18 @@ def learning_text(note: Mapping[str, Any]) -> str:
     """The error of attributions by learning from a part of the rows, and of how many it learned."""
     error = f"{100.0 * note['in_deviations']:.2g} % of a standard deviation of the predictions"
     return (
-        f"learned from {note['rows']:,} of {note['of']:,} rows; the error of attributions by that is "
-        f"{error} (root mean square)"
+        f"learned from {note['rows']:,} of {note['of']:,} rows, which adds an error of "
+        f"{error} to attributions (root mean square)"
     )
 
 
 def fold_text(note: Mapping[str, Any]) -> str:
     """The error of values by folding them to few landmarks, and how many coalitions are folded."""
     if not note["folded"]:
-        return "no coalition is folded to few landmarks, as its values would err too much"
+        return "no coalition is folded to few landmarks, because its values would be too inaccurate"
     return (
         f"{note['folded']:,} of {note['coalitions']:,} coalitions are folded to "
-        f"{note['landmarks']:.0f} landmarks on average; the largest error of a coalition by that is "
+        f"{note['landmarks']:.0f} landmarks on average, which adds an error of at most "
         f"{100.0 * note['largest']:.2g} % of a standard deviation of the predictions (root mean square)"
     )
 
@@ -117,10 +117,12 @@ def fold_text(note: Mapping[str, Any]) -> str:
 def served_text(n_rows: int) -> str:
     """The number of explained rows that the stored pilot does not serve, in words."""
     if not n_rows:
-        return "the pilot serves all rows that were explained"
+        return "the choices of the pilot fit all explained rows"
     if n_rows == 1:
-        return "1 row is unlike those of the pilot, and estimated without its choices"
-    return f"{n_rows:,} rows are unlike those of the pilot, and estimated without its choices"
+        return "1 row is unlike the rows of the pilot, and was estimated without its choices"
+    return (
+        f"{n_rows:,} rows are unlike the rows of the pilot, and were estimated without its choices"
+    )
 
 
 def stage_table(stages: Sequence[Mapping[str, JSON]], is_one_process: bool = False) -> list[str]:

@@ -86,7 +86,7 @@ def progress_summary(
     for name, status in statuses.items():
         lines += status_lines({name: status})
         lines += [f"{name}: {line}" for line in views[name].lines(is_running)]
-    lines += [f"{name}: all is learned, shards can explain the rows" for name in learned]
+    lines += [f"{name}: learning is done, shards can explain the rows" for name in learned]
     lines += map(holder_line, holders)
     lines.append("a run is going on" if is_running else "no run is going on")
     running = [holder_content(each) for each in holders]

@@ -10,6 +10,7 @@ from dshap.analysis.column_texts import texts_of_first
 from dshap.analysis.rankings import Ranking, rankings
 from dshap.core.annotations import CubesLike
 from dshap.core.places import Place
+from dshap.core.printing import counted
 from dshap.core.rules import as_place
 from dshap.cube import (
     Damage,
@@ -163,9 +164,9 @@ def _whole_lines(name: str, path: Place) -> list[str]:
         return []
     status = cube_status(path)
     if not status.is_complete:
-        left = "; the others are left for the same run again"
+        left = "; the same run again computes the others"
     elif status.failed:
-        left = f"; {status.failed:,} failed rows are left for the same run again"
+        left = f"; the same run again computes {counted(status.failed, 'failed row')}"
     else:
         left = ""
     return [f"{name}: verified: {status.blocks_done} of {status.n_blocks} blocks finished{left}"]

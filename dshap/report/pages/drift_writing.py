@@ -97,14 +97,14 @@ def _html(found: Drift) -> str:
 
 def _sentences(found: Drift, texts: PageTexts) -> list[str]:
     """Whether the tables differ, which columns make the difference, and the limits of that."""
-    seen = "No difference is seen"
+    seen = "No difference was found"
     if found.p_value <= LEVEL:
         seen = "The rows of the two tables differ"
     sentences = [
-        f"{seen}: when rows were shuffled between the tables {found.n_permutations:,} times, the "
-        f"distance was as large in a share of {short_number(found.p_value)} (up to {LEVEL} counts as "
-        "a difference).",
-        f"The distance is {short_number(found.mmd2)}; chance alone makes {short_number(found.expected)}.",
+        f"{seen}: rows were shuffled between the tables {found.n_permutations:,} times, and the "
+        f"distance was as large in a share of {short_number(found.p_value)} of the shuffles (a share "
+        f"of up to {LEVEL} counts as a difference).",
+        f"The distance is {short_number(found.mmd2)}; chance alone would cause {short_number(found.expected)}.",
     ]
     sure = [each for each in found.columns if each.adjusted <= LEVEL]
     if found.p_value <= LEVEL and sure:
@@ -112,15 +112,15 @@ def _sentences(found: Drift, texts: PageTexts) -> list[str]:
         share = sum(each.attribution for each in sure) / found.mmd2
         others = f" and {len(sure) - SHOWN:,} more" * (len(sure) > SHOWN)
         sentences.append(
-            f"{names}{others} differ beyond chance, with {percent(share)} of the distance."
+            f"{names}{others} differ beyond chance, and cause {percent(share)} of the distance."
         )
     elif found.p_value <= LEVEL:
         sentences.append(
-            "No single column differs beyond chance: the tables differ in their whole."
+            "No single column differs beyond chance: the tables differ only in all columns together."
         )
     sentences.append(
-        "This compares rows, not a model: it does not tell whether predictions are worse, nor why the "
-        "rows changed."
+        "This page compares rows, not models.  It does not show whether predictions are worse, or why "
+        "the rows changed."
     )
     return sentences
 

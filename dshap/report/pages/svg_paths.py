@@ -49,7 +49,7 @@ CUT = (0.0005, 0.9995)
 """The quantiles of each feature that an axis of swarms includes at least."""
 LEAST_CUT = 1.5
 """How many times as long an axis of all rows must be before it is cut."""
-BEYOND_ENDS = "At most one row in two thousand of a feature lies beyond either end."
+BEYOND_ENDS = "At most one row in two thousand of a feature is beyond either end of the axis."
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ def _drawn(lines: HistoryLines, looks: Looks) -> Any:
     write_numbers(axes.yaxis)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_ylabel(words_beside(axes, found.words), **AS_WRITTEN)
-    axes.set_xlabel(f"run, of {found.rows[-1]:,} rows at last", **AS_WRITTEN)
+    axes.set_xlabel(f"run (the last has {found.rows[-1]:,} rows)", **AS_WRITTEN)
     add_title(axes, looks.title)
     return axes
 
