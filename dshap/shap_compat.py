@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from dshap.api import explain
 from dshap.core.annotations import ClientLike, HasPredict, KeyLike, PathLike, Predict, TableLike
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import DesignName, LinkName, Scale
 from dshap.core.options import CubeOptions
 from dshap.core.records import FloatArray
 from dshap.core.types import Design, Explained, Link
@@ -94,12 +95,12 @@ class Explainer:
         model: Explained | HasPredict | Predict,
         masker: Background | TableLike | shap.maskers.Masker | None = None,
         *,
-        link: str | Link | Callable[[ArrayLike], ArrayLike] = "identity",
+        link: LinkName | Link | Callable[[ArrayLike], ArrayLike] = "identity",
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         players: Mapping[str, Sequence[str | int]] | None = None,
         classes: Sequence[str | int] | None = None,
-        scale: str | None = None,
+        scale: Scale | None = None,
     ) -> None:
         if isinstance(model, Explained):
             given = {
@@ -169,7 +170,7 @@ class Explainer:
         X: TableLike,
         *,
         max_evals: int | None = None,
-        design: Design | str = "auto",
+        design: Design | DesignName = "auto",
         client: ClientLike | None = None,
         interactions: bool = False,
         **options: Unpack[ExplainerOptions],
@@ -225,7 +226,7 @@ class Explainer:
         X: TableLike,
         *,
         max_evals: int | None = None,
-        design: Design | str = "auto",
+        design: Design | DesignName = "auto",
         client: ClientLike | None = None,
         **options: Unpack[ExplainerOptions],
     ) -> FloatArray:
@@ -293,7 +294,7 @@ def _predict_of(model: Any) -> Callable[[FloatArray], Any]:
     )
 
 
-def _link_of(link: Any) -> str | Link:
+def _link_of(link: Any) -> LinkName | Link:
     """The name of a link of shap, which is a function; a link of dshap unchanged."""
     is_of_shap = callable(link) and not isinstance(link, Link)
     if is_of_shap:

@@ -76,6 +76,8 @@ def _one(given: Any) -> Any:
         if type(given) in (int, float):
             return given
         return array.reshape(()).item()
+    # numbers that numpy stores as objects, such as fractions; True and False are Real, and no
+    # numbers here
     if isinstance(given, numbers.Real) and array.dtype.kind != "b":
         return given
     return None
@@ -182,13 +184,13 @@ class MaybeFlag(Flag):
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice[T: str]:
     """A rule: one of a few words."""
 
-    allowed: tuple[str, ...]
+    allowed: tuple[T, ...]
 
-    def __call__(self, name: str, given: Any) -> str:
-        word: str = of_kind(name, given, str, " or ".join(map(repr, self.allowed)))
+    def __call__(self, name: str, given: Any) -> T:
+        word: T = of_kind(name, given, str, " or ".join(map(repr, self.allowed)))
         if word not in self.allowed:
             raise InputError(unknown_name(name, word, self.allowed))
         return word
@@ -396,6 +398,7 @@ def finite_array(name: str, given: Any, ndims: Sequence[int], shape: str) -> Flo
     try:
         array = np.array(given, dtype=float)
     except (TypeError, ValueError):
+        # no option has 9 axes, so that the check below refuses it
         array = np.empty((0,) * 9)
     if array.ndim not in ndims:
         raise refused(name, given, f"numbers of shape {shape}")
@@ -472,7 +475,7 @@ RULES: Mapping[str, Rule] = {
 
 
 def checked(**options: Any) -> list[Any]:
-    """Check options by their rules; gives their plain forms in the order given.
+    """Check options by their rules; returns their plain forms in the order given.
 
     Raises
     ------

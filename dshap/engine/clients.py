@@ -328,7 +328,7 @@ def _await_first(client: distributed.Client, wait_s: float, say: Callable[[str],
         client.wait_for_workers(1, timeout=notice)
         return
     except TimeoutError:
-        say(f"waiting for workers of {masked(address)}: none yet, for {wait_s:g} s at most")
+        say(f"waiting up to {wait_s:g} s for workers of {masked(address)}")
     try:
         client.wait_for_workers(1, timeout=max(wait_s - notice, 0.1))
     except TimeoutError as error:

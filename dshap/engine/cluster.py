@@ -452,7 +452,7 @@ class DaskExecutor:
         self._workers = workers
         what_follows = "others do its tasks"
         if not workers:
-            what_follows = "its tasks wait for another"
+            what_follows = "its tasks wait for a new worker"
         for address in lost:
             self._n_lost += 1
             counts = f"workers lost: {self._n_lost}, left: {len(workers)}"
@@ -480,8 +480,8 @@ class DaskExecutor:
             self.client.set_metadata(SENT_AWAY, sorted(self._strangers))
             self.client.retire_workers(sorted(strangers), close_workers=True, remove=True)
             self._say(
-                f"worker {', '.join(sorted(strangers))} has other versions than this process: it is "
-                "sent away"
+                f"worker {', '.join(sorted(strangers))} has different versions from this process: it is "
+                "not used"
             )
 
     def _batches(

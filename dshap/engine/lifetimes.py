@@ -117,8 +117,7 @@ class Patience:
         if self.alone_since is None:
             self.alone_since = now
             self.say(
-                f"the cluster has no worker left: waiting for another, for {self.wait_s:g} s at "
-                "most",
+                f"the cluster has no worker left: waiting up to {self.wait_s:g} s for a new one",
                 event="no_workers",
                 wait_s=self.wait_s,
             )

@@ -111,7 +111,7 @@ class JobCheck:
             return
         things = ", ".join(thing for thing, _ in failures)
         error = InputError(
-            f"job {self.job!r} is not ready: {len(failures)} of {len(self.findings)} things failed: "
+            f"job {self.job!r} is not ready: {len(failures)} of {len(self.findings)} checks failed: "
             f"{things}"
         )
         error.exit_status = failures[0][1].exit_status
@@ -165,12 +165,12 @@ class _Checking:
     def contract(self) -> str:
         """Compare the columns of the source with those of the run before."""
         if self.look is None:
-            return f"{NOT_CHECKED}, as the columns of the source are not known"
+            return f"{NOT_CHECKED}, because the columns of the source are unknown"
         before = source_types_before(place_of(self.job.job.store))
         if before is None:
             return "no earlier run has columns to compare with"
         rules_of(self.job, before, self.features).changes_in(self.look.types, self.say)
-        return f"the {len(before)} columns of the run before"
+        return f"the {len(before)} columns of the previous run"
 
     def store(self) -> str:
         """Check that the store is one of this job, or can be made, and that a file can be written."""
@@ -244,7 +244,7 @@ class _Checking:
         """
         described = self.job.description
         if self.look is None:
-            return f"{NOT_CHECKED}, as the columns of the source are not known"
+            return f"{NOT_CHECKED}, because the columns of the source are unknown"
         known = [*self._explained_columns(self.look), *self.look.key_kinds]
         known += as_names(self.job.target)
         is_complete = True

@@ -69,8 +69,8 @@ COMMENTS: Mapping[str, str] = {
     "table_name": "the table that was loaded",
     "run_id": "the run, as in the column run_id of that table",
     "method": "the digest of the method that explained the rows",
-    "form": "the options that decide the lines of the table",
-    "n_rows": "the rows of the model that this load wrote",
+    "form": "the options of the sink that define the lines of the table",
+    "n_rows": "the explained rows that this load wrote",
     "n_lines": "the lines that this load wrote",
     "n_deleted": "the keys whose lines this load removed, or marked as deleted",
     "loaded_at": "the time of the load",
@@ -80,7 +80,7 @@ COMMENTS: Mapping[str, str] = {
     "model": "the model in words",
     "model_version": "the version of the model, or else the digest of the method",
     "library": "the versions of dshap and of the library of the model",
-    "checks": "the checks of the run before this load, and how they ended",
+    "checks": "the checks before this load, and their results",
 }
 """Column -> the comment on it."""
 COLUMNS = tuple(each.name for each in fields(LoadLine))

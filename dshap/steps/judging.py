@@ -238,8 +238,6 @@ def _result(check: CheckTable, name: str, explain: str, measured: Measured) -> C
     message = measured.said
     if status in ("warn", "error") and bound is not None:
         message = f"{message}; {status} = {bound:g} allows {check.allowed(bound)}"
-    if status == "skipped":
-        message = f"not judged: {message}"
     return CheckResult(
         name,
         status,

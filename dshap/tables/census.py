@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.records import JSON, FloatArray
 from dshap.core.types import RowReader
 from dshap.tables.columns import null_key_refusal
@@ -36,7 +37,10 @@ LOOKS = 4
 
 @dataclass(frozen=True)
 class Census:
-    """Counts, ranges and a digest of the rows of a table or of one span.
+    """Counts, ranges and a digest of the rows of a table, from one pass over them.
+
+    A run takes the census before it plans: it finds values that cannot be explained, and columns
+    that are the same in every row.
 
     Examples
     --------
@@ -305,7 +309,7 @@ def _examples(reader: RowReader, positions: Sequence[int]) -> str:
     return ", ".join(shown)
 
 
-def check_targets(census: Census, missing: str) -> None:
+def check_targets(census: Census, missing: MissingRule) -> None:
     """Refuse rows without a finite target, unless `missing` is not "refuse".
 
     Examples
@@ -350,7 +354,7 @@ class MissingValues:
     seen: Mapping[str, int]
     """Other column -> values that are null, NaN or infinite in the rows that were looked at."""
     rows_seen: int
-    missing: str
+    missing: MissingRule
     """The `missing` policy of the reader: what happens to such rows."""
 
     def __str__(self) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError, times_refused, unknown_column, unknown_name
+from dshap.core.fixed_words import MissingRule
 from dshap.core.floats import LARGEST_WHOLE, rounded_refusal
 from dshap.core.late import pa, pc
 from dshap.core.options import MISSING_POLICIES
@@ -162,6 +163,7 @@ def _arrow_ready(values: NDArray[Any]) -> NDArray[Any]:
 def number_array(column: pa.Array, name: str) -> FloatArray:
     """The column as float64 (n,), with null as NaN; integers beyond ±2^53 are refused."""
     plain = _values(column)
+    # integers of 32 bits and fewer always fit in a float64
     if pa.types.is_int64(plain.type) or pa.types.is_uint64(plain.type):
         for extreme in pc.min_max(plain).as_py().values():
             if extreme is not None and abs(extreme) > LARGEST_WHOLE:
@@ -185,6 +187,7 @@ def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNK
         plain = plain.cast(pa.float64(), safe=False)
         known = pa.array(list(map(float, categories)), type=pa.float64())
     codes = pc.index_in(plain, value_set=known).fill_null(int(UNKNOWN)).cast(pa.float64())
+    # a copy, because the buffers of Arrow are read-only
     codes = np.array(codes.to_numpy(zero_copy_only=False))
     codes[codes == UNKNOWN] = unknown
     codes[is_missing] = np.nan
@@ -234,6 +237,7 @@ def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], Bo
         is_null = column.is_null().to_numpy(zero_copy_only=False)
     else:
         is_null = None
+    # numpy has no null here: without a placeholder whole numbers would become floats
     if is_null is not None and dtype in KEY_FILL:
         values = values.fill_null(KEY_FILL[dtype])
     return values.to_numpy(zero_copy_only=False).astype(KEY_DTYPES[dtype], copy=False), is_null
@@ -257,7 +261,7 @@ class Layout:
     targets: tuple[str, ...]
     is_single_target: bool
     """Whether the target was given as one name: it is then read as (n,), else as (n, k)."""
-    missing: str
+    missing: MissingRule
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """feature -> its categories: it is read as their positions, -1 for others, NaN for null."""
     flags: tuple[str, ...] = ()
@@ -323,7 +327,7 @@ def as_names(given: Names) -> tuple[str, ...]:
     return tuple(map(str, given))
 
 
-def check_missing(missing: str) -> None:
+def check_missing(missing: MissingRule) -> None:
     """Raise unless `missing` is one of the three policies."""
     if missing not in MISSING_POLICIES:
         raise InputError(unknown_name("missing", missing, MISSING_POLICIES))
@@ -341,7 +345,7 @@ def layout_of(
     features: Names = None,
     target: Names = None,
     key: Names = (),
-    missing: str = "refuse",
+    missing: MissingRule = "refuse",
     categories: Mapping[str, tuple[Any, ...]] | None = None,
     times: Times = None,
 ) -> Layout:

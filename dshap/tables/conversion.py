@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dshap.core.errors import EmptyTableError, InputError, unknown_column, unknown_name
+from dshap.core.fixed_words import MissingRule
 from dshap.core.floats import as_array
 from dshap.core.late import pd
 from dshap.core.types import RowReader
@@ -40,7 +41,7 @@ class Asked:
     n_columns: int | None = None
     target: Any = None
     key: Any = ()
-    missing: str = "refuse"
+    missing: MissingRule = "refuse"
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     times: Mapping[str, str] = field(default_factory=dict)
 
@@ -157,6 +158,8 @@ def open_dask_frame(asked: Asked) -> RowReader:
     files = plain_files_of(asked.rows)
     if files is not None:
         there = ParquetFiles(files)
+        # without names of features all columns of the files would be read, also those that the
+        # frame leaves out
         if asked.features is not None or set(columns) == set(there.schema.names):
             return ParquetSource(files, **asked.roles)
     if asked.site is None:

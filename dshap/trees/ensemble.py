@@ -26,17 +26,20 @@ DOUBLE = 2.0**-50
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree as its library has it; arrays (nodes,) in any order, the root first."""
+    """One tree as a parser reads it; arrays (nodes,) in any order, the root first."""
 
     left: Whole
     """The left child; −1 for a leaf."""
     right: Whole
+    """The right child; −1 for a leaf."""
     column: Whole
+    """The column that a decision tests; any number for a leaf."""
     threshold: FloatArray
-    """Rows with value <= threshold go left, where the decision is no set of categories."""
+    """Rows with value <= threshold go left, if the decision is not a set of categories."""
     missing_left: BoolArray
+    """Whether missing values go left."""
     weight: FloatArray
-    """The training weight that came to a node."""
+    """The weight of the training rows that reached a node."""
     values: FloatArray
     """(nodes, w): what a leaf adds to w margins."""
     output: int = 0
@@ -65,8 +68,11 @@ class TreeEnsemble:
     column: Whole
     """The column that a decision tests; −1 for a leaf."""
     missing_left: BoolArray
+    """Whether missing values go left."""
     weight: FloatArray
+    """The weight of the training rows that reached a node."""
     values: FloatArray
+    """(nodes, w): the numbers that a leaf adds to w margins."""
     base: FloatArray
     """(k,): margins before any tree."""
     rounding: float
@@ -93,7 +99,7 @@ class TreeEnsemble:
         is_single : bool
             Whether the library reads values in single precision.
         missing : float
-            The number that means missing beside NaN.
+            The number that means missing, as NaN does.
         sums_single : bool
             Whether the library adds leaves in single precision.
 

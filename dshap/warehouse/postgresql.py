@@ -72,7 +72,7 @@ def open_table_of_postgresql(
         if kind in _LOCKED_KINDS:
             cursor.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE")
         snapshot = _value(cursor, "SELECT pg_export_snapshot()")
-        # this connection waits while others read; if the server closed it, its snapshot would end
+        # until it reads, this connection is idle in its transaction, which some servers end
         cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         judge(cursor)
         columns = _columns(cursor, table, keys)
@@ -183,7 +183,7 @@ def refuse_no_table(cursor: Any, database: Database, table: str) -> None:
 
 def _pages(cursor: Any, table: str, kind: str) -> int:
     """The pages that readers may share; 0 if one must read all."""
-    if kind != "r":  # views and partitioned tables have no pages of their own
+    if kind != "r":  # the rows of a view, or of a partitioned table, are in pages of other tables
         return 0
     cursor.execute(_FACTS.format(table=_literal(table)))
     has_children, n_pages, version = cursor.fetchone()

@@ -32,6 +32,7 @@ from dshap.designs.kriging.tuning import (
 
 def tried(odd: FloatArray, d: int) -> FloatArray:
     """Some of the games (games, p) of d players, evenly spaced."""
+    # evenly spaced, as the outputs of a row are neighbours: the first games would be of few rows
     if d <= MANY_PLAYERS:
         most = TRIED_GAMES
     else:
@@ -48,7 +49,9 @@ class Folds:
     """
 
     pairs: FloatArray
+    """z (p, d): ±1 for the players of each pair."""
     seed: int
+    """Seed of the folds."""
 
     def errors(self, precision: FloatArray, odd: FloatArray) -> FloatArray:
         """Prediction errors (games, p) of games odd (games, p) under one precision matrix P (p, p).
@@ -76,6 +79,8 @@ class Folds:
             kept = np.setdiff1d(np.arange(len(self.pairs)), held)
             known = replace(processes, pairs=self.pairs[kept])
             for game, y in enumerate(odd):
+                # the training pairs choose the process; the precision of all pairs then predicts
+                # the held-out ones without another factorisation
                 precision = shared
                 relevance = known.relevance(y[kept])
                 if relevance is not None:
@@ -101,6 +106,7 @@ def ratio(errors: FloatArray, others: FloatArray, odd: FloatArray) -> float:
     Additive games (games, p) do not count; 1 if there are no others.
     """
     squares = [np.square(each).sum(axis=1) for each in (errors, others, odd)]
+    # an error that is only rounding has no meaningful logarithm
     is_rough = np.minimum(squares[0], squares[1]) > ROUGHNESS * squares[2]
     logs = np.log(squares[0][is_rough] / squares[1][is_rough]) / 2
     if len(logs):
@@ -165,7 +171,9 @@ class _Errors:
     """Mean squared errors: at held-out pairs, and leave-one-out on all and on training pairs."""
 
     held: float
+    """At held-out pairs."""
     left_out: tuple[float, float]
+    """Leave-one-out errors on all pairs, and on the training pairs."""
 
     def doubt(self, plain: _Errors) -> float:
         """Ratio by which leave-one-out errors shrank more than held-out ones, from `plain`."""
@@ -187,6 +195,7 @@ class _Trial:
 
     base: TermBase
     held: NDArray[np.intp]
+    """Positions of the held-out pairs."""
     kept: NDArray[np.intp]
     """Positions of the training pairs, that of the ends among them."""
     screen: Screen

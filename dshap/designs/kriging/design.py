@@ -23,19 +23,21 @@ from dshap.designs.kriging.tuning import DEFAULT_VARIATION
 
 @dataclass(frozen=True)
 class KrigingDesign(BaseDesign):
-    """The posterior mean of a Gaussian process on games; `dshap.designs.kriging` builds it.
+    """Coalitions, and a Gaussian process that predicts the values of all others from theirs.
+
+    The function `dshap.designs.kriging` makes it, and has the formulas.
 
     The coalitions come in pairs of a coalition and its complement.  All coalitions of one player
     are listed first ("size 1"), then equally many of each other size, drawn without replacement
-    (leverage sampling).  A pilot evaluates the first quarter of the list for a few rows and
-    predicts the error of each way to continue: where interactions are weak enough, the next sizes
-    are listed completely before the others get their shares.  If the list has at most three pairs
-    of coalitions for each player, the pilot first evaluates a list without the coalitions of size
-    1, and predicts how much adding these would reduce the error.
+    (leverage sampling).  A pilot evaluates the first quarter of the list for a few rows, and
+    predicts the error of each possible rest.  If interactions are weak enough, the next sizes are
+    listed completely before the remaining sizes get their shares.  If the list has at most three
+    pairs of coalitions for each player, the pilot first evaluates a list without the coalitions of
+    size 1, and predicts how much adding these would reduce the error.
 
-    A game is the values of one row and output.  Where the pilot finds that it helps, each game gets
-    a process of its own, and sparse interactions of three players; attributions are then not linear
-    in the values.  `sparse=False` leaves both out.
+    A game is the values of one row and output.  If the pilot finds that it reduces the error, each
+    game gets a separate process, and sparse interactions of three players.  Attributions are then
+    not linear in the values.  `sparse=False` leaves both out.
 
     References
     ----------
@@ -56,12 +58,15 @@ class KrigingDesign(BaseDesign):
 
     kind = "kriging"
     n_players: int
+    """Number of players d, at most 1,024."""
     budgets: tuple[int, ...]
     """Numbers of coalitions after each round, ∅ and N counted; each is even."""
     decay: float | None = None
     """Ratio of the variances of successive odd orders of interactions; None: a pilot chooses it."""
     seed: int = 0
+    """Seed of the draws; all instances share them."""
     n_replicates: int = N_REPLICATES
+    """Number of contrasts from which standard errors are computed; 0: no standard errors."""
     variation: float = DEFAULT_VARIATION
     """Variance of a player's effect over coalition sizes, relative to that of interactions."""
     shells: int | None = None
@@ -71,7 +76,7 @@ class KrigingDesign(BaseDesign):
     findings: Findings = NOTHING_FOUND
     """The findings of a pilot; they replace the open options, and `variation`."""
     checks_games: bool = False
-    """Whether games that the pilot does not serve are estimated by themselves: `checking`."""
+    """Whether games that the pilot does not serve are estimated separately: `checking`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
@@ -127,7 +132,7 @@ class KrigingDesign(BaseDesign):
     def operator(self) -> FloatArray:
         """The matrix of `BaseDesign.operator`.
 
-        InputError where games have sparse terms or processes of their own, or may have.
+        InputError if games have sparse terms or separate processes, or may have.
         """
         if not self._posterior.is_linear:
             raise InputError("this design is not linear in the values: give them to its of_values")
@@ -234,14 +239,14 @@ class KrigingDesign(BaseDesign):
 
     @property
     def checks_rows(self) -> bool:
-        """Whether rows that the pilot does not serve are estimated by themselves."""
+        """Whether rows that the pilot does not serve are estimated separately."""
         return self._posterior.is_checking
 
     def checking(self) -> Self:
         """Return this design, where each row is compared with those that its pilot sees.
 
-        A row that differs from them is estimated by itself: its values choose the prior, a process
-        of its own and sparse terms.
+        A row that differs from them is estimated separately: its own values choose the prior, the
+        process and the sparse terms.
         """
         return replace(self, checks_games=True)
 

@@ -37,6 +37,7 @@ class GameProcesses:
     """The processes of games at pairs z (p, d): the shared one, and separate ones on demand."""
 
     pairs: FloatArray
+    """z (p, d): ±1 for the players of each pair."""
     prior: Prior
     """The prior of the shared process."""
     own_decay: float | None = None
@@ -79,6 +80,7 @@ class GameProcesses:
         squares = self._squares(odd)
         if squares is None:
             return None
+        # squares/(p − d) estimates the game's scale: the trend takes d of its p values
         size = player_sizes(
             np.sqrt(np.square(odd @ shared.weights) + shared.variance * squares / (p - d))[None]
         )

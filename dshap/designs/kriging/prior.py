@@ -76,6 +76,7 @@ class Prior:
     relevance: FloatArray | None
     """(d,): σ²_T is proportional to its product over T, in `RELEVANT_ORDERS`; None: all alike."""
     decay: float
+    """Ratio of the variances of successive odd orders of interactions."""
 
     @classmethod
     def of(cls, d: int, decay: float, variation: float, relevance: FloatArray | None) -> Prior:
@@ -106,6 +107,7 @@ class Prior:
         """
         alike = self.variances.copy()
         if self.relevance is not None:
+            # these orders are added below, by relevance
             alike[_relevant_orders(pairs.shape[1])] = 0.0
         parts = _of_orders(pairs, alike)
         if self.variation:
@@ -242,6 +244,7 @@ def _elementary(numbers: FloatArray) -> FloatArray:
     out = np.zeros(min(len(numbers), RELEVANT_ORDERS[-1]) + 1)
     out[0] = 1.0
     for number in numbers:
+        # numpy computes the right side first, so that no product has a number twice
         out[1:] += number * out[:-1]
     return out
 

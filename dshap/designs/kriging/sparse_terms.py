@@ -49,6 +49,7 @@ class Screen:
     """All products of three players at pairs z (p, d)."""
 
     pairs: FloatArray
+    """z (p, d): ±1 for the players of each pair."""
 
     @cached_property
     def triples(self) -> NDArray[np.intp]:
@@ -253,6 +254,7 @@ class _Game:
             if not -OVERSHOOT * self.squares <= left <= self.squares:
                 return
             if step < VARIANCE_STEPS:
+                # expectation–maximisation: v_T becomes the posterior mean of c_T²
                 scale = max(left, LEAST_SCALE * self.squares) / n_free
                 variances = np.maximum(c**2 / scale + np.diag(covariance), LEAST_VARIANCE)
         self.chosen = np.concatenate([self.chosen, taken])

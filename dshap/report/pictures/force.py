@@ -13,6 +13,7 @@ from dshap.analysis.numbers_as_text import decimals_of, picture_number
 from dshap.analysis.shown_features import Selection, words_of_sum
 from dshap.analysis.single_rows import single_row
 from dshap.core.annotations import CubeLike, RowKey, TableLike
+from dshap.core.fixed_words import ChartLibrary
 from dshap.report.charts.row_charts import force_chart
 from dshap.report.labels import labels_of, one_label
 from dshap.report.looks import Looks, words_of_columns
@@ -67,28 +68,31 @@ def force(
     features: str | Sequence[str] | None = None,
     title: str = "",
     ax: Axes | None = None,
-    chart: str = "matplotlib",
+    chart: ChartLibrary = "matplotlib",
 ) -> Axes | LayerChart:
     """Draw one row as a line of arrows: red ones raise the prediction, blue ones lower it.
 
-    Both meet at the prediction, the largest next to it.  The five largest of each side are named,
-    with the values of their columns; very short ones are not.  Below them is the sum of those that
-    are not named.
+    The arrows of both sides meet at the prediction, and the longest are next to it.  The five
+    longest of each side are named, with the values of their columns; very short ones are not.  One
+    more name is that of the sum of all arrows without a name.
 
     Parameters
     ----------
     cube, key, rows, output, title, ax, chart : as in `waterfall`
-    max_display : the most arrows of both sides together that are named, the largest
-    features : the features that may be named; None: all
+    max_display : int or float, optional
+        The most arrows, of both sides together, that are named: the longest.
+    features : str or sequence of str, optional
+        The features that may be named, such as ``["age", "rooms"]``.  None: all.
 
     Returns
     -------
     matplotlib.axes.Axes or altair.LayerChart
+        The axes with the picture, or the chart.
 
     Raises
     ------
     InputError
-        As `waterfall`.
+        The reasons of `waterfall`.
 
     Examples
     --------
