@@ -96,7 +96,7 @@ class Certificates:
         )
 
     def configuration(self) -> dict[str, object]:
-        """The same settings as keys of Dask's configuration, for processes that read it."""
+        """These settings as keys of Dask's configuration, for processes that read it."""
         tls = "distributed.comm.tls"
         files = {
             f"{tls}.{role}.{part}": str(path)

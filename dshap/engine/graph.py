@@ -50,7 +50,7 @@ def partition_tasks(parts: Sequence[Any], write: WritePart) -> list[Any]:
 
 
 class Executor(Protocol):
-    """What carries out the plan of a run: a plain loop in this process, or a Dask cluster.
+    """An object that carries out the plan of a run: a plain loop here, or a Dask cluster.
 
     It computes reductions, which are sums over tasks followed by a final step, and calls a function
     with the result of each.

@@ -68,9 +68,9 @@ class Stage:
     operations: float
     """Floating-point operations of the whole stage; infinity if it calls a model of unknown cost."""
     reads: str
-    """What its tasks read, in words, such as "rows"."""
+    """The input of its tasks in words, such as "rows"."""
     makes: str
-    """What its tasks compute, in words, such as "attributions"."""
+    """The output of its tasks in words, such as "attributions"."""
     grain: str
     """The unit of finished work that a resumed run does not compute again, such as "tile"."""
     predictions: float = 0.0

@@ -1,4 +1,4 @@
-"""What all kinds of places need for one erasure: the keys, and facts about their rows."""
+"""The inputs of one erasure for all kinds of places: the keys, and facts about their rows."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class IncrementalTable(Table):
     """"digest": each run writes a new cube, into which rows are copied from the cube before if
     their key and used columns are unchanged; "none": all runs share one cube."""
     deletes: Literal["remove", "mark", "keep"] = "remove"
-    """What happens in the sinks to keys that are no longer in the table: "remove" deletes their
+    """The treatment, in the sinks, of keys that are no longer in the table: "remove" deletes their
     lines, "mark" sets their status to "deleted", "keep" leaves them unchanged."""
 
     @model_validator(mode="after")

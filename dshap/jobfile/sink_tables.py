@@ -56,9 +56,9 @@ class SinkTable(Made):
     table: str = ""
     """The table, such as "mart.reasons"; leave the schema out if it is the database's default."""
     shape: Shape = "wide"
-    """What a line is: "wide", a row with all attributions; "long", a row and one feature; "top_k",
-    as "long" for the `k` features with the largest attributions; "reasons", a row and one of its
-    reason codes."""
+    """The content of a line: "wide", a row with all attributions; "long", a row and one feature;
+    "top_k", as "long" for the `k` features with the largest attributions; "reasons", a row and one
+    of its reason codes."""
     k: Count = 3
     """The number of features of a row in the shape "top_k"."""
     outputs: Names | None = None
@@ -78,10 +78,10 @@ class SinkTable(Made):
     lines to a history, "replace" replaces the whole table.  The default is "delete_insert", and
     "replace" with `path`."""
     deletes: Deletes | None = None
-    """What happens to the lines of keys that are no longer in the table: "remove", "mark" in the
+    """The treatment of lines of keys that are no longer in the table: "remove", "mark" in the
     column status, or "keep"; the default is [incremental] deletes."""
     nul: Nul = "escape"
-    """What happens to texts with a NUL character: "escape" writes \\x00 in its place, "refuse"
+    """The treatment of texts with a NUL character: "escape" writes \\x00 in its place, "refuse"
     loads nothing."""
     _target: Target | None = PrivateAttr(default=None)
 

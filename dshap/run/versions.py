@@ -120,7 +120,7 @@ class Writer:
 
     @property
     def remedy(self) -> str:
-        """What to do with files that it wrote, as the beginning of a sentence."""
+        """The remedy for files that it wrote, as the beginning of a sentence."""
         if self.version and self.version != __version__:
             return f"finish it with dshap {self.version}"
         return "finish it with the version that began it"

@@ -1,4 +1,4 @@
-"""What a load writes from the dictionary and the card of a cube: column comments, model version."""
+"""Texts for a load from the dictionary and card of a cube: column comments, model version."""
 
 from __future__ import annotations
 

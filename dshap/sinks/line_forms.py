@@ -11,9 +11,9 @@ from dshap.core.scales import class_in
 from dshap.sinks.code_books import CodeBook
 
 Shape = Literal["wide", "long", "top_k", "reasons"]
-"""What one line of a sink is: "wide", a row with a column for each feature; "long", a row and one of
-its features; "top_k", the same for the k largest attributions of the row; "reasons", one of its
-reason codes."""
+"""The content of one line of a sink: "wide", a row with a column for each feature; "long", a row
+and one of its features; "top_k", the same for the k largest attributions of the row; "reasons", one
+of its reason codes."""
 PlainShape = Literal["wide", "long", "top_k"]
 """The shapes of `Shape` that need only a cube, and no book of reason codes."""
 Against = Literal["higher", "lower"]

@@ -70,8 +70,8 @@ class Sink(ABC):
     schema: str = ""
     """The schema of the table; empty for the default schema of the database."""
     shape: Shape = "wide"
-    """What a line is: "wide" for a line with all features of a row, "long" for a line for each
-    feature, "top_k" for the `k` largest features, "reasons" for reason codes."""
+    """The content of a line: "wide", all features of a row; "long", one feature; "top_k", one of
+    the `k` features with the largest attributions; "reasons", one reason code."""
     k: int = 3
     """The number of features of a row in the shape "top_k"."""
     outputs: tuple[str, ...] = ()
@@ -96,9 +96,9 @@ class Sink(ABC):
     write: Write = "delete_insert"
     """How lines are written: replacing those of the same keys, added, or replacing the table."""
     deletes: Deletes = "remove"
-    """What happens to the lines of keys that are no longer in the cube."""
+    """The treatment of the lines of keys that are no longer in the cube."""
     nul: Nul = "escape"
-    """What happens to texts with a NUL character, which PostgreSQL stores in no column: they are
+    """The treatment of texts with a NUL character, which PostgreSQL stores in no column: they are
     written with the four characters \\x00 in its place, or refused, so that nothing is loaded."""
 
     def __new__(cls, *given: object, **named: object) -> Sink:
@@ -369,7 +369,7 @@ other load, so that no later load writes only what changed since a backfill."""
 
 @dataclass(frozen=True)
 class LoadAbout:
-    """What a load writes about its run into the table `_dshap_runs`: model, versions, checks.
+    """The facts about a run that a load writes into `_dshap_runs`: model, versions, checks.
 
     Examples
     --------

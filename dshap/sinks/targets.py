@@ -24,7 +24,7 @@ from dshap.warehouse.databases import Database, masking
 
 @dataclass(frozen=True)
 class FoundTable:
-    """What a session has found out about the table of a sink."""
+    """The findings of a session about the table of a sink."""
 
     target: Target
     relation: Relation | None = None
