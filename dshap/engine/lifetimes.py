@@ -24,14 +24,15 @@ def say_nothing(text: str, **facts: Any) -> None:
 class Patience:
     """How long a run waits while no task ends.
 
-    With workers it waits for two lives of a worker, in one of which any task that fits ends.
-    Without workers it waits for `wait_s` seconds; that time does not count for the tasks.
+    With workers it waits for two lifetimes of a worker: a task may begin late in the first, and
+    then ends in the second, if it fits into a lifetime.  Without workers it waits for `wait_s`
+    seconds; this time does not count for the tasks.
     """
 
     lifetime_s: float | None
     """The seconds that a worker lives; None if it has no end."""
     wait_s: float = WAIT_S
-    """The seconds that the cluster may be without a worker."""
+    """How many seconds the run waits while the cluster has no worker."""
     say: Callable[..., None] = say_nothing
     """Function that shows a line, with facts for machines, as in `Events.say`."""
     waited_s: float = 0.0
@@ -48,7 +49,7 @@ class Patience:
         Raises
         ------
         InputError
-            None has ended for two lives of a worker.
+            No task has ended for two lifetimes of a worker.
         InterruptedRunError
             There was no worker for `wait_s` seconds.
         """

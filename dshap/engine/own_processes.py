@@ -1,7 +1,7 @@
-"""Work that begins in this process; where it takes long, several processes of this machine go on.
+"""Work that begins in this process, and goes on in several processes of this machine if it is long.
 
 After `LOOK_S` of a stage the rest of it is estimated from its time so far.  Processes are started
-where they save more than `WORTH` times the time of their start.  They compute the same bits.
+if they save more than `WORTH` times the time of their start.  They compute the same bits.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from dshap.engine.cluster import DaskExecutor
 
 LOOK_S = 2.0
-"""Seconds of a stage from which its rest is foreseen."""
+"""Seconds of a stage after which the time of the rest is estimated."""
 START_S = 5.0
 """Seconds until the processes have started, with their imports and compiled loops."""
 WORTH = 2.0
-"""How many times the start they must save."""
+"""How many times `START_S` the processes must save."""
 
 
 # no Exception: `LoopExecutor.run` would report it as the failure of a reduction
 class _TakesLong(BaseException):
-    """Raised between two leaves of a reduction that the processes do from its beginning."""
+    """Raised between two leaves of a reduction, which the processes then compute from its start."""
 
 
 @dataclass
@@ -56,11 +56,11 @@ class _Rest:
 
 
 class Watched(LoopExecutor):
-    """A loop that stops where its work takes long enough for several processes.
+    """A loop that stops if its remaining work is long enough for several processes.
 
     Parameters
     ----------
-    n_processes : how many processes there would be
+    n_processes : the number of processes that would be started
     """
 
     def __init__(self, n_processes: int) -> None:
@@ -75,7 +75,7 @@ class Watched(LoopExecutor):
         self._done = 0
 
     def takes_long(self, n_done: int, n_left: int) -> bool:
-        """Whether so many pieces, after so many, are worth the start of the processes."""
+        """Whether the `n_left` pieces are worth the start of processes, by the time of `n_done`."""
         spent_s = time.monotonic() - self._started
         if spent_s < LOOK_S or not n_done:
             return False
@@ -99,7 +99,7 @@ class Watched(LoopExecutor):
         self.run(context, [self._watching(reduction)], done, failed)
 
     def _watching(self, reduction: Reduction) -> Reduction:
-        """Give the leaves of a reduction a look at the time before each begins."""
+        """Add a check of the time before each leaf of a reduction."""
         leaves = [
             self._watching(leaf)
             if isinstance(leaf, Reduction)

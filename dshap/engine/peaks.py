@@ -78,7 +78,7 @@ class PeakMeter:
         else:
             peaks = []
         known = [peak for peak in peaks if peak is not None]
-        # a worker without a number could be the largest: then none is stated
+        # a worker without a number could be the largest, so that the peak is then unknown
         if known and len(known) == len(peaks):
             return max(known)
         return None

@@ -1,4 +1,4 @@
-"""Checking all that a job has sealed: statements, the store that they are about, and its sinks."""
+"""`dshap attest --verify`: checks the statements of a store, the store itself, and its sinks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dshap.steps.sink_targets import sink_in
 
 @dataclass(frozen=True)
 class AttestedSinks:
-    """Which job names the sinks, and whether they are compared at all."""
+    """The job from which the sinks are taken, and whether they are compared at all."""
 
     job_file: str | None = None
     """The job file; None: the job that the run of each load has recorded."""
@@ -62,17 +62,17 @@ def attest_store(
     ----------
     store : Place
     key : str or None
-        The public or private key, as PEM text or a path; None: those that the statements name.
+        The public or private key, as PEM text or a path; None: the keys that the statements name.
     run_id : str
-        The one run whose statement is checked; all where empty.
+        The run whose statement is checked; empty for all runs.
     sinks : AttestedSinks
     since : str
-        The run, or the day, from which on statements must be signed with the key; all where empty.
+        The run, or the day, from which on statements must be signed with the key; empty for all.
 
     Raises
     ------
     InputError
-        No statement, no such run, or a key that is none.
+        There is no statement or no such run, or the key is not valid.
     """
     if sinks.job_file is None:
         refuse_target_alone(sinks.target)
@@ -105,7 +105,7 @@ def _check_sinks(check: StoreCheck, store: Place, sinks: AttestedSinks) -> None:
 
 @dataclass
 class _JobsOfLoads:
-    """The jobs that name the sinks: a given one, or the one that each run has recorded."""
+    """The jobs with the sinks: a given job, or the job that each run has recorded."""
 
     store: Place
     sinks: AttestedSinks
@@ -113,7 +113,7 @@ class _JobsOfLoads:
     """Run, or file -> its job."""
 
     def of(self, run_id: str) -> Job:
-        """The job whose sink a run has loaded."""
+        """The job with the sink that a run has loaded."""
         sinks = self.sinks
         if sinks.job_file is not None:
             return self._given(sinks.job_file)

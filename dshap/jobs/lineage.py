@@ -71,7 +71,7 @@ def events_of(ending: RunEnding) -> list[dict[str, Any]]:
 
 
 def _kind_of(ending: RunEnding) -> str:
-    """The type of the last event; a run whose failed check is its only fault has ended too."""
+    """The type of the last event: COMPLETE with exit status 0, ABORT if interrupted, else FAIL."""
     if not ending.exit_status:
         return "COMPLETE"
     if ending.run is None and ending.message == "interrupted":
@@ -172,7 +172,7 @@ def _output(namespace: str, name: str, n_rows: int) -> dict[str, Any]:
 
 
 def _parted(place: str, kind: str) -> tuple[str, str]:
-    """(name space, name) of a place: of "address, table" both parts, of a path "file" and the path."""
+    """(name space, name) of a place: both parts of "address, table"; of a path, "file" and it."""
     address, comma, table = place.partition(", ")
     if comma:
         return address, table

@@ -1,4 +1,4 @@
-"""The listeners of the end of a run that a job and a command ask for."""
+"""The listeners of the end of a run, from [notify] of the job and options of the command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def listeners_of(
     lineage: str | None,
     say: Callable[[str, str], None],
 ) -> list[Listener]:
-    """The listeners of one command; files that cannot be written are refused before it begins.
+    """The listeners of one command; a file that cannot be written is an error before it begins.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def listeners_of(
     Raises
     ------
     InputError
-        A file whose folder is not there, or with a name that collectors do not read.
+        The folder of a file does not exist, or collectors do not read files of this name.
     """
     found: list[Listener] = []
     if metrics is not None:

@@ -1,4 +1,4 @@
-"""The command of [notify]: started when a run is over, with the facts of the run as JSON."""
+"""The command of [notify], started at the end of a run, with the facts of the run as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dshap.core.printing import one_line
 from dshap.jobs.run_endings import RunEnding
 
 TIMEOUT_S = 60.0
-"""The seconds after which a command that goes on is ended."""
+"""The seconds after which the command is ended if it still runs."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Notifier:
     command: str
     folder: Path
     is_for_problems: bool
-    """Whether it is started only where the exit status is not 0."""
+    """Whether it is started only if the exit status is not 0."""
     say: Callable[[str, str], None]
     """Receives a line and its level."""
 

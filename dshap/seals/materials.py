@@ -1,4 +1,4 @@
-"""The materials that a run was made from: source, model, job, packages, dshap and the statement before.
+"""The materials of a run: its source, model, job, packages, dshap, and the statement before.
 
 These are the resolved dependencies of its statement.
 """

@@ -1,4 +1,4 @@
-"""Keys of Ed25519 that statements are signed and checked with, from PEM text or a file of it."""
+"""Keys of Ed25519 to sign and check statements, from PEM text or a file with it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Statements signed without a key of one's own, by Sigstore: the identity of a job of CI vouches for them.
+"""Statements signed by Sigstore, without a key: with the identity of a CI job, for example.
 
-The bundle is beside the statement.  Sigstore's programs check it; `dshap attest --verify` compares
-its statement with the one of the run.
+The bundle is a file next to the statement.  Sigstore's programs check it; `dshap attest --verify`
+compares its statement with that of the run.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class StoredJob:
     """The tables of a job, with the settings of the command."""
 
     folder: str
-    """The folder of the job file, which its paths are relative to."""
+    """The folder of the job file, to which its paths are relative."""
     tables: Mapping[str, Any] = field(default_factory=dict)
     settings: tuple[str, ...] = ()
     """The texts of --set."""
@@ -88,7 +88,7 @@ class StoredJob:
         Parameters
         ----------
         store : Place, optional
-            The place that its store has now; None leaves the recorded one.
+            The present path of its store; None: the recorded path.
         more : sequence of str
             Texts of --set, which count after those of the command.
         without : collection of str
