@@ -923,7 +923,7 @@ def run(
 
 
 def _refuse_with_sample(**options: Any) -> None:
-    """Raise an InputError where an option of a whole run is given beside --sample."""
+    """Raise an InputError if an option of a whole run is given beside --sample."""
     given = [f"--{name}" for name, value in options.items() if value]
     if given:
         raise InputError(
@@ -968,7 +968,7 @@ def _show_run(
 
 
 def _check_skip_code(given: int) -> None:
-    """Raise an InputError where --skip-code is a status that means something else."""
+    """Raise an InputError if --skip-code is a status that means something else."""
     is_free = LAST_STATUS < given <= 255 and given != INTERRUPTED
     if given != 0 and not is_free:
         raise InputError(

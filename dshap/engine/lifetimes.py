@@ -29,7 +29,7 @@ class Patience:
     """
 
     lifetime_s: float | None
-    """The seconds that a worker lives; None where it has no end."""
+    """The seconds that a worker lives; None if it has no end."""
     wait_s: float = WAIT_S
     """The seconds that the cluster may be without a worker."""
     say: Callable[..., None] = say_nothing

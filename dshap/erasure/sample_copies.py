@@ -1,4 +1,4 @@
-"""The folder of a sample beside the store, `STORE.sample`: it goes whole, as the next sample makes it."""
+"""The folder of a sample, `STORE.sample`: it is removed, and the next sample makes it again."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class MetricsFile:
 
 
 def metrics_path(path: Path) -> Path:
-    """The file of --metrics; an InputError where a collector would not read it."""
+    """The file of --metrics; an InputError if a collector would not read it."""
     if path.suffix != ".prom":
         raise InputError(f"--metrics {path}: collectors read files that end in .prom: name one")
     if not path.parent.is_dir():

@@ -152,7 +152,7 @@ def _job_of_run(
 
 
 def _refuse_other_model(job: Job, materials: Sequence[Resource]) -> None:
-    """Raise where the model of the job is another file than that of the run."""
+    """Raise an error if the model of the job is another file than that of the run."""
     match job.model:
         case ModelFileTable(path=path) as table:
             now = sha256_of_given(table)
@@ -278,7 +278,7 @@ class _Runs:
         )
 
     def _refuse_other_rows(self, digest: str) -> None:
-        """Raise where the source has other rows than the run."""
+        """Raise an error if the source has other rows than the run."""
         source = next((each for each in self.materials if each.name == "source"), Resource(""))
         then = str(source.digest.get(OF_ROWS, digest))
         if then != digest:
@@ -421,7 +421,7 @@ class _ReplayOfOne:
             self._without_night(found, cube, tile, lost)
 
     def _origin(self, run_id: str, row: int) -> tuple[str, int] | None:
-        """(run, row of its cube) that computed a row; None where that is not known any more."""
+        """(run, row of its cube) that computed a row; None if that is not known any more."""
         while True:
             history = self.runs.history(self.explain, run_id)
             if not history.is_written or history.damage:
@@ -435,7 +435,7 @@ class _ReplayOfOne:
             row = before
 
     def _opened(self, run_id: str) -> Replayed | None:
-        """The cube of an earlier night; None where it cannot be computed again."""
+        """The cube of an earlier night; None if it cannot be computed again."""
         with contextlib.suppress(DshapError):
             if read_run(self.runs.store / self.explain.name / run_id) is not None:
                 return self.runs.cube(self.explain, run_id)

@@ -1,8 +1,8 @@
-"""Checking a job's store beside its cubes: records, rows, keys and pointers of runs.
+"""`dshap verify` and `dshap repair` of a job's store: records, rows, keys and pointers of runs.
 
-All bytes of rows and keys are read and compared with their digests; files of earlier versions
-without digests are checked by their footers and headers.  Each file must be whole, and its ids,
-methods and numbers of rows must be those of its neighbours.
+All bytes of rows and keys are read and compared with their digests.  Files of earlier versions of
+dshap have no digests: their footers and headers are checked.  Each file must be complete, and its
+ids, methods and numbers of rows must agree with those of the other files of the run.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Cubes = Mapping[str, tuple[int | None, str | None]]
 
 
 def verify_job_store(store: Place) -> Damages:
-    """Part of a store -> its damage: cubes and states, then the runs of a job in "runs"."""
+    """Find the damage of a store: part of the store -> its damage, and "runs" for those of a job."""
     found = verify_store(store)
     if damages := list(_damage_of_runs(store)):
         found[RUNS] = damages
@@ -72,7 +72,10 @@ def _unfinished_erasure(store: Place) -> Iterator[Damage]:
 
 
 def repair_job_store(store: Place) -> Damages:
-    """Repair the parts of a store and its runs, and return the damage found in each."""
+    """Repair a store as far as copies allow, and return the damage that was found.
+
+    Damaged files without a copy are removed, so that the next run makes them again.
+    """
     found = repair_store(store, _is_of_a_night)
     with alone(store, "a repair"):
         for name, run_id in _cubes_of_runs_over(store):
@@ -298,7 +301,7 @@ def _cubes_of(run: RunFolders, explanations: Iterable[str]) -> Cubes:
 
 
 def _rows_in(path: Place) -> int | None:
-    """The number of rows of a cube; None where it cannot be read, which its own check names."""
+    """The number of rows of a cube; None if it cannot be read, which its own check names."""
     with contextlib.suppress(DshapError):
         return CubeArrays(path).n_rows
     return None

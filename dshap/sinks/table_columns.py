@@ -16,8 +16,8 @@ CLASS = "class"
 REASON_TEXT = "reason_text"
 """The column with reasons in words: of the row, or of the feature that a line is of."""
 DELETED = "deleted"
-"""The status of lines whose key is in the cube no more."""
-TIME = pa.timestamp("us")
+"""The status of lines whose key is no longer in the cube."""
+TIME = pa.timestamp("us")  # PostgreSQL stores times in microseconds, and no finer
 MOMENT = pa.timestamp("us", "UTC")
 """The type of times with a zone."""
 KEY_TYPES = {"int64": pa.int64(), "string": pa.string(), "datetime64[ns]": TIME}
@@ -34,7 +34,7 @@ TAIL_TYPES = {
 """Column -> its type, of the last columns of every sink."""
 TAIL = tuple(TAIL_TYPES)
 YIELDING = ("scale", "model_version", "computed_at", "as_of")
-"""Columns that are left out where a key has their name: the key is then more informative."""
+"""Columns that are left out if a key column has the same name."""
 OF_FEATURES = {
     "feature": pa.string(),
     "value": pa.string(),
