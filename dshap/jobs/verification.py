@@ -107,6 +107,7 @@ def _damage_of_runs(store: Place) -> Iterator[Damage]:
         return
     explanations = _explanations(store)
     is_before_another = False
+    # the newest first: no run finishes one that is followed by a run that is over
     for known in reversed(runs_in_store(store)):
         run = RunFolders(store, known.run_id)
         with tempfile.TemporaryDirectory(prefix="dshap-keys-") as folder:
@@ -127,7 +128,7 @@ def _explanations(store: Place) -> list[str]:
 
 
 def _lost_pointers(store: Place, explanations: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """(explanation, its newest finished cube) where no pointer names a cube, and no run will."""
+    """(explanation, its newest finished cube) if no pointer names a cube, and no run sets one."""
     for name in explanations:
         folder = store / name
         if Folder(folder).has(CURRENT) and not _names_backfill(store, name):

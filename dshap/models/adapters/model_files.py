@@ -73,15 +73,15 @@ class LoadedModel:
 class NamedPredictor:
     """A fitted model, with the name by which a run recognizes it: kind and SHA-256 of its file.
 
-    It shows the facts of scikit-learn's estimators, as far as the model has them.
+    It has those attributes of scikit-learn's estimators, such as `classes_`, that the model has.
 
     Parameters
     ----------
     model : fitted model
     method : name of the method that is explained
     stored_name : str
-    takes_frames : whether it is called with data frames where it was fitted on them; a library of
-        trees accepts arrays of numbers as well, and is faster with them
+    takes_frames : whether it is called with data frames if it was fitted on them; libraries of
+        trees also accept arrays of numbers, and are faster with them
     categories : column -> its categories, for a library of trees that was fitted on categories; the
         column may then contain their values as text or numbers too
     options : options of the method
@@ -160,10 +160,10 @@ class OwnCategories:
 
 
 class LightGBMPredictor:
-    """A booster of LightGBM that gives predictions, of classes one probability each.
+    """A booster of LightGBM as a predictor of numbers, or of a probability for each class.
 
-    Two classes have one sum of trees, and LightGBM gives the probability of the second: the first
-    is put before it.
+    For two classes LightGBM returns only the probability of the second; here that of the first is
+    put before it.
     """
 
     def __init__(self, booster: Any) -> None:
