@@ -139,6 +139,7 @@ def coded_decisions(
     for position, split in enumerate(splits):
         set_of[split.node] = position
         listed = lists[code[split.node]]
+        # all codes first, that of unknown categories among them; then those that are listed
         sets[position] = split.others_left
         sets[position, np.searchsorted(listed, split.left)] = True
         sets[position, np.searchsorted(listed, split.right)] = False

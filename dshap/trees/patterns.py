@@ -47,6 +47,7 @@ class TableColumns:
             n_rows = n_players
             n_held = k
             keys = np.repeat(group_of_leaf, k) * n_rows + held_player
+        # leaves of a group share the table of a player, or of a pair
         found, of_held = np.unique(keys, return_inverse=True)
         n = np.bincount(found // max(n_rows, 1), minlength=len(groups))
         first_table = np.cumsum(n) - n

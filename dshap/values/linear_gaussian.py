@@ -102,8 +102,9 @@ class LinearGaussian(Shifted):
 
     Parameters
     ----------
-    coef : array (columns,) or (k, columns), or a fitted linear model with `coef_` and `intercept_`
-        The coefficients β.  For a classifier the decision function is explained.
+    coef : array (columns,) or (k, columns), or a fitted linear model
+        The coefficients β, or a model with `coef_` and `intercept_`.  For a classifier the decision
+        function is explained.
     intercept : float or (k,)
         The constant b.
     mean, covariance : (columns,) and (columns, columns)

@@ -80,7 +80,7 @@ class Trees(TableValue):
         - the logarithm of Poisson, Gamma and Tweedie predictions ("log of the prediction");
         - the probabilities of scikit-learn's forests;
         - the predictions themselves in all other cases.
-    background : "all", int, Background, array (b, columns), data frame, or source, optional
+    background : "all", int, Background, array (b, columns), data frame or source
         "all" takes the rows that are explained, a number a random sample of them, and a source is
         anything that `dshap.explain` accepts as rows.  Background rows are counted once, by the
         patterns of decisions that they meet, so that any number of them costs the same afterwards.
@@ -94,8 +94,9 @@ class Trees(TableValue):
         Names of the columns, if the library changed them (LightGBM replaces blanks by "_").
     output_names : sequence of str, optional
         By default the outputs are named after the margin and its class, as above.
-    categories : mapping from column name to its categories in the order of their codes, optional
-        For a model that was fitted on pandas categories and did not store them: XGBoost before 3.1,
+    categories : mapping from column name to its categories, optional
+        The categories are in the order of their codes.  Only for a model that was fitted on pandas
+        categories and did not store them: XGBoost before 3.1,
         and LightGBM where some categories are ordered (it stores the lists without their columns).
     classes : sequence, optional
         Names of the classes of a classifier, in the order of its probabilities, for `output_names`;
