@@ -130,4 +130,4 @@ def _has_learned(method: Place) -> bool:
     with contextlib.suppress(DamagedError):
         content = read_prepared(method)
         return content is None or content["data"]["n_rows"] > 0
-    return True
+    return True  # in doubt it is learned again: a row must not stay in it

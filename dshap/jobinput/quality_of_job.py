@@ -80,6 +80,7 @@ def quality_sample(job: Job, reader: RowReader, n_rows: int) -> tuple[FloatArray
     holdout = model_of_job(job).holdout
     chosen = smallest_draws(reader.n_rows, n_rows, job.job.seed, holdout)
     is_held_out = len(chosen) > 0
+    # no fit has held rows out: the sample is of all rows, and the note in the cube shows that
     if not is_held_out:
         chosen = smallest_draws(reader.n_rows, n_rows, job.job.seed)
     return read_rows(reader, chosen)["x"], is_held_out

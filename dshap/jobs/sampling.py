@@ -126,6 +126,7 @@ def sample_of_job(
     store = place_of(job.job.store)
     folder = store.with_name(f"{store.name}.sample")
     day = as_of or datetime.now(UTC).date()
+    # before the lock, which would make a folder next to one that is not ours
     _refuse_other(folder)
     with alone(folder, "the rows of a sample", say, job.options().scratch or "") as rooms:
         refuse_running(folder / CUBE, say)
@@ -187,6 +188,7 @@ def _table_rows(job: Job, day: date, say: Callable[[str], None]) -> tuple[RowsRe
     """The rows of a table, after their age was judged, and their stored columns."""
     rules = rules_of(job, None, model_of_job(job).columns())
     look_before_reading(job, day, rules, say)
+    # without freshness, which was judged just now for all rows: the newest may not be in the sample
     rules = SpoolRules(rules.keys, rules.used, rules.named, contract=rules.contract)
     files = files_of(job.source)
     if files is not None:
@@ -238,11 +240,12 @@ def _job_of_sample(
         "report": _changed(
             job.report, page=_page(folder), picture=None, instance=None, mlflow=False
         ),
+        # no runs that build on each other: the next sample replaces this one
         "incremental": IncrementalTable(),
         "prepare": PrepareTable(),
         "retention": RetentionTable(),
         "seal": SealTable(),
-        "notify": NotifyTable(),  # nobody is told of a sample
+        "notify": NotifyTable(),  # nobody is notified of a sample
         "check": _checks_of_rows(job.check),
         "sink": [],
     }
@@ -273,7 +276,7 @@ def _checks_of_rows(checks: Sequence[Any]) -> list[Any]:
             case RowCountCheck():
                 continue
         if "against" not in type(check).model_fields and not check.compares:
-            alone_checks.append(_changed(check, blocks_sinks=False))
+            alone_checks.append(_changed(check, blocks_sinks=False))  # there is no sink to block
     return alone_checks
 
 

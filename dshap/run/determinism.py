@@ -69,6 +69,7 @@ def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) 
     noise = np.zeros(first.shape[1])  # (k,)
     known = np.where(np.isfinite(first), first, 0.0)
     allowed = OF_SPREAD * known.std(axis=0) + OF_SIZE * np.abs(known).max(axis=0)
+    # one by one costs a call each, so that only a few rows are predicted alone
     alone = np.unique(np.linspace(0, len(rows) - 1, ALONE).astype(int))
     ways: dict[str, tuple[NDArray[np.intp], Callable[[], FloatArray]]] = {
         "is asked again": (np.arange(len(rows)), lambda: predict(rows)),

@@ -258,6 +258,7 @@ def _if_accepted(check: CheckTable, failed: CheckResult, earlier: Baselines) -> 
     number that compares with the baseline is not accepted separately: the accepted run becomes the
     baseline.
     """
+    # a backfill never becomes the baseline, so that its numbers are accepted one by one
     if earlier.is_backfill or not check.compares:
         known = earlier.accepted_number(failed.name)
         if known is not None and _is_no_worse(check, failed.value, known.value):
@@ -283,6 +284,7 @@ def _status(check: CheckTable, measured: Measured) -> tuple[CheckStatus, float |
             return "error", check.error
         return "warn", check.warn
     value = measured.value
+    # there is nothing to judge, such as no earlier run to compare with
     if value is None or math.isnan(value):
         return "skipped", None
     if check.error is not None and check.is_beyond(value, check.error):
