@@ -66,6 +66,15 @@ class Linear(ClosedForm):
             return self._design.info.n_replicates
         return len(kept.replicates)
 
+    @property
+    def why_no_errors(self) -> str:
+        if self.value.is_interventional:
+            return ""
+        kept = self.value.transform
+        if kept is None:
+            return self._design.info.why_no_errors
+        return kept.why_no_errors
+
     def moments(self, rows: FloatArray) -> Moments:
         """`sum` (columns,) and `outer` (columns, columns) of x − shift, and `count`.
 

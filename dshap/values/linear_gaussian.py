@@ -15,6 +15,7 @@ from dshap.core.errors import InputError
 from dshap.core.players import Players
 from dshap.core.records import JSON, FloatArray, Moments, Record
 from dshap.core.rules import Choice, as_path, checked, finite_array
+from dshap.designs.permutation import LEAST_UNITS
 from dshap.predictors.linear import LinearModel, coefficients_of
 from dshap.predictors.named import fitted_names_of, names_of
 from dshap.predictors.predict_scale import decision_scale, output_names_of
@@ -56,6 +57,16 @@ class LinearTransform:
     players: Players
     feature_names: tuple[str, ...] | None
     """Names of the columns, where they are known."""
+
+    @property
+    def why_no_errors(self) -> str:
+        """The reason why the standard errors of all models are NaN; empty where they are not."""
+        if not np.isnan(self.replicates).any():
+            return ""
+        return (
+            "n_permutations of the transform is too few for standard errors: give "
+            f"{2 * LEAST_UNITS} or more to linear_transform"
+        )
 
     def of_model(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The matrices M (d, columns, k) of a linear model, and those of R jackknife groups.
