@@ -15,7 +15,6 @@ from dshap.core.errors import InputError
 from dshap.core.players import Players
 from dshap.core.records import JSON, FloatArray, Moments, Record
 from dshap.core.rules import Choice, as_path, checked, finite_array
-from dshap.designs.permutation import LEAST_UNITS
 from dshap.predictors.linear import LinearModel, coefficients_of
 from dshap.predictors.named import fitted_names_of, names_of
 from dshap.predictors.predict_scale import decision_scale, output_names_of
@@ -59,14 +58,9 @@ class LinearTransform:
     """Names of the columns, where they are known."""
 
     @property
-    def why_no_errors(self) -> str:
-        """The reason why the standard errors of all models are NaN; empty where they are not."""
-        if not np.isnan(self.replicates).any():
-            return ""
-        return (
-            "n_permutations of the transform is too few for standard errors: give "
-            f"{2 * LEAST_UNITS} or more to linear_transform"
-        )
+    def has_nan_errors(self) -> bool:
+        """Whether it was made from too few random orders for standard errors, which are NaN then."""
+        return bool(np.isnan(self.replicates).any())
 
     def of_model(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The matrices M (d, columns, k) of a linear model, and those of R jackknife groups.
