@@ -7,7 +7,7 @@ from dshap.erasure.work import ErasureWork, HoldsRows
 from dshap.storage.folder import Folder
 
 ABOUT = "sample.json"
-"""The file by which a folder is known as that of a sample."""
+"""The file by which a folder is known as that of a sample, which the next sample replaces."""
 
 
 class SampleCopies(HoldsRows):

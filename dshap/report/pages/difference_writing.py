@@ -26,15 +26,13 @@ from dshap.core.scales import LOG_ODDS, PROBABILITY
 from dshap.cube.datasets import key_words
 from dshap.report.pages.figures import BAR_PERCENT, SHOWN, BarLine, paired_bars
 from dshap.report.pages.page_numbers import percent, shown_number
-from dshap.report.pages.page_texts import NAME, PageTexts, class_of
+from dshap.report.pages.page_texts import NAME, PATH, PageTexts, class_of
 from dshap.report.pages.probabilities import TRANSFORMS
 from dshap.report.pages.relations import NumberTable, difference_sentences, shift_table
 from dshap.report.pages.rendering import rendered, write_page
 
 SHOWN_PART = 1e-4
 """The least Wasserstein distance that has a bar, as a part of the largest."""
-PATH = 120
-"""The most characters of a path."""
 OLD_AND_NEW = ("old", "new")
 
 

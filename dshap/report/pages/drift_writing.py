@@ -15,12 +15,9 @@ from dshap.core.printing import label
 from dshap.cube.datasets import key_words
 from dshap.report.pages.figures import BAR_PERCENT, SHOWN, BarLine, Cell, paired_bars
 from dshap.report.pages.page_numbers import joined, percent, short_number, shown_number
-from dshap.report.pages.page_texts import NAME, PageTexts
+from dshap.report.pages.page_texts import NAME, PATH, PageTexts
 from dshap.report.pages.relations import NumberTable
 from dshap.report.pages.rendering import rendered, write_page
-
-PATH = 120
-"""The most characters of the name of a table."""
 
 
 @dataclass(frozen=True)
