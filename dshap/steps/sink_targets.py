@@ -61,11 +61,11 @@ def with_targets(
 
 
 def _refuse_other_players(job: Job) -> None:
-    """Raise an `InputError` where a code book names other columns than those of a given model.
+    """Raise an `InputError` where a code book names other columns than those that are explained.
 
     A column that [source] misspells is refused as one that the model does not know.
     """
-    if not job.is_given or job.is_of_texts:
+    if job.is_of_texts:
         return
     columns = model_of_job(job).columns()
     if columns is None:
