@@ -24,7 +24,7 @@ from dshap.core.printing import label, printable
 from dshap.core.rules import as_place
 from dshap.core.scales import LOG_ODDS, PROBABILITY
 from dshap.cube.datasets import key_words
-from dshap.report.pages.figures import BAR_PERCENT, SHOWN, BarLine, paired_bars
+from dshap.report.pages.figures import SHOWN, BarLine, bar_scale, paired_bars
 from dshap.report.pages.page_numbers import percent, shown_number
 from dshap.report.pages.page_texts import NAME, PATH, PageTexts, class_of
 from dshap.report.pages.probabilities import TRANSFORMS
@@ -158,7 +158,7 @@ def _bars(output: OutputDifference, texts: PageTexts) -> tuple[BarLine, ...]:
     longest = output.features[0].wasserstein
     moved = [each for each in output.features if each.wasserstein > SHOWN_PART * longest][:SHOWN]
     sizes = [(each.magnitude_old, each.magnitude_new) for each in moved]
-    scale = BAR_PERCENT / (max((max(both) for both in sizes), default=0.0) or 1.0)
+    scale = bar_scale(size for both in sizes for size in both)
     return tuple(
         BarLine(texts.name(each.feature), paired_bars(both, scale, output.decimals))
         for each, both in zip(moved, sizes, strict=True)
@@ -190,7 +190,7 @@ def _probabilities(scale: str, predictions: Sequence[float]) -> list[float]:
 def _row_lines(parts: Sequence[ChangedPart], texts: PageTexts) -> tuple[BarLine, ...]:
     sizes = [(each.attribution_old, each.attribution_new) for each in parts]
     numbers = [abs(size) for both in sizes for size in both]
-    scale = BAR_PERCENT / (max(numbers, default=0.0) or 1.0)
+    scale = bar_scale(numbers)
     decimals = decimals_of(numbers)
     return tuple(
         BarLine(texts.name(each.feature), paired_bars(both, scale, decimals, sign=True))
