@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from dshap.core.annotations import (
     ClientLike,
@@ -19,6 +19,7 @@ from dshap.core.annotations import (
 )
 from dshap.core.capabilities import is_of_texts
 from dshap.core.errors import DoesNotFitError, EmptyTableError, InputError, LockedError, shown
+from dshap.core.fixed_words import DesignName, MissingRule
 from dshap.core.options import RULES, ExplainOptions, LearnOptions
 from dshap.core.printing import format_bytes
 from dshap.core.rows import column_bytes, read_columns
@@ -85,7 +86,7 @@ def explain(
     value: Explained | Prepared | HasPredict | Predict,
     rows: TableLike,
     *,
-    design: Design | Callable[[int], Design] | str = "auto",
+    design: Design | Callable[[int], Design] | DesignName = "auto",
     store: PathLike | None = None,
     client: ClientLike | None = None,
     key: KeyLike | None = None,
@@ -346,7 +347,7 @@ def _checked_what_if(given: Any, store: Any) -> bool:
 def prepare(
     value: Explained,
     rows: TableLike | None = None,
-    design: Design | str = "auto",
+    design: Design | DesignName = "auto",
     store: PathLike | None = None,
     *,
     client: ClientLike | None = None,
@@ -405,7 +406,7 @@ def mse_v(
     value: Explained | Prepared,
     rows: TableLike,
     *,
-    design: Design | str = "auto",
+    design: Design | DesignName = "auto",
     client: ClientLike | None = None,
     progress: bool | None = None,
     **options: Unpack[LearnOptions],
@@ -497,7 +498,7 @@ def fit[AnyModel: KernelModel](
     *,
     features: list[str] | None = None,
     client: ClientLike | None = None,
-    missing: str = "refuse",
+    missing: MissingRule = "refuse",
     progress: bool | None = None,
 ) -> AnyModel:
     """Fit a model on all rows of a table, on a cluster: the same bits as `model.fit`.
@@ -544,7 +545,7 @@ def fit_path[AnyModel: KernelModel](
     *,
     features: list[str] | None = None,
     client: ClientLike | None = None,
-    missing: str = "refuse",
+    missing: MissingRule = "refuse",
     progress: bool | None = None,
 ) -> list[AnyModel]:
     """Fit a model for each of several strengths of its Shapley penalty.
@@ -592,7 +593,7 @@ def _fitting(
     target: Any,
     features: list[str] | None,
     client: Any,
-    missing: str,
+    missing: MissingRule,
     progress: bool | None,
 ) -> Iterator[tuple[Session, RowReader]]:
     """Open a session and the rows that a model is fitted to."""
@@ -618,10 +619,10 @@ def choose_background(
     rows: TableLike,
     n_background: int = 100,
     *,
-    method: str = "thinning",
+    method: Literal["thinning", "kmeans", "stratified", "random"] = "thinning",
     features: Sequence[str] | None = None,
     client: ClientLike | None = None,
-    missing: str = "refuse",
+    missing: MissingRule = "refuse",
     seed: int = 0,
 ) -> Background:
     """Choose few weighted rows that represent a table: a background for `dshap.values.Marginal`.

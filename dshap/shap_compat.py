@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from dshap.api import explain
 from dshap.core.annotations import ClientLike, HasPredict, KeyLike, PathLike, Predict, TableLike
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import DesignName, LinkName, Scale
 from dshap.core.options import CubeOptions
 from dshap.core.records import FloatArray
 from dshap.core.types import Design, Explained, Link
@@ -86,12 +87,12 @@ class Explainer:
         model: Explained | HasPredict | Predict,
         masker: Background | TableLike | shap.maskers.Masker | None = None,
         *,
-        link: str | Link | Callable[[ArrayLike], ArrayLike] = "identity",
+        link: LinkName | Link | Callable[[ArrayLike], ArrayLike] = "identity",
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         players: Mapping[str, Sequence[str | int]] | None = None,
         classes: Sequence[str | int] | None = None,
-        scale: str | None = None,
+        scale: Scale | None = None,
     ) -> None:
         if isinstance(model, Explained):
             given = {
@@ -160,7 +161,7 @@ class Explainer:
         X: TableLike,
         *,
         max_evals: int | None = None,
-        design: Design | str = "auto",
+        design: Design | DesignName = "auto",
         client: ClientLike | None = None,
         interactions: bool = False,
         **options: Unpack[ExplainerOptions],
@@ -214,7 +215,7 @@ class Explainer:
         X: TableLike,
         *,
         max_evals: int | None = None,
-        design: Design | str = "auto",
+        design: Design | DesignName = "auto",
         client: ClientLike | None = None,
         **options: Unpack[ExplainerOptions],
     ) -> FloatArray:
@@ -270,7 +271,7 @@ def _predict_of(model: Any) -> Callable[[FloatArray], Any]:
     )
 
 
-def _link_of(link: Any) -> str | Link:
+def _link_of(link: Any) -> LinkName | Link:
     """The name of a link of shap, which is a function; any other link unchanged."""
     is_of_shap = callable(link) and not isinstance(link, Link)
     if is_of_shap:

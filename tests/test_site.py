@@ -10,6 +10,8 @@ import nbformat
 import pytest
 from nbformat import v4
 
+from dshap.core.options import RunOptions
+from dshap.values import Marginal
 from tests.pages import PAGES, ROOT
 from website.checks import (
     clicks,
@@ -18,7 +20,7 @@ from website.checks import (
     page_faults,
     places_of_this_machine,
 )
-from website.docstrings import BACK, with_anchor
+from website.docstrings import BACK, linked_names, type_of_member, with_anchor
 from website.gallery import below_functions, drawing_functions, gallery_page, pictures_of
 from website.links import faults_of
 from website.reference import INTERNAL, MODULES, as_rst, public_names, reference_pages
@@ -43,6 +45,22 @@ def test_links_that_lead_nowhere_and_what_comes_from_the_web_are_told(tmp_path):
 def test_docstrings_become_text_with_links():
     assert as_rst("|phi| of `n_players`, ``a|b``") == r"\|phi\| of ``n_players``, ``a|b``"
     assert as_rst("see `Marginal`") == "see :py:obj:`Marginal <dshap.values.Marginal>`"
+
+
+def test_members_of_classes_show_their_types():
+    assert type_of_member(Marginal, "n_players") == "int"
+    assert type_of_member(RunOptions, "missing") == "MissingRule"  # a field of a dataclass
+    assert type_of_member(RunOptions, "of") == ""
+
+
+def test_names_in_annotations_are_links_but_not_words_in_quotation_marks():
+    parts = linked_names('Literal["refuse", "skip"] | np.ndarray', "api/dshap")
+    found = [(type(part).__name__, part.astext()) for part in parts if part.astext()]
+    assert found == [
+        ("pending_xref", "Literal"),
+        ("Text", '["refuse", "skip"] | '),
+        ("pending_xref", "np.ndarray"),
+    ]
 
 
 def test_every_page_of_the_repository_is_in_the_guide():

@@ -9,11 +9,12 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from functools import cached_property
 from inspect import Parameter, Signature
 from typing import Any, Protocol
 
 from docutils import nodes
-from sphinx.addnodes import pending_xref
+from sphinx.addnodes import desc_annotation, desc_content, desc_name, pending_xref
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.inspect import stringify_signature
@@ -41,6 +42,8 @@ PACKAGES = (
     "typing",
 )
 """Packages whose names annotations use without the package."""
+NAME = re.compile(r"""([A-Za-z_][\w.]*)(?=(?:[^"']*["'][^"']*["'])*[^"']*$)""")
+"""A name in an annotation; words in quotation marks are none."""
 NOT_INSTALLED = ("gpytorch",)
 """Packages of annotations that are not there where the site is built."""
 
@@ -104,6 +107,41 @@ def named_options(function: Any, given: Parameter) -> Iterator[Parameter]:
         yield Parameter(
             name, Parameter.KEYWORD_ONLY, default=default, annotation=kind.__forward_arg__
         )
+
+
+def add_type_of_member(app: Sphinx, domain: str, kind: str, content: desc_content) -> None:
+    """Show the type of a property or an attribute behind its name, as the source has it."""
+    if domain != "py" or kind not in ("property", "attribute"):
+        return
+    line = content.parent[0]
+    owner_name, _, name = line["fullname"].rpartition(".")
+    if owner_name:
+        owner = pkgutil.resolve_name(f"{line['module']}:{owner_name}")
+        if written := type_of_member(owner, name):
+            types = linked_names(written, app.env.docname)
+            behind = line.first_child_matching_class(desc_name) + 1  # and before a default value
+            line.insert(behind, desc_annotation("", "", nodes.Text(": "), *types))
+
+
+def type_of_member(owner: type, name: str) -> str:
+    """The annotation of a property's result or of an attribute, as it is written; "" without one."""
+    for each in owner.__mro__:
+        if name in vars(each) and isinstance(made := vars(each)[name], property | cached_property):
+            function = made.fget if isinstance(made, property) else made.func
+            return str(function.__annotations__.get("return", ""))
+        if name in inspect.get_annotations(each):
+            return str(inspect.get_annotations(each)[name])
+    return ""
+
+
+def linked_names(annotation: str, page: str) -> Iterator[nodes.Node]:
+    """The text of an annotation on a page; each name is a link to its own page, if it has one."""
+    for part in NAME.split(annotation):
+        if NAME.fullmatch(part):
+            target = {"reftype": "class", "reftarget": part, "refdoc": page}
+            yield pending_xref("", nodes.Text(part), refdomain="py", **target)
+        else:
+            yield nodes.Text(part)
 
 
 def public_target(
@@ -176,4 +214,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-process-docstring", docstring_as_rst, priority=100)
     app.connect("autodoc-process-signature", signature_as_written)
     app.connect("missing-reference", public_target)
+    app.connect("object-description-transform", add_type_of_member)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -96,9 +96,9 @@ def gallery_page(pictures: Sequence[Picture]) -> str:
     """The page of thumbnails, in Markdown; each leads to its function and to its code."""
     lead = (
         "# Gallery\n\n"
-        "Every picture that dshap draws.  Follow a picture, or *code*, to the cell that draws it, and the name "
-        "to its function with all options.  Each takes a cube of `dshap.explain` or the path of a store.  "
-        "[Pictures of a cube](docs/pictures.md) explains how to read them.\n"
+        "All pictures that dshap draws.  Click a picture, or *code*, to see the code that draws it.  Click the "
+        "name of a function to see its options.  Every function draws a cube of `dshap.explain`, or the path "
+        "of a store.  [Pictures of a cube](docs/pictures.md) explains how to read the pictures.\n"
     )
     cards = "\n".join(map(card_of, pictures))
     return f"{lead}\n::::{{grid}} 1 2 3 3\n:gutter: 3\n:class-container: gallery\n\n{cards}\n::::\n"

@@ -66,6 +66,13 @@ TYPES = {
         "TextLike",
         "TreeEnsemble",
     ),
+    "dshap.core.fixed_words": (
+        "ChartLibrary",
+        "DesignName",
+        "LinkName",
+        "MissingRule",
+        "Scale",
+    ),
     "dshap.core.records": ("JSON",),
     "dshap.core.vocabulary": ("Ids", "Tokenizer"),
     "dshap.models.expansion_sum": ("AnyExpansion",),
@@ -217,8 +224,8 @@ def page_files(module: str, names: list[str]) -> dict[str, str]:
 
 def index_page() -> str:
     """The first page of the reference: every public name, by its module."""
-    lead = "Every public name of dshap, by its module; the text of each is its docstring."
-    types = f"Signatures name types such as ``TableLike``: :doc:`Types <{TYPES_PAGE}>` lists them."
+    lead = "All public functions and classes of dshap, by module, with their docstrings."
+    types = f":doc:`Types <{TYPES_PAGE}>` explains the types in signatures, such as ``TableLike``."
     parts = [titled("API reference"), lead, types, toctree([*MODULES, *BEHIND, TYPES_PAGE])]
     for module in (*MODULES, *BEHIND):
         parts.append(titled(module, "-") + first_sentence(importlib.import_module(module)))
@@ -234,9 +241,7 @@ def module_page(module: str, files: dict[str, str]) -> str:
 
 def types_page() -> str:
     """The page of the names of types, each with its text and its definition."""
-    lead = (
-        "What you may give where a signature names one of these types, and what a function returns."
-    )
+    lead = "The types in the signatures of dshap: which objects you can give, and what a function returns."
     return "\n\n".join([titled("Types"), lead, *map(type_entry, types_by_place())])
 
 

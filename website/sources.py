@@ -119,13 +119,13 @@ def words_page() -> str:
         terms = "\n".join(f"   {word}" for word in words.split(", "))
         where = re.sub(r"`([^`]+)`", r"``dshap.\1``", places)
         entries.append(f"{terms}\n      {meaning.replace('`', '``')}; in code: {where}")
-    lead = "One word for one thing, one thing for one word, in code, messages and documents."
+    lead = "The terms of the source code, each with its meaning and its place in the code."
     return "\n\n".join([titled("Words"), lead, ".. glossary::", *entries, ""])
 
 
 def commands_page() -> str:
     """What each command of `dshap` prints with --help."""
-    lead = "Every command of ``dshap``, as ``--help`` prints it; :doc:`docs/job_files` shows them at work."
+    lead = "The ``--help`` text of every command of ``dshap``; :doc:`docs/job_files` has examples."
     parts = [titled("Commands"), lead, literal(help_of(cli, "dshap"))]
     for name, command in each_command(cli, "dshap"):
         parts.append(titled(name, "-") + literal(help_of(command, name)))

@@ -1,1 +1,1 @@
-"""Attributors: rows in, attributions out.  Designs meet value functions here and nowhere else."""
+"""Attributors compute attributions of rows.  Only this package joins designs and value functions."""

@@ -15,13 +15,14 @@ from dshap.values.base import Predicted
 
 
 class BaseAttributor(Predicted):
-    """Base of a user-defined attributor: rows in, attributions out; public as `dshap.Attributor`.
+    """The base class to subclass for attributions of your own, in place of dshap's methods.
 
-    A subclass defines ``attribute(rows (n, columns)) -> Attribution``, with the help of
-    `attribution`; `cost` where it is known; and `fingerprint` where the attributions depend on more
-    than the model and the players. The object is sent to the workers with all its attributes
-    except `data`, which only supply the names and kinds of the columns. Links are not applied to
-    its attributions.
+    A subclass defines ``attribute(rows (n, columns)) -> Attribution``, which checks and returns its
+    result by `attribution`.  It also defines `cost` if the cost is known, and `fingerprint` if the
+    attributions depend on more than the model and the players.
+
+    The object is sent to the workers with all its attributes except `data`, from which only the
+    names and kinds of the columns are used.  No link is applied to its attributions.
 
     Examples
     --------
@@ -58,16 +59,23 @@ class BaseAttributor(Predicted):
 
         Parameters
         ----------
+        rows : (n, columns)
+            The rows that `attribute` received.
         phi : (n, d, k)
-        base : (k,), or (n, k) where it differs from row to row
-        tolerance : largest |Σφ + base − prediction| beyond rounding
-        replicates, of_coalitions, n_coalitions, interaction : as in `Attribution`
-        stated, counted, reasons : as in `Attribution`
+            Attributions of d players and k outputs.
+        base : (k,) or (n, k)
+            The base value; (n, k) if it differs from row to row.
+        tolerance : float
+            The largest |Σφ + base − prediction| that is allowed in addition to rounding.
+        replicates, of_coalitions, n_coalitions, interaction : optional
+            See `Attribution`.
+        stated, counted, reasons : optional
+            See `Attribution`.
 
         Raises
         ------
         DshapError
-            Where Σφ + base misses the predictions.
+            Σφ + base misses the predictions.
         """
         prediction = self.model(rows)
         check_additivity(phi, base, prediction, tolerance)
@@ -86,7 +94,7 @@ class BaseAttributor(Predicted):
         )
 
     def cost(self, n: int = 1) -> Cost:
-        """Estimated cost: operations are infinite, as the subclass's own work is unknown."""
+        """Estimated cost; operations are infinite, because the work of the subclass is unknown."""
         buffer = 8 * self.model.buffer_rows * (self.n_columns + self.n_outputs)
         held = 8 * n * self.n_outputs * len(self.players) * (1 + self.n_replicates)
         return Cost(

@@ -66,7 +66,7 @@ class KnownMeans:
 
     @property
     def _columns(self) -> FloatArray:
-        """(P, c): the columns in use, less their means; none where there are few pairs."""
+        """(P, c): the columns in use, less their means; none if there are few pairs."""
         gaps = self.rows - self.mean_row
         if len(gaps) < PAIRS_FOR_COLUMNS * (1 + gaps.shape[1]):
             return gaps[:, :0]
@@ -94,7 +94,7 @@ def _weights(gap: FloatArray, columns: FloatArray, kept: BoolArray) -> FloatArra
 def _nearest(gaps: FloatArray) -> FloatArray | None:
     """Weights (n,) nearest to 1/n that sum to 1 and by which gaps (n, c) have the mean 0.
 
-    None where that is impossible, or needs more than `MOST_STRETCH`.
+    None if that is impossible, or needs more than `MOST_STRETCH`.
     """
     n = len(gaps)
     middle = gaps.mean(axis=0)

@@ -33,6 +33,7 @@ from dshap.core.capabilities import (
     refuse_lacking,
 )
 from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.fixed_words import DesignName, MissingRule
 from dshap.core.options import RunOptions
 from dshap.core.types import Design, Explained, GivenAttributor, Predictor, ValueFunction
 from dshap.designs.by_length import DesignByLength
@@ -91,7 +92,7 @@ FORMS: Mapping[type, type[ClosedForm]] = {
 
 
 def form_of(value: Explained) -> ClosedForm | None:
-    """The closed form of a value function; None where it has none."""
+    """The closed form of a value function; None if it has none."""
     kind = next((FORMS[kind] for kind in type(value).__mro__ if kind in FORMS), None)
     if kind is None:
         return None
@@ -99,13 +100,13 @@ def form_of(value: Explained) -> ClosedForm | None:
 
 
 def learns(value: Explained) -> bool:
-    """Whether the values, or the closed form, need a pass that sums over all rows of the data."""
+    """Whether the values or the closed form need a pass that sums over all rows of the data."""
     form = form_of(value)
     return learns_from_data(value) or (form is not None and form.learns)
 
 
 def needs_numbers(value: Explained) -> bool:
-    """Whether these sums need rows without missing values."""
+    """Whether the sums of `learns` need rows without missing values."""
     form = form_of(value)
     return learns(value) and not (form is not None and form.takes_missing)
 
@@ -138,9 +139,9 @@ def restored_method(value: Explained, fingerprint: Mapping[str, Any]) -> Method:
 
 
 def why_no_order_of(fingerprint: Mapping[str, Any]) -> str:
-    """Why no order of attributions by a design is certain, from the design's fingerprint.
+    """Why no ranking of a design's attributions is certain, from the design's fingerprint.
 
-    It is empty where they are exact or have errors, and of a design that is not one of dshap.
+    Empty if the attributions are exact or have errors, and for designs that are not dshap's.
     """
     if str(fingerprint.get("design")) not in KINDS:
         return ""
@@ -148,7 +149,7 @@ def why_no_order_of(fingerprint: Mapping[str, Any]) -> str:
 
 
 def choose(
-    design: Design | str, value: Explained, max_coalitions: int | None, seed: int = 0
+    design: Design | DesignName, value: Explained, max_coalitions: int | None, seed: int = 0
 ) -> Method:
     """Choose the method that explains a value function, with the reason.
 
@@ -170,12 +171,14 @@ def choose(
 
 
 def with_own_rows(listed: Listed) -> Method:
-    """The method; a permutation design of a `Marginal` with a background row for each pair of orders.
+    """Give each pair of orders its own background row, for a permutation design of a `Marginal`.
 
-    Where `why_all_rows` has a reason against it, the reason of the method includes that one.
+    If `why_all_rows` has a reason against it, the method stays as it is and shows this reason.  All
+    other methods are returned unchanged.
     """
     design: Any = listed.design
     value = listed.value
+    # not isinstance: `Tokens` and classes of users inherit, and may fill in absent columns otherwise
     if type(value) is not Marginal or kind_of_design(design) != "permutation":
         return listed
     if why := why_all_rows(value, design):
@@ -184,7 +187,11 @@ def with_own_rows(listed: Listed) -> Method:
 
 
 def _with_form(
-    form: ClosedForm, design: Design | str, value: Explained, max_coalitions: int | None, seed: int
+    form: ClosedForm,
+    design: Design | DesignName,
+    value: Explained,
+    max_coalitions: int | None,
+    seed: int,
 ) -> Method:
     """Choose between a closed form and a design."""
     if form.is_only and design not in ("auto", "closed_form"):
@@ -202,7 +209,7 @@ def _with_form(
 
 
 def _listed(
-    design: Design | str,
+    design: Design | DesignName,
     value: Explained,
     limit: int,
     max_coalitions: int | None,
@@ -233,7 +240,7 @@ def _listed(
 
 def _lists_all(n_players: int, limit: int) -> bool:
     """Whether "auto" lists all coalitions of so many players."""
-    # 24 are the most players of `designs.exact`, whatever limit is asked for
+    # `designs.exact` allows 24 players, whatever the limit
     return n_players <= 24 and 2**n_players <= limit
 
 
@@ -256,7 +263,7 @@ def _fallback(value: Explained, limit: int, seed: int, why: str) -> Listed:
 
 
 def _of_texts(
-    design: Design | str, value: OfTexts, max_coalitions: int | None, seed: int
+    design: Design | DesignName, value: OfTexts, max_coalitions: int | None, seed: int
 ) -> ByLength:
     """Choose the design of texts.
 
@@ -287,7 +294,7 @@ def _fallback_of_texts(value: Explained, limit: int, seed: int, why: str) -> Lis
 
 
 def design_of(value: Explained, design: Any) -> Any:
-    """The design as given; for texts, a function of the length becomes a design by length.
+    """The design unchanged; for texts, a function of the length becomes a design by length.
 
     An `OfChains` design is called with a first length.
     """
@@ -311,9 +318,9 @@ def _within(design: Design, limit: int | None) -> Design:
 def sampled(name: str, d: int, limit: int, seed: int) -> Design:
     """Build the sampled design of this name with at most `limit` coalitions.
 
-    Raises InputError where so few coalitions do not determine the attributions.
+    Raises InputError if so few coalitions do not determine the attributions.
     """
-    # more than any limit, and still an int64
+    # 2^62 is more than any limit, and still fits a 64-bit integer
     every = 2 ** min(d, 62)
     if min(limit, every) < min(LEAST[name](d), every):
         raise InputError(
@@ -334,7 +341,7 @@ ASKED: Mapping[type, str] = {ValueFunction: "value function", GivenAttributor: "
 
 
 def is_explained(value: Any) -> bool:
-    """Whether this is a value function or an attributor, or an object with nearly all of their members."""
+    """Whether this is a value function or an attributor, or has nearly all members of one."""
     if isinstance(value, type) or form_of(value) is not None:
         return True
     return any(is_nearly(value, kind) for kind in ASKED)
@@ -343,7 +350,8 @@ def is_explained(value: Any) -> bool:
 def check_kinds(value: Any, design: Any) -> None:
     """Raise InputError unless the arguments are a value function or attributor, and a design."""
     has_form = form_of(value) is not None
-    kind = min(ASKED, key=lambda kind: len(lacking(value, kind)))  # what it is nearest to
+    # the message lists what is missing of the protocol that the object is nearest to
+    kind = min(ASKED, key=lambda kind: len(lacking(value, kind)))
     if not has_form and not isinstance(value, type):
         refuse_lacking(value, kind, ASKED[kind])
     if isinstance(value, type) or not (has_form or isinstance(value, kind)):
@@ -364,7 +372,7 @@ def check_kinds(value: Any, design: Any) -> None:
 
 
 def only_kind(value: Explained) -> str | None:
-    """The kind of a value function that leaves no choice of the method; None where there is one."""
+    """The kind of a value function that leaves no choice of the method; None if there is one."""
     if is_of_texts(value):
         return "texts"
     if isinstance(value, GivenAttributor):
@@ -395,7 +403,7 @@ def check_options(value: Explained, options: RunOptions) -> None:
             refuse(ask, (kind,), value=type(value).__name__)
 
 
-def refuse_to_prepare(value: Explained, missing: str) -> None:
+def refuse_to_prepare(value: Explained, missing: MissingRule) -> None:
     """Raise an InputError for a value function that learns nothing from data, or not these."""
     kind = only_kind(value) or kind_of_value(value)
     refuse("prepare", (kind,), value=type(value).__name__)

@@ -24,17 +24,17 @@ class Checked(NamedTuple):
     stated: Mapping[str, Sequence[float] | float]
     """name -> numbers that this tile states; the cube stores the largest over all tiles."""
     repeat_with: State | None = None
-    """A more accurate state to repeat these rows with; None where the attributions are good."""
+    """A more accurate state to repeat these rows with; None if the attributions are good."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm(ABC):
-    """Attributions of a value function without coalitions, with a stated error.
+    """The base class of methods that compute attributions without listing coalitions.
 
-    A closed form has a state that no row changes, with `base` (k,) in it: learned from the data
-    (`learns`) or made where it is needed. For each tile of rows `settled` is called first, then
-    `phi` in micro-blocks, then `checked`; while `checked` returns another state, `phi` is repeated
-    with it.
+    A closed form has a state that no row changes, with `base` (k,) in it.  The state is learned from
+    the data (`learns`) or made where it is needed.  For each tile of rows `settled` is called first,
+    then `phi` in micro-blocks, then `checked`.  If `checked` returns a more accurate state, `phi` is
+    called again with this state, until `checked` returns none.
     """
 
     value: Any
@@ -42,7 +42,7 @@ class ClosedForm(ABC):
     kind = "closed form"
     """The kind in `compatibility.KINDS`."""
     is_only = True
-    """The closed form is exact and the only method; where False, a design may also be used."""
+    """True if the closed form is exact and the only method; False if a design may also be used."""
     learns = True
     """Whether the state needs sums over all rows of the data."""
     takes_missing = False
@@ -50,12 +50,12 @@ class ClosedForm(ABC):
     micro_rows = MICRO_ROWS
     """The most rows of one call of `phi`."""
     micro_bytes = MICRO_BYTES
-    """Bytes that it should stay within."""
+    """Bytes that one call of `phi` should need at most."""
     sums_predictions = True
-    """Whether a pass of its own sums the model's predictions of the data."""
+    """Whether a separate pass sums the model's predictions of the data, for the base value."""
 
     def check_data(self, n_rows: int) -> None:  # noqa: B027 - most are learned from any number
-        """Raise InputError where the state cannot be learned from so many rows of the data."""
+        """Raise InputError if the state cannot be learned from so many rows of the data."""
 
     def moments(self, rows: FloatArray) -> Moments:
         """Sums over these rows (n, columns) of the data."""
@@ -94,13 +94,13 @@ class ClosedForm(ABC):
     def coalitions(self) -> Any:
         """The value function of single coalitions, with the members of a `LearnsFromData`.
 
-        None where the values of a coalition are those of a game of two players, the coalition and
+        None if the values of a coalition are those of a game of two players, the coalition and
         the other players: `dependence` then gives them.
         """
         return None
 
     def check_coalitions(self) -> None:  # noqa: B027 - most give the value of any coalition
-        """Raise InputError where the value of a single coalition is not known."""
+        """Raise InputError if the value of a single coalition is not known."""
 
     def dependence(self, state: State, rows: FloatArray, player: int) -> FloatArray:
         """v({j}) (n, k): the mean prediction where one player j is that of each row (n, columns).
@@ -154,7 +154,7 @@ class PairedForm(ClosedForm):
 
     @abstractmethod
     def with_interactions(self) -> Self:
-        """A copy that also computes interactions; InputError where the model has none after all."""
+        """A copy that also computes interactions; InputError if the model has none after all."""
 
     @abstractmethod
     def interactions(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray:
@@ -187,7 +187,7 @@ class ClosedFormAttributor(Instances):
 
     form: ClosedForm
     state_name: str
-    """File of the state in the store; empty where nothing is learned from the data."""
+    """File of the state in the store; empty if nothing is learned from the data."""
 
     def state(self) -> State:
         """The state of the closed form, loaded or made once."""
@@ -218,7 +218,7 @@ class ClosedFormAttributor(Instances):
         return Found(phi, self._replicates(state, rows, phi), stated=checked.stated)
 
     def _replicates(self, state: State, rows: FloatArray, phi: FloatArray) -> FloatArray | None:
-        """phi_(g) (R, n, d, k); None where the form has no standard errors."""
+        """phi_(g) (R, n, d, k); None if the form has no standard errors."""
         if not self.form.n_replicates:
             return None
         replicates = np.zeros((self.form.n_replicates, *phi.shape))
@@ -233,7 +233,8 @@ class ClosedFormAttributor(Instances):
         base = self.base()
         phi = np.zeros((len(rows), len(self.value.players), self.n_outputs))
         state = self.form.settled(self.state(), rows, prediction)
-        # ends: a state comes back with more nodes each time, and the exact number is not checked
+        # the loop ends: each new state has more nodes, and a state with the exact number of nodes is
+        # not checked
         while True:
             for micro in self.micro_blocks(rows):
                 phi[micro] = self.form.phi(state, rows[micro])

@@ -25,7 +25,7 @@ from dshap.core.records import BoolArray, FloatArray, Moments, State
 from dshap.core.types import Design
 from dshap.designs.jackknife import N_REPLICATES
 
-# "noise" in ASCII: a stream of its own, away from those of the designs
+# "noise" in ASCII, so that these signs are independent of the draws of the designs
 NOISE_STREAM = 0x6E6F697365
 BY_ROW: Mapping[str, int] = {"groups": 1, "noise": 1, "moves": 1}
 """The axis of the rows in the named sums where it is not the first."""
@@ -39,8 +39,8 @@ UNMET_ANSWERS = 3.0
 class Contraction:
     """The sum of values times scores over coalition tiles, and the finish of the design.
 
-    Beside the `whole` sum (n, d, k) it has those of the jackknife groups (R, n, c, k), with their
-    own scores, and `pairs` (n, pairs, k), the sums for interactions where they are asked for.
+    There are three sums: `whole` (n, d, k); `groups` (R, n, c, k) of the jackknife groups, which have
+    scores of their own; and `pairs` (n, pairs, k) if interactions are asked for.
     """
 
     game: Game
@@ -115,7 +115,7 @@ class Contraction:
         try:
             found = self.game.floored(self._found(sums, started), started, self.unmet)
         except RowsError as error:
-            # ends, as each error names at least one row of those left
+            # the recursion ends: each error names at least one of the rows that are left
             return self._finished(sums, error.reasons, started)
         of_left = self.game.attribution(found, started.prediction, started.ends)
         return of_left.placed(started.n, started.positions, started.failed)
@@ -261,7 +261,7 @@ class DirectContraction(Contraction):
         return with_reasons(total, failed, len(rows)), prediction
 
     def _direct(self, state: State, block: CoalitionBlock) -> Scored | None:
-        """The function that computes the sums of a block; None where the values are needed."""
+        """The function that computes the sums of a block; None if the values are needed."""
         if len(block.groups.group):
             return None
         return self.scored(state, block.score)

@@ -46,13 +46,13 @@ memory."""
 class Enough:
     """The rule that decides how many rows of a table a value function learns from.
 
-    The rows are read in the `SpreadOrder`.  After 8,192 rows, and each time that they have doubled,
-    the attributions of some rows are computed from all rows so far and without each eighth of them.
-    The jackknife gives their standard error, √(7/8 Σ_g (φ_(g) − φ)²).  The rule ends where the root
-    mean square of it over rows and players is at most `tolerance` standard deviations of the
-    predictions, for each output.  As the error falls with the root of the number of rows, doublings
-    that cannot be enough are not judged.  Where more than half of the table would be read, all rows
-    are.
+    The rows are read in the `SpreadOrder`.  After 8,192 rows, and each time that their number has
+    doubled, the attributions of some rows are computed from all rows so far and without each eighth
+    of them.  The jackknife gives their standard error, √(7/8 Σ_g (φ_(g) − φ)²).  Learning ends when
+    the root mean square of this error over rows and players is at most `tolerance` standard
+    deviations of the predictions, for each output.  The error falls with the root of the number of
+    rows, so that doublings which cannot be enough are not judged.  If more than half of the table
+    would be read, all rows are read.
 
     Parameters
     ----------
@@ -63,6 +63,7 @@ class Enough:
 
     def more(self, n_rows: int, error: float) -> int:
         """The next number of rows to judge, where the error (in standard deviations) is too large."""
+        # the error falls with the root of the rows: half the error takes two doublings
         doublings = 2.0 * math.log2(error / self.tolerance)
         return n_rows * 2 ** max(1, math.ceil(doublings - SLACK))
 
@@ -73,7 +74,7 @@ def may_judge(n_rows: int) -> bool:
 
 
 def reason_of(rule: Enough | None, data: RowReader | None) -> tuple[tuple[str, str], ...]:
-    """The line of a plan about a rule on a table; none where there is no rule, or nothing to learn."""
+    """The line of a plan about a rule on a table; none if there is no rule, or nothing to learn."""
     if rule is None or data is None:
         return ()
     n_rows = data.n_rows
@@ -177,7 +178,7 @@ class JudgedTile:
     wants: ClassVar[tuple[str, ...]] = ()
 
     def partial(self, block: RowBlock) -> PartSums:
-        # blocks are read in spans that end where a part ends, so that none is in two
+        # blocks are read in spans that end where a part ends, so that no block is in two
         part = bisect.bisect_right(self.ends, block.start)
         return PartSums({part: self.value.moments(self.masks, block.good, block.predictions)})
 

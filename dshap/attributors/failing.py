@@ -62,9 +62,8 @@ def kept_rows(n: int, failed: Mapping[int, str]) -> BoolArray:
 class Spared:
     """Calls functions of the rows of a tile, and leaves out rows that fail.
 
-    A call that fails is halved until the failing rows are known: at most 2 n calls for n rows, and
-    each row is in 1 + log2 n of them. The other rows have the values that the function gives for
-    them.
+    If a call fails, its rows are halved until the failing rows are known: at most 2 n calls for n
+    rows, and each row is in 1 + log2 n of them.  All remaining rows get their values.
     """
 
     rows: FloatArray
@@ -87,6 +86,7 @@ class Spared:
         """Repeat function(rows[chosen]) (n, *shape), which raised `error`; failing rows are NaN."""
         if not is_of_rows(error):
             raise error
+        # a function that fails for every row would be called twice a row: it is ruled out first
         if not self.has_good and len(self.rows) > TRIED and not _any_succeeds(function, self.rows):
             raise error
         self.has_good = True

@@ -34,11 +34,11 @@ class Found:
     phi: FloatArray
     """(n, d, k)"""
     replicates: FloatArray | None = None
-    """(R, n, d, k); None where there are no standard errors."""
+    """(R, n, d, k); None if there are no standard errors."""
     pairs: FloatArray | None = None
-    """(n, pairs, k): Shapley interaction indices of the players i < j; None where not asked for."""
+    """(n, pairs, k): Shapley interaction indices of the players i < j; None if not asked for."""
     n_coalitions: NDArray[np.int32] | None = None
-    """(n,): the number of coalitions evaluated for each row; None where all rows use all."""
+    """(n,): the number of coalitions evaluated for each row; None if all rows use all."""
     stated: Mapping[str, Sequence[float] | float] = field(default_factory=dict)
     """See `Checked.stated`."""
     counted: Mapping[str, int] = field(default_factory=dict)
@@ -101,10 +101,10 @@ class RowsLeft:
 
 @dataclass(kw_only=True)
 class Instances:
-    """Base of attributors: predictions, the two ends, and the record of the attributions.
+    """The base class of attributors: predictions, the two ends, and the record of the attributions.
 
-    Everything that no instance changes is learned beforehand, and loaded from a store when it is
-    first needed.
+    Everything that does not depend on an instance is learned beforehand, and loaded from a store
+    when it is first needed.
     """
 
     value: Explained
@@ -114,13 +114,13 @@ class Instances:
     n_outputs: int
     """k': number of attributed outputs, after the link."""
     micro_rows: int
-    """Rows of a micro-block, whose values are in memory at once."""
+    """Rows of a micro-block, whose values are in memory at a time."""
     is_kept: bool
     """Whether states stay in memory once loaded."""
     is_active: BoolArray
     """(d of the cube,): players that are explained; the others have constant columns and φ = 0."""
     cache: dict[str, Any] = field(default_factory=dict, repr=False)
-    """Loaded states and what follows from them, by name; it is not sent to workers."""
+    """Loaded states and results that follow from them, by name; not sent to workers."""
     made: MadeAnew = field(default_factory=MadeAnew, repr=False)
     """Results that follow from states and coalitions, and need as much memory as they do."""
 
@@ -149,7 +149,7 @@ class Instances:
         return self.mean_prediction()
 
     def base_value(self) -> FloatArray | None:
-        """v(empty) (k',); None where the link makes it differ from row to row."""
+        """v(empty) (k',); None if the link makes it differ from row to row."""
         link = self.value.link
         base = self.base()[None]
         if link.is_by_row:
@@ -181,6 +181,7 @@ class Instances:
         n = len(prediction)
         failed = {**bad_rows(prediction), **failed}
         at = np.flatnonzero(kept_rows(n, failed))
+        # a link may refuse single rows, such as those whose probability is 0
         spared = Spared(prediction[at])
         ends = spared(self.ends, slice(0, len(at)), (2, self.n_outputs))
         no_noise = np.zeros((0, n, prediction.shape[1]))
@@ -248,7 +249,7 @@ class Game(Instances):
     range_names: tuple[str, ...] = ()
     """State files of the smallest and largest predictions over the data and the explained rows."""
     names: tuple[str, ...] = ()
-    """State file of each coalition tile; empty where nothing is learned from the data."""
+    """State file of each coalition tile; empty if nothing is learned from the data."""
 
     @property
     def all_tiles(self) -> list[int]:
@@ -316,7 +317,7 @@ class Game(Instances):
         return known["least"], known["largest"]
 
     def note(self) -> dict[str, JSON]:
-        """A note on v(empty) for the cube; empty where it is the mean prediction over the data."""
+        """A note on v(empty) for the cube; empty if it is the mean prediction over the data."""
         return {}
 
     @property
@@ -388,7 +389,7 @@ class StreamedGame(Game):
     def expectations(self) -> Values:
         return self._streamed
 
-    # a tree of spans, as everywhere: the sums have the same bits whoever computes them
+    # a tree of spans, as in all passes: the sums have the same bits on any number of workers
     def _streamed(self, state: State, rows: FloatArray) -> FloatArray:
         blocks = (self.data.read(*span) for span in self.spans)
         total: FloatArray = tree_sum(self.value.sums(state, rows, block.good) for block in blocks)
@@ -396,7 +397,7 @@ class StreamedGame(Game):
 
 
 def refuse_bad(values: FloatArray, what: str = "") -> None:
-    """Raise `RowsError` where the values (n, …) of any row are NaN or infinity."""
+    """Raise `RowsError` if the values (n, …) of any row are NaN or infinity."""
     if failed := bad_rows(values, what):
         raise RowsError(failed)
 
@@ -424,6 +425,7 @@ def rows_off(
     if not is_number.all():
         return dict.fromkeys(np.flatnonzero(~is_number).tolist(), why)
     gap = np.abs(phi.sum(axis=1) + base - prediction)  # (n, k)
+    # Σ|φ| and not |Σφ|: attributions that cancel leave the rounding of their own size
     scale = max(np.abs(phi).sum(axis=1).max(), np.abs(prediction).max(), np.abs(base).max())
     # not `gap > …`: NaN counts as a miss
     is_off = ~(gap <= ADDITIVITY_TOLERANCE * scale + explained).all(axis=1)

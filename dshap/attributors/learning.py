@@ -23,9 +23,9 @@ from dshap.core.types import Design, Predictor
 
 @dataclass(frozen=True)
 class BaseValue:
-    """The pass that sums w f(X) and w over the good rows of a table, and finds the range of f(X).
+    """The pass that computes the base value: it sums w f(X) and w over the good rows of a table.
 
-    E f is the ratio of the two sums.
+    E f is the ratio of the two sums.  The pass also finds the range of f(X).
     """
 
     weights: FloatArray | None
@@ -181,7 +181,7 @@ class CoalitionTiles(Sequence[CoalitionTile]):
 class PilotPass:
     """The pass in which a design makes its choice from the values of a few rows.
 
-    Rows that cannot be explained are left out; where none is left, the record is empty and nothing
+    Rows that cannot be explained are left out.  If no row is left, the record is empty and nothing
     is chosen.
     """
 

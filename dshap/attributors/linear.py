@@ -30,13 +30,7 @@ BATCH_BYTES = 32 << 20
 
 @dataclass(frozen=True, eq=False)
 class Linear(ClosedForm):
-    """Closed form φ = M (x − μ) of a linear model of Gaussian columns.
-
-    The model is f(x) = βx + b, with v_S(x) = E[f(X) | X_S = x_S] and X ~ N(μ, Σ).  v_S(x) = β (μ +
-    G_S (x − μ)) + b is affine, so that all attributions of an output are one (players, columns)
-    matrix M: from all coalitions up to 16 players, from random orders with standard errors above.
-    After that a row costs one matrix product.
-    """
+    """The closed form φ = M (x − μ) of a linear model of Gaussian columns; see `LinearGaussian`."""
 
     value: LinearGaussian
 
@@ -83,7 +77,7 @@ class Linear(ClosedForm):
     def moments(self, rows: FloatArray) -> Moments:
         """`sum` (columns,) and `outer` (columns, columns) of x − shift, and `count`.
 
-        Empty where Σ was given.
+        Empty if Σ was given.
         """
         return self.value.sums(rows)
 
@@ -239,17 +233,26 @@ def linear_transform(
     ridge: float = 0.0,
     seed: int = 0,
 ) -> LinearTransform:
-    """Compute the transform of Gaussian data once, to reuse it for further models on the same data.
+    """Compute the part of linear models' Shapley values that depends on the data alone, to reuse it.
+
+    With the result, explaining another linear model on the same columns takes one matrix product a
+    row.  The columns are assumed to be jointly normal.
 
     Parameters
     ----------
-    mean, covariance : (columns,) and (columns, columns)
+    mean : (columns,)
+        The mean μ of the columns.
+    covariance : (columns, columns)
+        The covariance Σ of the columns.
     players, feature_names : as in `Marginal`
     n_permutations : int, optional
-        Random orders, each with its reversal; even.  None: all coalitions up to 16 players, 1,000
-        orders above.
-    ridge : number added to the diagonal of the correlation matrix
-    seed : seed of the random orders
+        Number of random orders, each with its reversal, such as 2_000; even.  By default all
+        coalitions are evaluated up to 16 players, and 1,000 orders with more players.
+    ridge : float
+        Number added to the diagonal of the correlation matrix, such as 1e-4, if columns determine
+        one another.
+    seed : int
+        Seed of the random orders.
 
     Returns
     -------
@@ -260,14 +263,16 @@ def linear_transform(
     Raises
     ------
     InputError
-        An array that is no covariance, or columns that determine one another.
+        An array that is not a covariance, or columns that determine one another.
 
     Notes
     -----
-    E[x | x_S] = μ + G_S (x − μ), with the identity in the rows of present and Σ_CS Σ_SS⁻¹ in those
-    of absent columns; T[i] = Σ_S operator[S, i] G_S of the design.  Source: the notes on
-    LinearExplainer with correlated features of the shap package (its transform averages over
-    permutations too).  It needs one factorisation for each coalition: m·columns³/3 operations.
+    E[x | x_S] = μ + G_S (x − μ), where G_S is the identity in the rows of present columns and Σ_CS
+    Σ_SS⁻¹ in the rows of absent columns C.  T[i] = Σ_S operator[S, i] G_S, with the operator of the
+    design.  Source: the notes on LinearExplainer with correlated features of the shap package, whose
+    transform averages over permutations too.
+
+    Cost: one factorisation for each of m coalitions, m·columns³/3 operations.
 
     Examples
     --------
@@ -293,7 +298,7 @@ def linear_transform(
 
 
 def transform_design(d: int, n_permutations: int | None, seed: int) -> Design:
-    """All coalitions where the players are few, else random orders."""
+    """All coalitions if the players are few, random orders if they are many."""
     if n_permutations is None and d <= MAX_EXACT_PLAYERS:
         return exact(d)
     return permutation(
@@ -353,7 +358,7 @@ def _slopes(table: NormalTable, columns: BoolArray) -> FloatArray:
     present = columns & table.varies
     absent = ~columns & table.varies
     sizes = present.sum(axis=1)
-    # not by the covariance: columns in units of different sizes make it ill-conditioned
+    # from correlations: a covariance of columns in units of different sizes is ill-conditioned
     correlation = table.correlation
     deviation = table.deviation
     for size in np.unique(sizes[(sizes > 0) & absent.any(axis=1)]).tolist():

@@ -1,4 +1,4 @@
-"""Results that no row changes: computed for each tile, or once for many calls."""
+"""Results that do not depend on rows: computed for each tile, or once for many calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class MadeAnew:
-    """Nothing is cached: a tile of many rows computes its results, and frees them."""
+    """Caches nothing: a task computes the results for its many rows, then frees them."""
 
     def of[T](self, name: Hashable, make: Callable[[], T]) -> T:
         """The result of `make`, which is the same each time for one name."""
@@ -15,9 +15,9 @@ class MadeAnew:
 
 
 class MadeOnce(MadeAnew):
-    """Every result is cached: for calls of few rows, which need less time than the results.
+    """Caches every result, for calls of few rows, which take less time than the results.
 
-    It is not sent to other processes.
+    The cache is not sent to other processes.
     """
 
     def __init__(self) -> None:

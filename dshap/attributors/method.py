@@ -1,8 +1,8 @@
 """Methods that explain rows: lists of coalitions, closed forms, attributors of users, texts.
 
-One class each, with one interface: its cost, the states that it learns, the attributor that it
-makes of them, and its identity.  `choice.py` chooses among them; no other module asks which one it
-is.
+There is one class for each, and all have one interface: cost, the states that are learned, the
+attributor that is made from them, and a fingerprint.  `choice.py` chooses among them.  No other
+module tests which class a method has.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ ROUND_SLACK = 10
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about a learned attributor that the cube stores beside the attributions."""
+    """Facts about a learned attributor that the cube stores with the attributions."""
 
     base: FloatArray | None = None
-    """v(empty) (k,); None where it differs from row to row."""
+    """v(empty) (k,); None if it differs from row to row."""
     notes: Mapping[str, dict[str, JSON]] = field(default_factory=dict)
     """name -> content of each note."""
 
@@ -114,7 +114,7 @@ class Facts:
 class Method(ABC):
     """A method that explains rows.
 
-    This base class has the answers of a method that lists no coalitions and learns nothing.
+    The members of this base class are right for a method that lists no coalitions and learns nothing.
     """
 
     value: Any
@@ -122,7 +122,7 @@ class Method(ABC):
     why: str = field(default="given", kw_only=True)
     """The reason for this choice, as the plan shows it."""
     undone: UndoneCodes = field(default=UndoneCodes(), kw_only=True)
-    """The codes that are taken away, each by itself, beside the attributions."""
+    """The codes without which the prediction is also computed, one code at a time."""
 
     @property
     @abstractmethod
@@ -135,7 +135,7 @@ class Method(ABC):
         return "the closed form, which lists no coalition"
 
     def refuse(self, ask: str) -> None:
-        """Raise an InputError where the method does not go with what is asked for."""
+        """Raise an InputError if the method does not go with what is asked for."""
         refuse(
             ask,
             self.kinds,
@@ -156,12 +156,12 @@ class Method(ABC):
 
     @property
     def why_no_errors(self) -> str:
-        """The reason why all standard errors are NaN; empty where they are not."""
+        """The reason why all standard errors are NaN; empty if they are not."""
         return self.info.why_no_errors
 
     @property
     def why_no_order(self) -> str:
-        """Why no order of attributions is certain; empty where they are exact or have errors."""
+        """Why no order of attributions is certain; empty if they are exact or have errors."""
         return self.why_no_errors
 
     @property
@@ -211,7 +211,7 @@ class Method(ABC):
 
     @property
     def game_seconds(self) -> float:
-        """Estimated seconds of one core that Gaussian processes of its own may need for a row."""
+        """Estimated seconds of one core to fit separate Gaussian processes to one row."""
         return 0.0
 
     def work(self) -> Work:
@@ -287,17 +287,17 @@ class Method(ABC):
         return 0
 
     def with_interactions(self) -> Self:
-        """A copy that also gives interactions; InputError where there are none."""
+        """A copy that also gives interactions; InputError if there are none."""
         self.refuse("interactions")
         return self
 
     @property
     def why_no_interaction_errors(self) -> str:
-        """The reason why interactions have no standard errors; empty where they are exact."""
+        """The reason why interactions have no standard errors; empty if they are exact."""
         return ""
 
     def with_undone(self, codes: Codes) -> Self:
-        """A copy that also gives v(N) − v(N without each code); InputError where it cannot."""
+        """A copy that also gives v(N) − v(N without each code); InputError if it cannot."""
         self.refuse("undo_codes")
         return replace(self, undone=UndoneCodes.of(codes, self.value.players.names))
 
@@ -352,7 +352,7 @@ class Method(ABC):
         raise TypeError(f"{self.called} has no list of coalitions")
 
     def base_pass(self, tiling: Tiling) -> Pass | None:
-        """The pass over the data that gives the base value; None where it is not learned."""
+        """The pass over the data that gives the base value; None if it is not learned."""
         return None
 
     def passes(self, tiling: Tiling) -> Sequence[Pass]:
@@ -360,7 +360,7 @@ class Method(ABC):
         return ()
 
     def tile_names(self, states: States, tiling: Tiling) -> tuple[str, ...]:
-        """Names of the states that `passes` make; empty where nothing is learned from data."""
+        """Names of the states that `passes` make; empty if nothing is learned from data."""
         return ()
 
     def pilot(self, states: States, tiling: Tiling) -> PilotPass:
@@ -686,6 +686,7 @@ def attributor_of(
         return RoundsAttributor(
             game, has_pairs, tol, rounds_of(game.design), tuple(map(tuple, round_tiles))
         )
+    # before `held_coalitions`, which is not 0 for designs that check rows either
     if checks_rows(game.design):
         return CheckedContraction(game, shares, has_pairs)
     if held_coalitions(game.design):

@@ -80,7 +80,7 @@ def node_count(
     rest: FloatArray | None = None,
     least: int = 1,
 ) -> NodeCount:
-    """The smallest even number of nodes, from `least` on, with an error of at most `tolerance`.
+    """Find the smallest even number of nodes, from `least` on, with an error of at most `tolerance`.
 
     Parameters
     ----------
@@ -94,8 +94,8 @@ def node_count(
 
     Notes
     -----
-    The error is measured on these rows and is no bound for others: give the worst ones.  An odd
-    number of nodes costs as much as the next even one.  `worst_node_error` bounds the error for
+    The error is measured on these rows, and is not a bound for other rows: give the worst ones.  An
+    odd number of nodes costs as much as the next even one.  `worst_node_error` bounds the error for
     real factors in [0, 1].
     """
     d = len(x)

@@ -55,7 +55,7 @@ predictions is about the same; a user who gives few rows expects their mean.
 
 
 def why_all_rows(value: Marginal, design: PermutationDesign) -> str:
-    """Why a design averages over all background rows for every coalition; empty where it does not."""
+    """Why a design averages over all background rows for every coalition; empty if it does not."""
     n_pairs = design.n_units
     of_pairs = f"{counted(n_pairs, 'pair')} of orders"
     if value.background is None:
@@ -102,6 +102,8 @@ class PairedRows:
                 f"each of {self.design.n_units:,} pairs of orders takes a background row, and none "
                 "of those drawn is free of NaN and infinity: clean the background"
             )
+        # at random: the sample is in the order of the table, whose neighbouring rows may be alike,
+        # and each jackknife group takes every R-th pair
         dealt = stream(self.design.seed, PAIRING).permutation(len(sample))
         rows = sample[dealt[np.arange(self.design.n_units) % len(sample)]]
         return State({"rows": rows, "prediction": self.value.model(rows)})
@@ -111,7 +113,7 @@ class PairedRows:
 
     @property
     def drawn(self) -> State:
-        """The rows of the pairs; an InputError where they are not drawn yet."""
+        """The rows of the pairs; an InputError if they are not drawn yet."""
         if self.state is None:
             raise InputError("the rows of the pairs are not drawn yet: call chosen(choose(sample))")
         return self.state
@@ -317,7 +319,7 @@ def _added(parts: Iterable[Moments]) -> tuple[FloatArray, dict[int, str]]:
 
 @dataclass(frozen=True)
 class OwnRows(Method):
-    """A permutation design of a `Marginal` whose pairs of orders have background rows of their own."""
+    """A permutation design of a `Marginal` in which each pair of orders has its own background row."""
 
     listed: Method
     """The method of the same design against all rows of the background."""

@@ -1,8 +1,8 @@
 """ζ: the attributions of one player in every basis function of a model, learned by passes.
 
-A model f(x) = c + Σ_r a_r k(x, z_r) gives player A the attribution φ_A(x) = Σ_r a_r ζ_r(x), with
-ζ_r its attribution in the basis function k(·, z_r). ζ does not depend on the weights a, so that a
-fit can be constrained to small attributions.
+In a model f(x) = c + Σ_r a_r k(x, z_r) player A has the attribution φ_A(x) = Σ_r a_r ζ_r(x), where
+ζ_r is its attribution in the basis function k(·, z_r).  ζ does not depend on the weights a, so that
+a fit can be constrained to small attributions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dshap.values.terms import TERM_ROWS, TermValue
 
 @dataclass(frozen=True, eq=False)
 class OnePlayer:
-    """One player of a table, whose attributions are wanted, with all the others."""
+    """The player of a table whose attributions are wanted, and the list of all players."""
 
     name: str
     players: Players
@@ -41,7 +41,7 @@ class OnePlayer:
         n_coalitions: int,
         seed: int,
     ) -> OnePlayer:
-        """Make the player of these columns; each other column is a player by itself."""
+        """Make the player of these columns; each other column is a separate player."""
         if column_names:
             names = [str(name) for name in column_names]
         else:
@@ -124,7 +124,7 @@ class Tile(NamedTuple):
     """The learned state of a tile of coalitions."""
 
     state: State | None
-    """State of the value function; None where the tile has no coalition."""
+    """State of the value function; None if the tile has no coalition."""
     mean: NDArray[Any]
     """(r,): means of the basis functions over the data."""
 

@@ -113,20 +113,20 @@ class FourierPart(RealPart):
 class Quadrature(ClosedForm):
     """Closed form for product models, by Gauss–Legendre nodes.
 
-    φ_i = mean_b Σ_r A_r (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1 − t) c_j) dt, a_i and c_i the factors
-    of player i for the row and for background row b. This is `KernelInterventional` with
+    φ_i = mean_b Σ_r A_r (a_i − c_i) ∫₀¹ Π_{j≠i} (t a_j + (1 − t) c_j) dt, where a_i and c_i are the
+    factors of player i for the row and for background row b.  This is `KernelInterventional` with
     design="quadrature".
 
-    The background is n_background rows that herding chooses from 4,000 rows of the data, such that
-    v_S(x) is near its value over *all* rows for 256 pairs of a coalition and a row. The root mean
-    square of the remaining error, the error of the base value and that of the nodes are stated in
-    the cube's attribute `closed_form`. With the whole background no error remains.
+    The background consists of n_background rows that herding chooses from 4,000 rows of the data,
+    such that v_S(x) is near its value over *all* rows for 256 pairs of a coalition and a row.  The
+    cube's attribute `closed_form` has the root mean square of the remaining error, the error of the
+    base value and the error of the nodes.  With the whole background no error remains.
 
     The number of nodes is chosen for every tile of rows, on pairs of its rows and background rows.
-    The tile is computed again with more nodes where the error of its farthest rows, or of those
-    with the largest additivity gap, is above the tolerance: `checked`. The stated error is `SAFETY`
-    times the largest difference of these rows to values with at least twice as many nodes, plus
-    rounding.
+    `checked` then measures the error of the farthest rows of the tile, and of those with the largest
+    additivity gap.  If it is above the tolerance, the tile is computed again with more nodes.  The
+    stated error is `SAFETY` times the largest difference of these rows to values with at least twice
+    as many nodes, plus rounding.
     """
 
     value: KernelInterventional
@@ -199,6 +199,7 @@ class Quadrature(ClosedForm):
         rng = np.random.default_rng(seed)
         d = self._d
         order = rng.random((N_TRIALS, d)).argsort(axis=1)
+        # never all d players: v(N) = f(x) whatever the background is
         masks = order < (np.arange(N_TRIALS) % d)[:, None]
         return self.value.players.columns(masks), self.candidates[
             rng.integers(0, len(self.candidates), N_TRIALS)
@@ -234,6 +235,7 @@ class Quadrature(ClosedForm):
         wanted = (table * mean[:, None, :]).sum(axis=2).real
         predictions = self.value.model(self.candidates)
         unit = np.where(predictions.std(axis=0) > 0.0, predictions.std(axis=0), 1.0)
+        # the first trials choose the background, the fresh ones measure its error
         alone = self._alone(columns[:N_TRIALS], table[:N_TRIALS], self.candidates)
         features = (alone / unit).reshape(len(alone), -1)
         target = (wanted[:N_TRIALS] / unit).ravel()
@@ -285,8 +287,7 @@ class Quadrature(ClosedForm):
             distance = np.sqrt(np.mean(np.square(prediction - state["base"]), axis=0))
         else:
             distance = np.zeros(1)
-        # never 0: the errors of a model that is constant here are rounding, and are divided by
-        # this
+        # never 0, as errors are divided by it: those of a model that is constant here are rounding
         least = 1e-9 * self._weight
         return np.maximum(np.maximum(state["unit"], distance), np.where(least > 0.0, least, 1.0))
 
@@ -354,6 +355,7 @@ class Quadrature(ClosedForm):
             error = np.abs(reference - phi[chosen]).max(axis=(0, 1))  # (k,)
             if (error / unit).max() > self.value.tolerance:
                 others = self._known(state["background"]).factors
+                # at least one node more, so that each repetition is more accurate
                 nodes = self._counted(rows[chosen], others, unit, np.minimum(nodes + 1, exact))
                 return Checked(error, {}, State({**state.arrays, "nodes": nodes}))
         error = SAFETY * (error + self._rounding(rows, gap, state["background"]))

@@ -24,10 +24,10 @@ from dshap.core.types import Design
 class RoundsAttributor:
     """Explains rows by a growing design, each round only for the rows whose error exceeds `tol`.
 
-    A row stops once its relative error, multiplied with `at_once` so that the intervals of all
-    players have a joint coverage of 95 %, is at most tol. A row whose values have not varied has no
-    range to compare its error with: it goes on to the last round. Values are stored: no coalition
-    is evaluated twice.
+    A row is finished when its relative error is at most tol.  The error is multiplied by `at_once`,
+    so that the intervals of all players of a row hold together with 95 % confidence.  A row whose
+    values have not varied has no range to compare its error with, and takes all rounds.  Values are
+    stored, so that no coalition is evaluated twice.
     """
 
     game: Game

@@ -19,7 +19,7 @@ LEVELS = [0.0, 0.5, 1.0]
 
 
 def notes_of_states(game: LearnedGame) -> dict[str, dict[str, JSON]]:
-    """Name -> note on the states of a game, empty where there is nothing to note.
+    """Name -> note on the states of a game, empty if there is nothing to note.
 
     See `penalties` and `fold_error`; each state is read once.
     """
@@ -40,7 +40,7 @@ def penalties(states: Arrays) -> dict[str, JSON]:
     """Summary of the penalties λ chosen per coalition, by the number of players present.
 
     Gives, for each number of players, the count of coalitions, the smallest, median and largest λ,
-    and the median of the estimated error over the variance; empty where no penalties were chosen.
+    and the median of the estimated error over the variance; empty if no penalties were chosen.
     """
     if "penalty" not in states or np.isnan(states["error"]).all():
         return {}
@@ -64,7 +64,7 @@ def fold_error(states: Arrays) -> dict[str, JSON]:
 
     Gives the number of coalitions, how many of them are folded, the mean number of landmarks of
     these, and the largest and the root mean square error of their values, in standard deviations of
-    the predictions; empty where no fold was tried.
+    the predictions; empty if no fold was tried.
     """
     error = states.get("fold_error", np.zeros(0))
     if not error.any():  # a refused fold has an error of NaN, which counts as true

@@ -22,19 +22,19 @@ class States:
 
     store: RecordStore
     follows_from: Mapping[str, Any]
-    """Plain values that decide the states of the coalition tiles, the coalitions excepted."""
+    """Plain values that determine the states of the coalition tiles, except the coalitions."""
     is_active: BoolArray
     """(d of the cube,): True for players of the design; the others have constant columns, and their
     attribution is 0."""
     data: RowReader | None = None
-    """The data to learn from; None where all states exist, and where nothing is learned."""
+    """The data to learn from; None if all states exist or nothing is learned."""
     run_digest: str = ""
-    """The digest that identifies a run; empty where no rows are explained."""
+    """The digest that identifies a run; empty if no rows are explained."""
     has_range: bool = True
     """Whether the range of the predictions of the explained rows bounds their errors too; where
     not, it is that of the data and of each row's own prediction."""
     loaded: dict[str, Any] | None = None
-    """States in memory that several attributors share; None where each has its own."""
+    """States in memory that several attributors share; None if each has its own."""
     made: MadeAnew = field(default_factory=MadeAnew)
     """The rule by which attributors cache results that follow from states and coalitions."""
 

@@ -1,4 +1,4 @@
-"""The attributor of texts: rows of each length have a game and a design of their own."""
+"""The attributor of texts: texts of each length have their own game and design."""
 
 from __future__ import annotations
 

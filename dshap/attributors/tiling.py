@@ -58,6 +58,7 @@ class Tiling:
         """
         if self.is_closed_form:
             return [(N_ENDS, N_ENDS)]
+        # a tile ends where a round or the pilot ends, which evaluate whole tiles
         edges = sorted({N_ENDS, *self.stage_coalitions, self.pilot_coalitions or N_ENDS})
         return [
             span for ends in itertools.pairwise(edges) for span in spans(*ends, self.coalition_tile)

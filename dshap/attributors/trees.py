@@ -20,7 +20,7 @@ from dshap.values.trees import INTERVENTIONAL, Trees
 
 @dataclass(frozen=True, eq=False)
 class TreeForm(PairedForm):
-    """φ of a tree ensemble by the patterns of its decisions."""
+    """The closed form of a tree ensemble, by the patterns of its decisions; see `values.Trees`."""
 
     value: Trees
     n_threads: int = 1
@@ -109,7 +109,7 @@ class TreeForm(PairedForm):
         return self._values(self._exact(state), rows)
 
     def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
-        """The rounding of the library's own sums is allowed, as those here are more accurate."""
+        """Allow the rounding of the library's sums, which are less accurate than those here."""
         margins = phi.sum(axis=1) + state["base"]
         reach = np.abs(margins).max(axis=0, initial=0.0) + np.abs(phi).sum(axis=1).max(
             axis=0, initial=0.0

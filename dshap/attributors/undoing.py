@@ -1,9 +1,9 @@
 """Values without the players of a code: one more coalition for each code, beside the attributions.
 
-A reason means that a code counts against a person.  Undoing it asks the value function for the
-value without it: v(N) − v(N ∖ code), the change of the prediction when the players of the code
-alone are absent.  An attribution is a mean of such changes over all coalitions, so that both may
-differ in sign, where a code acts through interactions with others.
+A code is given as a reason if it counts against a person.  To undo a code is to compute v(N) − v(N ∖
+code), the change of the prediction when only the players of the code are absent.  An attribution is
+a mean of such changes over all coalitions.  The two may therefore differ in sign if a code acts
+through interactions with other codes.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ WITHOUT_CODE = " without the players of a code"
 
 @dataclass(frozen=True)
 class UndoneCodes:
-    """The codes that are taken away, each by itself."""
+    """The codes that are taken away, one at a time."""
 
     positions: tuple[tuple[int, ...], ...] = ()
-    """For each code, its players among the active ones; empty where all are constant."""
+    """For each code, its players among the active ones; empty if all are constant."""
     n_players: int = 0
 
     @classmethod
@@ -90,7 +90,7 @@ class CoalitionsWithout(ValuesWithout):
     masks: BoolArray
     """(C', d)."""
     state_name: str = ""
-    """State of these coalitions; empty where nothing is learned from the data."""
+    """State of these coalitions; empty if nothing is learned from the data."""
 
     @property
     def values(self) -> Values:
@@ -136,7 +136,7 @@ class FormsWithout(ValuesWithout):
     forms: Sequence[ClosedForm]
     """For each code, the closed form of the game of this code against the rest."""
     state_names: Sequence[str]
-    """The state of each form; empty where nothing is learned from the data."""
+    """The state of each form; empty if nothing is learned from the data."""
     store: RecordStore
     n_outputs: int
     states: dict[int, State] = field(default_factory=dict, repr=False)

@@ -31,16 +31,16 @@ class ExitStatus:
 
 EXIT_STATUSES = (
     ExitStatus(0, "done, or nothing to do", "nothing"),
-    ExitStatus(1, "a bug of dshap", "page", ": the same command ends like this again"),
+    ExitStatus(1, "a bug of dshap", "page", ": the same command would end in this way again"),
     ExitStatus(
         2,
-        "a bad job or input, or a database or cluster that does not answer",
+        "a mistake in the job or the input, or a database or cluster that does not answer",
         "retry",
         " a few times, then page: nothing was written",
     ),
     ExitStatus(
         3,
-        "does not fit the memory, or a block does not fit the time that the queue gives",
+        "the plan does not fit the memory, or a block does not fit the time limit of the queue",
         "page",
         ": the message names the option to change",
     ),
@@ -48,46 +48,46 @@ EXIT_STATUSES = (
         4,
         "the store contains another run",
         "page",
-        ": another `[job] store`, or remove the old one",
+        ": choose a different `[job] store`, or remove the old store",
     ),
     ExitStatus(
         5,
         "finished with failed rows",
         "page",
-        ": a model fails for the same rows again; `dshap status` lists them, and the same command "
-        "tries them again",
+        ": `dshap status` lists the rows, and the same command tries them again, but the model would "
+        "fail again until it is repaired",
     ),
-    ExitStatus(6, "the run before is still going on", "skip"),
+    ExitStatus(6, "the previous run is still running", "skip"),
     ExitStatus(
         7,
         "the store is damaged",
         "page",
-        ": `dshap verify STORE --repair`, then the same command",
+        ": run `dshap verify STORE --repair`, then the same command",
     ),
     ExitStatus(
         8,
-        "all is done, and a `[[check]]` failed",
+        "everything is done, but a `[[check]]` failed",
         "page",
-        ": the numbers are there to be looked at",
+        ": a person must look at the numbers",
     ),
     ExitStatus(
         9,
         "the table is older than `freshness` allows",
         "retry",
-        " later, page where it stays so: nothing was done",
+        " later, and page if this remains: nothing was done",
     ),
     ExitStatus(
-        10, "the cubes are done, and a sink is not loaded", "retry", ": only the sink is left"
+        10, "the cubes are done, but a sink is not loaded", "retry", ": only the sink is left"
     ),
     ExitStatus(99, "nothing to do, with `--skip-code 99`", "skip"),
     ExitStatus(
         130,
-        "interrupted, by SIGTERM or Ctrl-C, or as a bucket or a cluster could not be reached any "
-        "more; of `--only finish`: shards are missing, as named",
+        "interrupted by SIGTERM or Ctrl-C, or because a bucket or a cluster no longer answers; after "
+        "`--only finish`: blocks are missing, and the message names them",
         "retry",
-        ": it goes on from what is finished; run the missing shards first",
+        ": the run continues where it stopped; run the missing shards first",
     ),
-    ExitStatus(137, "killed", "retry", ": it goes on from what is finished"),
+    ExitStatus(137, "killed", "retry", ": the run continues where it stopped"),
 )
 """The statuses of `dshap run`.  `dshap verify` alone ends with 11 too."""
 

@@ -12,9 +12,10 @@ from numpy.typing import DTypeLike
 
 from dshap.core.code_groups import checked_codes
 from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.fixed_words import MissingRule
 from dshap.core.rules import Choice, Flag, Number, Rule, Text, Whole
 
-MISSING_POLICIES = ("refuse", "skip", "pass")
+MISSING_POLICIES: tuple[MissingRule, ...] = ("refuse", "skip", "pass")
 STORED_DTYPES = ("float64", "float32")
 WAIT_S = 120.0
 """The seconds that a cluster may be without a worker."""
@@ -94,7 +95,7 @@ ELSEWHERE: Mapping[str, str] = {
 class TaskOptions(TypedDict, total=False):
     """Options, by keyword, of every call that reads rows; `RunOptions` has their meanings."""
 
-    missing: str
+    missing: MissingRule
     coalition_tile: int | None
     row_span: int | None
     micro_rows: int | None
@@ -142,7 +143,7 @@ class RunOptions:
     ('skip', None)
     """
 
-    missing: str = "refuse"
+    missing: MissingRule = "refuse"
     """The treatment of NaN or infinity in a feature: "refuse" the run, "skip" those rows, "pass"
     them to the model."""
     max_coalitions: int | None = None

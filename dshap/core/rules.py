@@ -182,13 +182,13 @@ class MaybeFlag(Flag):
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice[T: str]:
     """A rule: one of a few words."""
 
-    allowed: tuple[str, ...]
+    allowed: tuple[T, ...]
 
-    def __call__(self, name: str, given: Any) -> str:
-        word: str = of_kind(name, given, str, " or ".join(map(repr, self.allowed)))
+    def __call__(self, name: str, given: Any) -> T:
+        word: T = of_kind(name, given, str, " or ".join(map(repr, self.allowed)))
         if word not in self.allowed:
             raise InputError(unknown_name(name, word, self.allowed))
         return word

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.blocks import Attribution, CoalitionBlock, DesignInfo, RowBlock
+from dshap.core.fixed_words import MissingRule
 from dshap.core.players import Players
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, Record, State
 
@@ -92,7 +93,7 @@ class RowReader(Protocol):
         ...
 
     @property
-    def missing(self) -> str:
+    def missing(self) -> MissingRule:
         """The treatment of rows with NaN or infinity: "refuse", "skip" or "pass"."""
         ...
 

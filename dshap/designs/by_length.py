@@ -19,8 +19,8 @@ from dshap.designs.coalitions import BaseDesign
 class DesignByLength(BaseDesign):
     """The design that a function makes for a number of players.
 
-    Its fingerprint is the name of the function, and the designs that it makes for all players and
-    for half of them.
+    Its fingerprint has the name of the function, and the designs that the function makes for
+    `n_players` and for half as many players.
     """
 
     kind = "by_length"
@@ -29,7 +29,7 @@ class DesignByLength(BaseDesign):
 
     @cached_property
     def made(self) -> Design:
-        """The design for `n_players`; InputError where the function gives none."""
+        """The design for `n_players`; InputError if the function gives none."""
         found = self.make(self.n_players)
         if not isinstance(found, Design) or found.info.n_players != self.n_players:
             raise InputError(
@@ -58,6 +58,8 @@ class DesignByLength(BaseDesign):
         return DesignByLength(self.make, n_players)
 
     def fingerprint(self) -> dict[str, Any]:
+        # a function has no values to compare, and another one may have its name: its designs for
+        # two lengths stand for it
         half = self.with_players((self.n_players + 1) // 2)
         made = [each.made.fingerprint() for each in (self, half)]
         return {"design": self.kind, "function": name_of(self.make), "made": made}

@@ -65,6 +65,8 @@ def first_distinct(masks: BoolArray) -> tuple[NDArray[np.intp], NDArray[np.intp]
 
 def first_distinct_bits(bits: NDArray[np.uint8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """`first_distinct` for packed masks (m, ⌈d/8⌉)."""
+    # padded to whole 64-bit words: up to 64 players each coalition is one integer, which np.unique
+    # sorts many times as fast as a string of bytes
     padded = np.zeros((len(bits), 8 * math.ceil(bits.shape[1] / 8)), np.uint8)
     padded[:, : bits.shape[1]] = bits
     keys = padded.view(
@@ -98,10 +100,11 @@ def checked_span(n_coalitions: int, start: int, stop: int) -> None:
 
 
 class BaseDesign:
-    """Base of all designs, public as `dshap.Design`: a frozen dataclass with a field `n_players`.
+    """The base class of designs: subclass it to write your own, as a frozen dataclass.
 
-    To write a design, define `info` and `block` in a subclass.  Define `finish` too if the sums of
-    values × scores are not the attributions yet, and `replicates` if the design has standard errors.
+    A design chooses coalitions, and turns their values into attributions.  A subclass has a field
+    `n_players` and defines `info` and `block`.  It also defines `finish` if the sums of values ×
+    scores are not yet the attributions, and `replicates` if the design has standard errors.
 
     Examples
     --------
@@ -115,7 +118,7 @@ class BaseDesign:
     """
 
     kind: ClassVar[str] = ""
-    """Name in the fingerprint; empty: the name of the class."""
+    """Name of the design in its fingerprint; if empty, the name of the class is used."""
 
     if TYPE_CHECKING:
 
@@ -125,12 +128,12 @@ class BaseDesign:
 
     @property
     def n_coalitions(self) -> int:
-        """Number of distinct coalitions, ∅ and N counted."""
+        """Number of distinct coalitions m; the empty coalition ∅ and the full one N count."""
         return self.info.n_coalitions
 
     @property
     def why_no_errors(self) -> str:
-        """Why all standard errors are NaN; empty where they are not."""
+        """The reason why all standard errors are NaN; an empty text if they are not."""
         return self.info.why_no_errors
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
@@ -148,14 +151,14 @@ class BaseDesign:
         return replace(self, n_players=n_players)  # type: ignore[type-var]
 
     def fingerprint(self) -> dict[str, JSON]:
-        """The kind of design, and its fields, with lists in place of tuples."""
+        """The kind of design and its fields, as JSON values: tuples become lists."""
         fields = asdict(self)  # type: ignore[call-overload]
         fields |= {name: list(value) for name, value in fields.items() if type(value) is tuple}
         return {"design": self.kind or type(self).__name__, **fields}
 
     @classmethod
     def restored(cls, parameters: Mapping[str, JSON]) -> Self:
-        """The design of a fingerprint without its kind, which may have lists for tuples."""
+        """Make the design from the parameters of its fingerprint; lists become tuples."""
         return cls(
             **{
                 name: tuple(value) if isinstance(value, list) else value
@@ -165,9 +168,12 @@ class BaseDesign:
 
     @property
     def masks(self) -> BoolArray:
-        """All coalitions (m, d), the empty one first and the full one second.
+        """All coalitions (m, d): the empty one comes first, the full one second.
 
-        InputError above 1 GiB.
+        Raises
+        ------
+        InputError
+            If the array takes more than 1 GiB.
         """
         masks = _whole(self.info, "masks", bool)
         for start, stop in coalition_spans(*masks.shape):
@@ -178,13 +184,17 @@ class BaseDesign:
     def operator(self) -> FloatArray:
         """The matrix (m, d) with phi = operatorᵀ v for the values v (m,) of `masks`.
 
-        InputError above 1 GiB.
+        Raises
+        ------
+        InputError
+            If the matrix takes more than 1 GiB, or attributions are not linear in the values.
         """
         whole = _whole(self.info, "operator", np.float64)
         d = self.info.n_players
         zero = np.zeros((1, 1))
         one = np.ones((1, 1))
-        # (d, d): row i is `finish` of a unit sum for player i
+        # `finish` is linear in the sums and the values of the two ends, so that its results for unit
+        # inputs are its matrix.  (d, d): row i is `finish` of a unit sum for player i
         finished = self.finish(np.eye(d)[:, :, None], zero, zero)[:, :, 0]
         for start, stop in coalition_spans(*whole.shape):
             whole[start:stop] = self.block(start, stop).score @ finished

@@ -50,6 +50,7 @@ def contributions(d: int, player: int, n_coalitions: int, seed: int = 0) -> Cont
     first, which = first_distinct(both)
     signs = np.repeat([-1.0, 1.0], len(without)) / len(without)
     masks = both[first]
+    # a coalition that was drawn several times is evaluated once, with the sum of its signs
     score: FloatArray = np.bincount(which, signs, minlength=len(first)).astype(float)
     size = masks.sum(axis=1)
     is_proper = (size > 0) & (size < d)

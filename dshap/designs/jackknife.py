@@ -75,6 +75,7 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
     first = int(stream(seed, DEALING).integers(n_groups))
     for turn, draws in enumerate(sample.draws):
         unit = np.repeat(np.arange(len(size)), draws)  # one entry a draw
+        # sorted by size, at random within a size: each group gets nearly as many draws of each size
         order = np.lexsort((stream(seed, DEALING, 1 + turn).random(len(unit)), size[unit]))
         group = np.empty(len(unit), np.int64)
         group[order] = (np.arange(len(unit)) + first) % n_groups
@@ -87,6 +88,7 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
     unit = unit[is_dealt[unit]]
     entry, count = np.unique(unit * n_groups + group, return_counts=True)
     unit, group = np.divmod(entry, n_groups)
+    # √(1 − f) is the finite population correction: a size that is nearly all drawn has little error
     share = count / sample.draws.sum(axis=0)[unit] * np.sqrt(1 - sample.fraction[unit])
     starts = np.concatenate([[0], np.cumsum(np.bincount(unit, minlength=len(size)))])
     return Dealt(starts, group.astype(np.int16), share)
@@ -95,7 +97,7 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
 def deleted(whole: FloatArray, groups: FloatArray) -> FloatArray:
     """The sums (R, …) with each group left out: whole + Σ groups/(R − 1) − R/(R − 1)·groups.
 
-    The draws of the other groups replace those of the group; terms in no group stay.
+    The draws of the remaining groups replace those of the group; terms in no group stay.
     """
     n = len(groups)
     return np.asarray(whole + (groups.sum(axis=0) - n * groups) / (n - 1))

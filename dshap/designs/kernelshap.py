@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,10 +46,10 @@ An undetermined design then fails before the run.
 
 @dataclass(frozen=True)
 class KernelShapDesign(BaseDesign):
-    """Sampled coalitions with the weights of the Shapley kernel; see `kernelshap`.
+    """Sampled coalitions and their regression weights; the function `kernelshap` makes it.
 
-    It contains its parameters only: each process computes the coalitions and the solution and
-    caches them.
+    The object stores parameters only, so that it is small to send.  Each process computes the
+    coalitions and the solution of the regression, and caches both.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class KernelShapDesign(BaseDesign):
     n_players: int
     budgets: tuple[int, ...]
     """Numbers of coalitions after each round, ∅ and N counted: at most 2^d, even where paired."""
-    sampling: str = "leverage"
+    sampling: Literal["leverage", "kernel"] = "leverage"
     paired: bool = True
     seed: int = 0
     n_replicates: int = N_REPLICATES
@@ -95,7 +95,7 @@ class KernelShapDesign(BaseDesign):
 
     @cached_property
     def info(self) -> DesignInfo:
-        """Counts and error columns; the design is efficient, as the regression is constrained."""
+        """Counts and error columns; the design is efficient because the regression is constrained."""
         d = self.n_players
         return DesignInfo(
             d,
@@ -233,17 +233,17 @@ def kernelshap(
     d: int,
     n_coalitions: int,
     *,
-    sampling: str = "leverage",
+    sampling: Literal["leverage", "kernel"] = "leverage",
     paired: bool = True,
     seed: int = 0,
     n_replicates: int = N_REPLICATES,
 ) -> KernelShapDesign:
-    """KernelSHAP: constrained weighted least squares on sampled coalitions.
+    """Estimate Shapley values by weighted least squares on sampled coalitions (KernelSHAP).
 
     phi minimises Σ_S Ω_S (v(S) − v(∅) − Σ_{i∈S} φ_i)² under Σφ = v(N) − v(∅), where Ω_S is the
     Shapley kernel w(s) = (d − 1)/(C(d, s) s (d − s)) times how often S was drawn over how often it
-    was expected to be.  With every coalition it is the exact Shapley value; else it is consistent,
-    not unbiased.
+    was expected to be drawn.  If every coalition is listed, phi is the exact Shapley value.  If not,
+    phi is a consistent estimate, but not an unbiased one.
 
     Parameters
     ----------
@@ -253,14 +253,16 @@ def kernelshap(
         Number of distinct coalitions, ∅ and N counted: at least 2d if paired, else d + 1.  If
         paired, an odd number is reduced by one; 2^d or more gives all.
     sampling : {"leverage", "kernel"}
-        "leverage": every size equally likely, without replacement.  "kernel": in proportion to the
-        Shapley kernel, with replacement; outer sizes are enumerated while they fit.
+        "leverage": every size of coalition is equally likely, and coalitions are drawn without
+        replacement.  "kernel": coalitions are drawn in proportion to the Shapley kernel, with
+        replacement; the smallest and largest sizes are listed completely as long as they fit, as
+        shap's KernelExplainer does.
     paired : bool
-        Draw each coalition with its complement; they are neighbours in the list.
+        Draw each coalition together with its complement; the two are neighbours in the list.
     seed : int
-        All instances share the coalitions of one seed.
+        Seed of the draws.  All instances share the coalitions of one seed.
     n_replicates : int
-        Number of jackknife groups for the standard errors, 2 to 100; 0: none.
+        Number of jackknife groups for the standard errors, 2 to 100; 0 gives no standard errors.
 
     Returns
     -------
@@ -269,8 +271,8 @@ def kernelshap(
     Raises
     ------
     InputError
-        An unknown sampling, too few or too many coalitions, or a draw that leaves an attribution
-        undetermined.
+        An unknown sampling, too few or too many coalitions, or a draw whose coalitions do not
+        determine all attributions.
 
     Notes
     -----
@@ -307,6 +309,7 @@ def _coalitions(design: KernelShapDesign) -> tuple[NDArray[np.uint8], FloatArray
     group = design._group
     if d == 1:
         return (
+            # one player has no proper coalition to draw
             np.zeros((0, 1), np.uint8),
             np.zeros(0),
             Dealt(np.zeros(1, np.int64), np.zeros(0, np.int16), np.zeros(0)),
@@ -325,7 +328,7 @@ def _solution(design: KernelShapDesign) -> ConstrainedSolution:
 
 @lru_cache(maxsize=8)
 def _deleted(design: KernelShapDesign) -> tuple[ConstrainedSolution, ...]:
-    """The solutions with each group left out; empty where one of them is undetermined."""
+    """The solutions with each group left out; empty if one of them is undetermined."""
     matrices = np.zeros((design.n_replicates, design.n_players, design.n_players))
     with one_blas_thread():
         for block in design.blocks():

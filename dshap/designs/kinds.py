@@ -23,7 +23,7 @@ KINDS: Mapping[str, str] = {
 
 
 def restored_design(fingerprint: Mapping[str, JSON]) -> Design:
-    """The design with this `fingerprint`, which may have lists in place of tuples, as JSON has.
+    """Make a design again from its stored `fingerprint`, which may have been through JSON.
 
     Examples
     --------

@@ -41,7 +41,7 @@ AGREES = 1e-9
 
 @dataclass(frozen=True)
 class PermutationDesign(BaseDesign):
-    """Marginal contributions along random orders of the players; see `permutation`.
+    """Random orders of the players and their prefixes; the function `permutation` makes it.
 
     Examples
     --------
@@ -197,24 +197,25 @@ def permutation(
     seed: int = 0,
     n_replicates: int = N_REPLICATES,
 ) -> PermutationDesign:
-    """Permutation sampling: marginal contributions averaged over random orders of the players.
+    """Estimate Shapley values by adding players one by one, in random orders.
 
-    phi_i is the mean of v(players up to i) − v(players before i), and unbiased for any number of
-    orders.  A pair of an order and its reversal is exact for games with interactions of two
-    players; prefixes that orders share are evaluated once.
+    phi_i is the mean over orders of v(players up to i) − v(players before i).  It is unbiased for
+    any number of orders.  One pair of an order and its reversal gives exact values for games whose
+    interactions have at most two players.  Prefixes that several orders share are evaluated once.
 
     Parameters
     ----------
     d : int
         Number of players.
     n_permutations : int
-        Number of orders, the reversed ones counted: at most (d − 1) n_permutations + 2 coalitions.
+        Number of orders; reversed ones count.  The design has at most (d − 1) n_permutations + 2
+        coalitions.
     antithetic : bool
-        Draw every order with its reversal; n_permutations is then even.
+        Draw every order together with its reversal; n_permutations must then be even.
     seed : int
-        All instances share the orders of one seed.
+        Seed of the orders.  All instances share the orders of one seed.
     n_replicates : int
-        The most jackknife groups, 2 to 100; 0: no standard errors.
+        The most jackknife groups for the standard errors, 2 to 100; 0 gives no standard errors.
 
     Returns
     -------
@@ -223,14 +224,18 @@ def permutation(
     Raises
     ------
     InputError
-        No order, an odd number of antithetic ones, or more than 2²² steps.
+        No order, an odd number of antithetic orders, or more than 2²² steps (orders × players).
 
-    Notes ----- Standard errors: with P pairs, std_error² = (R − 1)/R Σ_g (phi_(g) − phi)² over R
-    groups of pairs.  For P ≤ R that is the standard deviation over the pairs, divided by √P; fewer
-    than 50 pairs give NaN. If a player contributes the same in every drawn pair, and others do not,
-    its error would be 0, although it may contribute differently in orders that were not drawn.  By
-    the rule of three its standard error is 3/2.09/P times the widest range of contributions of any
-    player (the groups' ranges times the pairs of each).
+    Notes
+    -----
+    Standard errors: with P pairs, std_error² = (R − 1)/R Σ_g (phi_(g) − phi)² over R groups of
+    pairs.  For P ≤ R that is the standard deviation over the pairs, divided by √P.  Fewer than 50
+    pairs give NaN.
+
+    If a player contributes the same in every drawn pair while others do not, this error would be 0,
+    although the player may contribute differently in orders that were not drawn.  By the rule of
+    three its standard error is therefore 3/2.09/P times the widest range of contributions of any
+    player (the range of the groups' means times the pairs of each group).
 
     References
     ----------
@@ -272,6 +277,7 @@ def _steps(design: PermutationDesign) -> _Steps:
     d = design.n_players
     orders = design.orders.reshape(-1, d)
     bits = [pack(np.array([[False] * d, [True] * d]))]
+    # one order at a time: only packed bits of all prefixes are in memory, an eighth of their masks
     for order in orders:
         masks = np.empty((d - 1, d), dtype=bool)
         masks[:, order] = np.tri(d - 1, d, dtype=bool)
@@ -286,6 +292,7 @@ def _steps(design: PermutationDesign) -> _Steps:
     coalition = np.concatenate([prefix[:, 1:], prefix[:, :-1]], axis=1).ravel()
     player = np.concatenate([orders, orders], axis=1).ravel()
     sign = np.tile(np.repeat(np.array([1, -1], np.int8), d), len(orders))
+    # sorted by coalition, so that `block` finds the steps of its coalitions by bisection
     order_of = np.argsort(coalition, kind="stable")
     packed = np.concatenate(bits)[first]
     return _Steps(

@@ -32,7 +32,7 @@ SLACK = 1e-9
 1e-8 in shap's KernelExplainer.
 """
 LEAST_BATCH = 64
-"""The least number of draws made at once."""
+"""The least number of draws made together."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class Stratum:
             return self.enumerate()[
                 np.argsort(rng.random(self.n_units), kind="stable")[: counts[-1]]
             ]
+        # never up to n_units: to meet the last few units of a stratum takes very many draws
         drawn = self._draw_distinct(
             rng, max((count for count in counts if count < self.n_units), default=0)
         )
@@ -119,6 +120,7 @@ def random_units(
     sizes = np.array([stratum.size for stratum in strata])[chosen]
     is_halved = np.array([stratum.is_halved for stratum in strata])[chosen]
     masks = random_masks(rng.random((len(chosen), strata[0].n_players)), sizes)
+    # of two halves of equal size the one without the last player stands for the pair
     return masks ^ (is_halved & masks[:, -1])[:, None]
 
 
@@ -182,6 +184,8 @@ def _counts(
     strata: Sequence[Stratum], budgets: Sequence[int], seed: int, shells: Sequence[int] | None
 ) -> tuple[list[list[int]], list[Fraction]]:
     """Units of each stratum before the first and after each round, and the last expectation."""
+    # exact fractions: rounded down or up, the counts must add up to the budget, and floats may miss
+    # it by one
     counts = [[0] * len(strata)]
     expected = [Fraction(0)] * len(strata)
     for turn, budget in enumerate(budgets):
@@ -239,6 +243,7 @@ def _round_at_random(amounts: Sequence[Fraction], seed: int, turn: int) -> list[
     Their means and total are exact.
     """
     denominator = math.lcm(*(amount.denominator for amount in amounts))
+    # one random offset for all: neighbouring edges are rounded together, which makes the total exact
     offset = Fraction(int(stream(seed, ROUNDING, turn).random() * denominator), denominator)
     edges = [math.floor(edge + offset) for edge in accumulate(amounts, initial=Fraction(0))]
     return [stop - start for start, stop in pairwise(edges)]

@@ -48,9 +48,10 @@ def normal_matrix(blocks: Iterable[CoalitionBlock]) -> FloatArray:
 def _determined(centred: FloatArray, level: float) -> FloatArray:
     """Cholesky factor of CAC + τ11ᵀ/d (d, d), C = I − 11ᵀ/d.
 
-    InputError where CAC has more than one zero eigenvalue, or is too near to that to be factored.
+    InputError if CAC has more than one zero eigenvalue, or is too near to that to be factored.
     """
     d = len(centred)
+    # LAPACK itself, as numpy raises where the factorisation fails: the message needs the rank
     factor, info = scipy.linalg.lapack.dpotrf(centred + level / d, lower=1)
     if info == 0 and np.diag(factor).min() ** 2 > SMALL_PIVOT * level:
         return np.asarray(factor)
@@ -82,7 +83,7 @@ class ConstrainedSolution:
 
     @classmethod
     def of(cls, matrix: FloatArray) -> ConstrainedSolution:
-        """Build the solution for A (d, d); InputError where QᵀAQ is singular.
+        """Build the solution for A (d, d); InputError if QᵀAQ is singular.
 
         With C = I − 11ᵀ/d and τ > 0 the matrix M = CAC + τ11ᵀ/d has the eigenvalues of QᵀAQ and τ,
         so that P = M⁻¹ − 11ᵀ/(dτ): one Cholesky factorisation, and no basis.
@@ -93,7 +94,8 @@ class ConstrainedSolution:
             return cls(np.zeros((1, 1)), np.ones(1), offsets)
         means = matrix.mean(axis=0)
         centred = matrix - means - means[:, None] + means.mean()
-        level = np.trace(centred) / (d - 1)  # the mean of the other eigenvalues
+        # τ: the mean of the other eigenvalues, so that M is conditioned no worse than QᵀAQ
+        level = np.trace(centred) / (d - 1)
         inverse = scipy.linalg.lapack.dpotri(_determined(centred, level), lower=1)[0]
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         projector = inverse - 1 / (d * level)

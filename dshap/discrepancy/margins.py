@@ -16,12 +16,13 @@ class Margin(NamedTuple):
     """One column of two samples, compared by itself."""
 
     p_value: float
-    """P-value of the column: of the χ² test where it has categories, missing being one; else of the
-    Kolmogorov–Smirnov test of the values, with Fisher's of the missing ones where there are some:
-    twice the smaller of both, and Fisher's alone where a sample has no value."""
+    """P-value of the column.  Categories: that of the χ² test, in which "missing" is a category.
+    Numbers: that of the Kolmogorov–Smirnov test.  If numbers are missing, it is twice the smaller of
+    this p-value and that of Fisher's test of the missing values, or that of Fisher's test alone if a
+    sample has no value."""
     psi: float
-    """Population stability index: Σ (q − p) ln(q / p) over deciles of the old values, or
-    categories; missing values are a bin of their own, and each bin has half a row more."""
+    """Population stability index: Σ (q − p) ln(q / p) over deciles of the old values, or over
+    categories.  Missing values have their own bin, and half a row is added to each bin."""
 
 
 def margin(old: FloatArray, new: FloatArray, is_categorical: bool) -> Margin:
@@ -31,6 +32,7 @@ def margin(old: FloatArray, new: FloatArray, is_categorical: bool) -> Margin:
         p_value = of_categories(counts)
     else:
         p_value = of_numbers(old, new)
+    # half a row more in each bin: a bin without rows of one sample would make the index infinite
     shares = (counts + 0.5) / (counts + 0.5).sum(axis=0)
     change = shares[:, 1] - shares[:, 0]
     return Margin(p_value, float(change @ np.log(shares[:, 1] / shares[:, 0])))
@@ -72,6 +74,7 @@ def of_numbers(old: FloatArray, new: FloatArray) -> float:
     missing = [len(old) - present[0], len(new) - present[1]]
     if not any(missing):
         return float(ks_2samp(old_values, new_values, method="asymp").pvalue)
+    # Fisher's test and not χ²: it is exact where few values are missing, too
     of_missing = float(fisher_exact([missing, present]).pvalue)
     if not all(present):
         return of_missing

@@ -73,6 +73,7 @@ def pair_sums(rows: ComparedRows, cell_of: NDArray[np.intp], n_threads: int = 0)
     Each pair is met once: N²·d/2 exponentials and N²·d·q/2 steps of 8 operations with q nodes, 4
     where factors are near each other.  It needs 8·C²·d bytes, and 16·N·d for each thread.
     """
+    # in the order of cells, a tile has rows of few cells, which are neighbours
     order = np.argsort(cell_of, kind="stable")
     tiles = _Tiles(rows, rows.x[order], rows.weights[order], cell_of[order], _nodes(rows))
     n_rows = len(order)
@@ -82,6 +83,7 @@ def pair_sums(rows: ComparedRows, cell_of: NDArray[np.intp], n_threads: int = 0)
     of_cells = np.zeros((d + 1, n_cells, n_cells))
     starts = range(0, n_rows, TILE_ROWS)
     with one_blas_thread(), ThreadPoolExecutor(n_threads or n_cores()) as pool:
+        # `map` yields the blocks in their order: sums do not depend on which thread ends first
         for start, (more, first, cells) in zip(
             starts, pool.map(tiles.sums_of_block, starts), strict=True
         ):

@@ -14,19 +14,20 @@ MAX_CELLS = 400
 LEAST_CELLS = 20
 """The fewest cells of either sample, where it has as many rows."""
 AT_ONCE = 256
-"""Permutations that are computed at once."""
+"""Permutations that are computed together."""
 SAME = 1e-12
 """Statistics that differ by less than this part of the sum that they cancel from are equal."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Cells of equally many rows of one sample each, which permutations move whole.
+    """Cells of equally many rows, each of one sample, which permutations move as a whole.
 
-    Rows are dealt at random.  Those that are left over in each sample are in a cell that stays
-    where it is: of the larger sample, all rows beyond `MAX_CELLS` cells of both.  Permuting some
-    cells of one size is a subgroup of the permutations of rows, chosen without a look at their
-    values, so that the test has the right level wherever one of single rows does.
+    Rows are dealt to cells at random.  The rows that are left over in each sample are in a cell that
+    is not moved; these are all rows of the larger sample that do not fit into `MAX_CELLS` cells of
+    both.  To permute cells of one size is to take a subgroup of the permutations of rows, chosen
+    without regard to their values.  The test therefore has the right level wherever a test that
+    permutes single rows has it.
     """
 
     of_row: NDArray[np.intp]
@@ -38,7 +39,7 @@ class Cells:
 
     @property
     def n_rows(self) -> int:
-        """The number of rows that permutations move at once."""
+        """The number of rows that permutations move together."""
         return int(np.bincount(self.of_row)[self.is_moved].max())
 
 
@@ -149,6 +150,7 @@ def null_distribution(
         is_old[:, moved] = rng.permuted(is_old[:, moved], axis=1)
         parts.append(statistics(is_old))
     sizes_of_weights = np.where(cells.is_old, 1.0 / n_old, 1.0 / n_new)
+    # each statistic is a small difference of these sums, whose rounding decides which are equal
     cancelled = [sizes_of_weights @ np.abs(each) @ sizes_of_weights for each in sums]
     return NullDistribution(
         statistics(cells.is_old[None])[0], np.concatenate(parts), SAME * np.array(cancelled)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from dshap.kernels import RBF, Product, ProductKernel
 from dshap.kernels.product import Distinct
 from dshap.kernels.unbound import Kernel
 
-ABSENT = ("pooled", "omitted")
+ABSENT: tuple[Literal["pooled", "omitted"], ...] = ("pooled", "omitted")
 """The factors that absent columns may have: their mean over both samples, or 1."""
 KERNEL_ROWS = 2_000
 """The most rows that length-scales and base factors are computed from."""
@@ -89,16 +90,19 @@ class ComparedRows:
 
 
 def even_rho(n_columns: int) -> float:
-    """The categorical factor of two different values beside n_columns − 1 others: exp(−1/columns).
+    """The kernel of two different categories, if there are n_columns columns: exp(−1/n_columns).
 
-    The median heuristic gives two values of a number column that are far apart, √2 times the median
-    distance, the same.
+    The RBF kernel with a median length-scale gives the same number to two values of a number column
+    whose distance is √2 times the median.
     """
     return math.exp(-1.0 / n_columns)
 
 
 def compared_rows(
-    samples: TwoSamples, kernel: Kernel | None = None, absent: str = "pooled", seed: int = 0
+    samples: TwoSamples,
+    kernel: Kernel | None = None,
+    absent: Literal["pooled", "omitted"] = "pooled",
+    seed: int = 0,
 ) -> ComparedRows:
     """Bind a kernel to the pooled rows of two samples.
 

@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from dshap import designs
 from dshap.core.addresses import safe_value
 from dshap.core.environment import with_environment
+from dshap.core.fixed_words import DesignName
 from dshap.core.html import table_html
 from dshap.core.options import RULES, WAIT_S, RunOptions, parse_bytes
 from dshap.core.printing import shortened
@@ -519,10 +520,10 @@ class Job(Table):
             }
         )
 
-    def design_of(self, n_players: int) -> Design | str:
+    def design_of(self, n_players: int) -> Design | DesignName:
         """Build the design for `n_players` players; "auto" and "quadrature" stay names."""
         is_named = type(self.design) is DesignTable
-        design: Design | str = (
+        design: Design | DesignName = (
             self.design.kind if is_named else self.design.made((n_players, self.design_seed))
         )
         return design

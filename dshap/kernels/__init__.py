@@ -1,4 +1,4 @@
-"""Product kernels and the features that approximate them."""
+"""Kernels for kernel models and observational values, and the features that approximate them."""
 
 from dshap.core.faces import lazy_face
 

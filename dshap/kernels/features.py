@@ -23,7 +23,7 @@ from dshap.kernels.product import ProductKernel
 
 
 class SubsetFeatures(Protocol):
-    """Features Φ_S of one subset S of the columns, from products (n, q_S) of factors over S."""
+    """The features Φ_S of one subset S of the columns, from products (n, q_S) of factors over S."""
 
     @property
     def kept(self) -> NDArray[np.intp]:
@@ -90,7 +90,7 @@ class Basis(Protocol):
 
 @runtime_checkable
 class Embedding(Protocol):
-    """How features are chosen: `Nystrom` or `Fourier`."""
+    """A way to approximate a kernel by finitely many features: `Nystrom` or `Fourier`."""
 
     @property
     def size(self) -> int:
@@ -114,7 +114,7 @@ class Embedding(Protocol):
 
     @property
     def has_categories(self) -> bool:
-        """Whether categorical factors have features."""
+        """Whether the embedding works for categorical columns."""
         ...
 
     def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
@@ -130,14 +130,17 @@ class Embedding(Protocol):
         """Landmarks or frequencies (q, columns)."""
         ...
 
-    def basis(self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float) -> Basis: ...
+    def basis(self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float) -> Basis:
+        """The features of a kernel by these landmarks or frequencies."""
+        ...
+
     def fingerprint(self) -> dict[str, JSON]:
         """Plain values that determine every feature."""
         ...
 
 
 def checked_embedding(given: object) -> Embedding:
-    """The embedding, or an InputError for anything else.
+    """Check that an object is an embedding; anything else raises an InputError.
 
     Examples
     --------
@@ -171,25 +174,27 @@ Normal, Cauchy or Student.
 
 @dataclass(frozen=True)
 class Fourier:
-    """Random Fourier features: cos and sin of ω·x, with ω from the kernel's spectral distribution.
+    """Random Fourier features: approximate a kernel by cosines and sines of random frequencies.
 
-    k(x, z) = E cos ω·(x − z); a subset of columns uses the same frequencies on these columns alone.
+    k(x, z) = E cos ω·(x − z), with frequencies ω from the spectral distribution of the kernel.  A
+    subset of the columns uses the same frequencies, on these columns alone.
 
     Parameters
     ----------
     n_features : int
-        Number of real features, even: a cosine and a sine for each of n_features / 2 frequencies.
+        Number of real features, even, such as 1_000: a cosine and a sine for each of n_features / 2
+        frequencies.
     seed : int
+        Seed of the frequencies.
     orthogonal : bool
-        Make the frequencies of the RBF columns orthogonal in groups of as many frequencies as there
-        are such columns (Yu et al. 2016), which lowers the variance; other columns are drawn
-        independently.
+        True: make the frequencies of the c RBF columns orthogonal in groups of c, which lowers the
+        variance (Yu et al. 2016).  Those of Laplacian and Matérn columns are always independent.
 
     Notes
     -----
-    For RBF, Laplacian and Matérn columns; a categorical factor has no frequencies.  Source: Rahimi
-    & Recht, Random Features for Large-Scale Kernel Machines (2007); Yu et al., Orthogonal Random
-    Features (2016).
+    Fourier features exist for RBF, Laplacian and Matérn columns.  A categorical column has no
+    frequencies: use `Nystrom`.  Source: Rahimi & Recht, Random Features for Large-Scale Kernel
+    Machines (2007); Yu et al., Orthogonal Random Features (2016).
 
     Examples
     --------
@@ -246,12 +251,15 @@ class Fourier:
     def basis(
         self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float
     ) -> FourierBasis:
+        """The features of a kernel by these frequencies (q, columns)."""
         return FourierBasis(kernel, anchors)
 
     def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
+        """0: frequencies are drawn without rows."""
         return 0
 
     def fingerprint(self) -> dict[str, JSON]:
+        """Plain values that determine every feature."""
         return {
             "kind": "fourier",
             "n_features": self.n_features,
@@ -276,13 +284,14 @@ def _orthogonal(gaussian: FloatArray, rng: np.random.Generator) -> FloatArray:
     q, c = gaussian.shape
     length = np.linalg.norm(gaussian, axis=1, keepdims=True)
     groups = [np.linalg.qr(rng.standard_normal((c, c))) for _ in range(-(-q // c))]
+    # with the signs of R, Q is uniform among the orthogonal matrices; LAPACK's own signs are not
     directions = np.concatenate([(each * np.sign(np.diagonal(upper))).T for each, upper in groups])
     return directions[:q] * length
 
 
 @dataclass(frozen=True, eq=False)
 class FourierFeatures:
-    """Features Φ_S = [Re, Im](products)/√q, for any subset of columns; all products are used.
+    """The Fourier features of a subset of the columns: Φ_S = [Re, Im](products)/√q.
 
     Examples
     --------
@@ -298,6 +307,7 @@ class FourierFeatures:
 
     @property
     def n_features(self) -> int:
+        """Number of real features: a cosine and a sine for each frequency."""
         return 2 * len(self.kept)
 
     def whitened(self, products: np.ndarray) -> FloatArray:
@@ -310,15 +320,20 @@ class FourierFeatures:
         return np.asarray((cos - 1j * sin) / np.sqrt(len(self.kept)))
 
     def to_arrays(self) -> dict[str, np.ndarray]:
+        """The positions of the frequencies, as `kept`."""
         return {"kept": self.kept}
 
     def describe(self) -> str:
+        """A line of text for people."""
         return f"frequencies: {len(self.kept)}, a cosine and a sine each"
 
 
 @dataclass(frozen=True, eq=False)
 class FourierBasis:
-    """Random Fourier features: a factor e^{iω_rj x_j} for each column, a product for each subset.
+    """Random Fourier features of a kernel, with the frequencies drawn.
+
+    Each column j and frequency r has a factor e^{iω_rj x_j}; a subset of the columns has the products
+    of its factors.
 
     Examples
     --------
@@ -338,6 +353,7 @@ class FourierBasis:
 
     @property
     def size(self) -> int:
+        """Number of frequencies q."""
         return len(self.frequencies)
 
     @property
@@ -354,4 +370,5 @@ class FourierBasis:
         return unit_circle(x @ self.frequencies.T)
 
     def subset(self, columns: BoolArray) -> FourierFeatures:
+        """The features of a subset of the columns; all frequencies are used."""
         return FourierFeatures(np.arange(self.size))

@@ -1,13 +1,14 @@
 """Nyström features: landmarks, and the pivoted Cholesky factor of their kernel matrix.
 
-The numerical rank of K(Z, Z) is part of the estimator: landmarks that add nothing are left out
-(pivoted Cholesky); no jitter is added.
+The numerical rank of K(Z, Z) is part of the estimator: pivoted Cholesky leaves out landmarks that
+add nothing, so that no jitter need be added to the diagonal.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import scipy
@@ -22,7 +23,7 @@ LANDMARK_SAMPLE = 20_000
 """Number of rows that landmarks are chosen from."""
 PILOT_TOLERANCE = 1e-8
 """Rank tolerance of the pilot landmarks that ridge leverage scores are estimated with."""
-# rows whose kernel with all landmarks is in memory at once
+# rows whose kernel with all landmarks is in memory at a time
 SCORE_BLOCK = 1_024
 
 
@@ -51,7 +52,7 @@ def _kmeanspp(candidates: _Candidates, n_landmarks: int) -> NDArray[np.intp]:
                 f"{n_landmarks} landmarks asked for and the sample has {step} distinct rows: "
                 f"more landmarks than (distinct) rows; ask for at most {step}"
             )
-        # never choose a row at distance 0
+        # never a row at distance 0: rounding may put the draw behind the last row with a distance
         index = np.searchsorted(cumulative, draw * cumulative[-1], side="right")
         chosen[step] = min(index, np.flatnonzero(nearest)[-1])
         difference = rows - rows[chosen[step]]
@@ -121,18 +122,19 @@ SELECTIONS = {"kmeans++": _kmeanspp, "uniform": _uniform, "leverage": _leverage}
 
 @dataclass(frozen=True, eq=False)
 class Nystrom:
-    """The Nyström embedding: a kernel by its values at landmarks, and how these are chosen.
+    """Nyström features: approximate a kernel by its values at r rows of the data, the landmarks.
 
     Parameters
     ----------
     n_landmarks : int, optional
-        r; not needed where `landmarks` are given.
+        r, such as 200; not needed if you give `landmarks`.
     selection : {"kmeans++", "uniform", "leverage", "given"}
-        "kmeans++": D² sampling on scaled columns, which reaches the tails.  "uniform": rows drawn
-        without replacement.  "leverage": rows drawn without replacement, in proportion to ridge
-        leverage scores.  "given": `landmarks`.
+        "kmeans++": a row is drawn in proportion to its squared distance from the landmarks chosen so
+        far, on scaled columns, so that the tails of the data get landmarks too.  "uniform": rows
+        are drawn without replacement.  "leverage": rows are drawn without replacement, in proportion
+        to ridge leverage scores.  "given": `landmarks`.
     seed : int
-        The same seed and sample give the same landmarks.
+        Seed of the draws.  The same seed and sample give the same landmarks.
     landmarks : (r, columns), optional
         Landmarks of your own; `selection` becomes "given".
 
@@ -154,7 +156,7 @@ class Nystrom:
     """
 
     n_landmarks: int | None = None
-    selection: str = "kmeans++"
+    selection: Literal["kmeans++", "uniform", "leverage", "given"] = "kmeans++"
     seed: int = 0
     landmarks: FloatArray | None = field(default=None, repr=False)
 
@@ -183,7 +185,7 @@ class Nystrom:
 
     @property
     def sample_size(self) -> int:
-        """Number of rows that landmarks are chosen from; 0 where they are given."""
+        """Number of rows that landmarks are chosen from; 0 if they are given."""
         if self.landmarks is None:
             return LANDMARK_SAMPLE
         return 0
@@ -197,6 +199,7 @@ class Nystrom:
     def basis(
         self, kernel: ProductKernel, anchors: FloatArray, rank_tolerance: float
     ) -> NystromBasis:
+        """The features of a kernel by these landmarks (r, columns)."""
         return NystromBasis(kernel, anchors, rank_tolerance)
 
     def anchor_bytes(self, n_rows: int, n_columns: int) -> int:
@@ -208,6 +211,7 @@ class Nystrom:
         return max(leverage, 8 * self.size**2 * n_columns)
 
     def fingerprint(self) -> dict[str, JSON]:
+        """Plain values that determine every feature."""
         given = self.landmarks
         return {
             "kind": "nystrom",
@@ -265,7 +269,9 @@ class Nystrom:
 
 @dataclass(frozen=True, eq=False)
 class KeptLandmarks:
-    """The landmarks that pivoted Cholesky selected: `gram[kept][:, kept] = factor factorᵀ`.
+    """The landmarks that pivoted Cholesky selected, and the Cholesky factor of their kernel matrix.
+
+    `gram[kept][:, kept] = factor factorᵀ`.
 
     Examples
     --------
@@ -293,6 +299,7 @@ class KeptLandmarks:
 
     @property
     def n_features(self) -> int:
+        """Number of features: one for each selected landmark."""
         return self.rank
 
     @property
@@ -334,9 +341,11 @@ class KeptLandmarks:
         return np.asarray(self._inverse.T @ weights)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
+        """`kept`, `factor` and `residual` as arrays."""
         return {"kept": self.kept, "factor": self.factor, "residual": np.array(self.residual)}
 
     def describe(self) -> str:
+        """A line of text for people."""
         return f"landmarks: {self}"
 
     def __str__(self) -> str:
@@ -344,7 +353,7 @@ class KeptLandmarks:
 
 
 def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
-    """Diagonal-pivoted Cholesky (LAPACK dpstrf), up to a small remaining diagonal.
+    """Choose landmarks that explain the others, by Cholesky factorisation with diagonal pivoting.
 
     Parameters
     ----------
@@ -374,6 +383,7 @@ def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
             f"the largest diagonal of the landmarks' kernel matrix is {largest}: it must be "
             "positive"
         )
+    # LAPACK's status only says that the rank is not full, which is allowed here
     packed, pivots, rank, _ = scipy.linalg.lapack.dpstrf(gram, tol=tolerance * largest, lower=1)
     order = pivots.astype(np.intp) - 1  # LAPACK counts from 1
     left = diagonal[order[rank:]] - np.square(packed[rank:, :rank]).sum(axis=1)
@@ -384,7 +394,7 @@ def pivoted_cholesky(gram: FloatArray, tolerance: float) -> KeptLandmarks:
 
 @dataclass(frozen=True, eq=False)
 class Expressed:
-    """All landmarks as sums of some of them: k(x, z_others) ≈ k(x, z_first) weights.
+    """All landmarks as weighted sums of some of them: k(x, z_others) ≈ k(x, z_first) weights.
 
     Examples
     --------
@@ -409,7 +419,7 @@ class Expressed:
 
 @dataclass(frozen=True, eq=False)
 class ExpressedLandmarks:
-    """Landmarks as sums of few or of more of them.
+    """Landmarks as weighted sums of others, for any residual that is allowed; see `by`.
 
     Examples
     --------
@@ -425,12 +435,12 @@ class ExpressedLandmarks:
     kept: KeptLandmarks
     """The most landmarks that others are expressed by."""
     left: NDArray[np.intp]
-    """(r − q,): positions of the other landmarks."""
+    """(r − q,): positions of the remaining landmarks."""
     below: FloatArray
     """(q, r − q): their rows of the Cholesky factor, as columns."""
 
     def by(self, residual: float) -> Expressed:
-        """All landmarks by those that leave at most this remaining diagonal of the kernel."""
+        """All landmarks as sums of the fewest that leave at most this residual of the kernel."""
         factor = self.kept.factor
         order = self.kept.kept
         p = int(np.count_nonzero(np.square(np.diagonal(factor)) > residual))
@@ -441,9 +451,10 @@ class ExpressedLandmarks:
 
 @dataclass(frozen=True, eq=False)
 class NystromBasis:
-    """Kernel columns of landmarks, and whitened features Φ_S = k_S(x, Z_S) L⁻ᵀ of column subsets S.
+    """Nyström features of a kernel, with the landmarks chosen.
 
-    The products of factors over S are k_S(x, z_r).
+    The product of factors over a subset S of the columns is k_S(x, z_r), and the whitened features
+    are Φ_S = k_S(x, Z_S) L⁻ᵀ, where L is the Cholesky factor of the landmarks Z_S that S keeps.
 
     Parameters
     ----------
@@ -471,6 +482,7 @@ class NystromBasis:
 
     @property
     def size(self) -> int:
+        """Number of landmarks r."""
         return len(self.landmarks)
 
     @property

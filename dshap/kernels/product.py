@@ -61,15 +61,17 @@ def _plain(array: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class ProductKernel:
-    """A product kernel with a family and a parameter for each column.
+    """A kernel with numbers for all parameters: k(x, z) = Π_j k_j(x_j, z_j) over the columns j.
+
+    `RBF("median")` and its siblings become a `ProductKernel` once they are bound to data.
 
     Parameters
     ----------
     families : tuple of str, one a column
-        Keys of `FAMILIES`.
+        The family of each column: "rbf", "laplacian", "matern32", "matern52" or "categorical".
     parameters : (columns,)
-        Length-scale ℓ in the units of the column; for "categorical" the value ρ in [0, 1) of two
-        different categories.
+        The length-scale ℓ of each column, in the units of the column; for "categorical" the kernel ρ
+        of two different categories, in [0, 1).
 
     Examples
     --------
@@ -123,6 +125,7 @@ class ProductKernel:
 
     @property
     def n_columns(self) -> int:
+        """Number of columns."""
         return len(self.families)
 
     def bind(
@@ -177,6 +180,7 @@ class ProductKernel:
         for column, (values, where) in enumerate(
             distinct_values(x) if distinct is None else distinct
         ):
+            # "clip" as numpy copies the result once more to check indices, and these are valid
             if 2 * len(values) <= len(x):
                 np.take(
                     self.factor(column, values, z[:, column]),
@@ -249,6 +253,7 @@ class ProductKernel:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> ProductKernel:
+        """Make the kernel from the arrays of `to_arrays`."""
         return cls(tuple(str(name) for name in arrays["kernel_family"]), arrays["kernel_parameter"])
 
     def describe(self, names: Sequence[str] | None = None) -> dict[str, str]:

@@ -81,19 +81,19 @@ def ridge_solve(
     ridge: float | FloatArray,
     what: str = "landmarks that were kept",
 ) -> FloatArray:
-    """w (p, k) = (ΦᵀΦ + ridge·I)⁻¹ Φᵀy: ridge regression on whitened features.
+    """Solve a ridge regression on whitened features: w (p, k) = (ΦᵀΦ + ridge·I)⁻¹ Φᵀy.
 
-    With w' = L⁻ᵀw this is (KᵀK + ridge·K_zz)⁻¹ Kᵀy.  Sums of whitened rows give a system whose
-    smallest eigenvalue is the ridge, while sums of raw kernel columns lose as many digits as the
-    condition number of K_zz has.
+    With w' = L⁻ᵀw this is (KᵀK + ridge·K_zz)⁻¹ Kᵀy for raw kernel columns K.  Features are whitened
+    because the smallest eigenvalue of their system is at least the ridge.  Sums of raw kernel columns
+    lose as many digits as the condition number of K_zz has.
 
     Parameters
     ----------
     gram, cross : (p, p), (p, k)
         ΦᵀΦ, whose lower triangle alone is read, and Φᵀy.
     ridge : float or (p,)
-        λn: the penalty of the mean loss times the number of rows; one a feature where some are not
-        penalised.
+        λn: the penalty of the mean loss times the number of rows; an array has one ridge for each
+        feature, 0 for a feature that is not penalised.
     what : str
         Name of the features, for the error.
 
@@ -213,6 +213,7 @@ def chosen_penalty(
         )
     if not total > 0.0:
         return Penalty(float(PENALTIES[0]), 0.0)
+    # a fit for every λ needs T alone, and no eigenvectors
     system = _tridiagonal(gram, cross)
     rounding = 10.0 * len(gram) * np.finfo(float).eps * max(n, _largest(*system[:2]))
     # smaller ones would be decided by rounding

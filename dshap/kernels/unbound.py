@@ -21,11 +21,11 @@ MATERN = {0.5: "laplacian", 1.5: "matern32", 2.5: "matern52"}
 
 
 def median_lengthscale(sample: FloatArray, seed: int = 0) -> FloatArray:
-    """Length-scales (columns,) by the median heuristic, from a sample (n, columns).
+    """Compute length-scales (columns,) by the median heuristic, from a sample (n, columns).
 
-    The median of the non-zero distances in each column of a seeded subsample, times √columns.  Zero
-    distances are left out (a binary column would get 0); a constant column gets 1.  Rows with NaN
-    are ignored.
+    The length-scale of a column is the median distance of two of its values in a random subsample of
+    1,000 rows, times √columns.  Distances of 0 are left out, because a column of few values would
+    otherwise get 0.  A constant column gets 1.  Rows with NaN are ignored.
 
     Examples
     --------
@@ -64,9 +64,9 @@ def _listed(option: Any) -> Any:
 
 
 class Kernel:
-    """Base of the kernels that users write, which may still need columns and data.
+    """The base class of kernels as you write them, whose length-scales may still need data.
 
-    `bind` returns the `ProductKernel` that numerics use.
+    `bind` returns the `ProductKernel` that is computed with, once the columns and data are known.
 
     Examples
     --------
@@ -78,11 +78,11 @@ class Kernel:
     """
 
     is_resolved: bool = True
-    """False where `bind` needs a sample ("median") or a model's validation ("validate")."""
+    """False if `bind` needs a sample ("median") or a model's validation ("validate")."""
     is_validated: bool = False
-    """True where a length-scale is "validate", which a model's fit chooses."""
+    """True if a length-scale is "validate": a model's fit chooses it."""
     is_categorical: bool = False
-    """True where the kernel only compares values for equality."""
+    """True if the kernel only compares values for equality."""
 
     def bind(
         self,
@@ -136,10 +136,12 @@ class _Stationary(Kernel):
 
     @property
     def is_resolved(self) -> bool:  # type: ignore[override]
+        """Whether the length-scales are numbers."""
         return self.lengthscale not in ("median", "validate")
 
     @property
     def is_validated(self) -> bool:  # type: ignore[override]
+        """Whether the fit of a model chooses the length-scales."""
         return bool(self.lengthscale == "validate")
 
     def bind(
@@ -165,7 +167,14 @@ class _Stationary(Kernel):
 
 
 class RBF(_Stationary):
-    """Gaussian kernel exp(−(x − z)²/(2ℓ²)) on each column.
+    """The Gaussian kernel, for smooth functions: exp(−(x − z)²/(2ℓ²)) on each column.
+
+    Parameters
+    ----------
+    lengthscale : number, list, mapping, "median" or "validate"
+        ℓ, the distance over which the function changes, in the units of the columns: one number for
+        all columns, one for each column such as ``[0.5, 2.0]``, or a mapping from names to numbers.
+        "median": by `median_lengthscale`.  "validate": the fit of a model chooses it.
 
     Examples
     --------
@@ -181,7 +190,12 @@ class RBF(_Stationary):
 
 
 class Laplacian(_Stationary):
-    """Laplacian kernel exp(−|x − z|/ℓ) on each column.
+    """The Laplacian kernel, for functions with kinks: exp(−|x − z|/ℓ) on each column.
+
+    Parameters
+    ----------
+    lengthscale : number, list, mapping, "median" or "validate"
+        ℓ; see `RBF`.
 
     Examples
     --------
@@ -197,9 +211,18 @@ class Laplacian(_Stationary):
 
 
 class Matern(_Stationary):
-    """Product of Matérn kernels 1/2, 3/2 or 5/2 on the columns, in scikit-learn's scaling.
+    """A Matérn kernel on each column: between the Laplacian and the Gaussian kernel in smoothness.
 
-    scikit-learn's own `Matern` uses the distance over all columns at once and is no product.
+    The factors are scaled as in scikit-learn.  scikit-learn's `Matern` is a function of the distance
+    over all columns, and not a product over columns.
+
+    Parameters
+    ----------
+    nu : 0.5, 1.5 or 2.5
+        Smoothness.  0.5 is the Laplacian kernel; the functions are differentiable once with 1.5 and
+        twice with 2.5.
+    lengthscale : number, list, mapping, "median" or "validate"
+        ℓ; see `RBF`.
 
     Examples
     --------
@@ -225,7 +248,13 @@ class Matern(_Stationary):
 
 @dataclass(frozen=True)
 class Categorical(Kernel):
-    """Categorical kernel on each column: 1 where the categories are equal, else ρ in [0, 1).
+    """A kernel for categories: 1 if two values are equal, ρ if they differ.
+
+    Parameters
+    ----------
+    rho : float
+        ρ, at least 0 and below 1: how much a category says about the others.  With 0 categories have
+        nothing in common.
 
     Examples
     --------
@@ -251,12 +280,18 @@ class Categorical(Kernel):
         seed: int = 0,
         names: Sequence[str] | None = None,
     ) -> ProductKernel:
+        """The product kernel of `n_columns` columns of categories."""
         return ProductKernel(("categorical",) * n_columns, np.full(n_columns, self.rho))
 
 
 @dataclass(frozen=True)
 class Product(Kernel):
-    """A kernel for each column: a list in the order of the columns, or a mapping by their names.
+    """A product of different kernels, one for each column.
+
+    Parameters
+    ----------
+    kernels : list or mapping
+        Kernels in the order of the columns, or a mapping from the names of the columns to kernels.
 
     Examples
     --------
@@ -293,10 +328,12 @@ class Product(Kernel):
 
     @property
     def is_resolved(self) -> bool:  # type: ignore[override]
+        """Whether all kernels have numbers for their length-scales."""
         return all(kernel.is_resolved for kernel in self._all)
 
     @property
     def is_validated(self) -> bool:  # type: ignore[override]
+        """Whether the fit of a model chooses any length-scale."""
         return any(kernel.is_validated for kernel in self._all)
 
     @property
@@ -304,6 +341,7 @@ class Product(Kernel):
         return tuple(self.kernels.values() if isinstance(self.kernels, Mapping) else self.kernels)
 
     def of_columns(self, n_columns: int, names: Sequence[str] | None) -> tuple[Kernel, ...]:
+        """The kernels in the order of the columns."""
         return for_columns("Product", self.kernels, n_columns, names)
 
     def bind(
@@ -313,6 +351,7 @@ class Product(Kernel):
         seed: int = 0,
         names: Sequence[str] | None = None,
     ) -> ProductKernel:
+        """The product kernel, with each kernel bound to its column."""
         bound = []
         for column, kernel in enumerate(self.of_columns(n_columns, names)):
             single = kernel.bind(
@@ -321,6 +360,7 @@ class Product(Kernel):
             is_median = (
                 sample is not None and not kernel.is_resolved and np.ptp(sample[:, column]) > 0
             )
+            # bound alone, a column got the median distance of one column, without the factor √columns
             if is_median:
                 scale = np.sqrt(n_columns)
             else:
@@ -333,7 +373,7 @@ class Product(Kernel):
 
 
 def checked_kernel(given: object) -> Kernel | ProductKernel:
-    """The kernel, or an InputError for anything else.
+    """Check that an object is a kernel; anything else raises an InputError.
 
     Examples
     --------
@@ -349,12 +389,12 @@ def checked_kernel(given: object) -> Kernel | ProductKernel:
 def bound_kernel(
     given: Kernel | ProductKernel, n_columns: int, names: Sequence[str] | None = None
 ) -> ProductKernel:
-    """The kernel bound to `n_columns` columns; its parameters must be numbers.
+    """Bind a kernel to `n_columns` columns; its parameters must be numbers.
 
     Raises
     ------
     InputError
-        No kernel, or a length-scale that needs data.
+        The object is not a kernel, or has a length-scale that needs data.
 
     Examples
     --------

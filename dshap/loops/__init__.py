@@ -1,4 +1,4 @@
-"""Compiled loops (numba and numpy alone), each by its formula; plain versions are in the tests."""
+"""Compiled loops with their formulas, in numba and numpy; tests/loops has plain versions of them."""
 
 from dshap.core.faces import lazy_face
 

@@ -1,4 +1,4 @@
-"""Numbers that loops and their callers agree on; nothing is compiled to read them."""
+"""Numbers that loops and their callers share; a module that reads them compiles no loop."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ SQUARE, DISTANCE, MATERN32, MATERN52, DIFFERENT = range(5)
 z.
 """
 NUMBER, NEAR_ZERO, ZERO_MISSING, NEVER_MISSING, CATEGORY, VALUE = range(6)
-"""How a column is read.
+"""How a decision reads a column.
 
-As a number or missing (NaN); the same, with numbers near zero being 0; with zeros missing too; as a
-number, NaN being 0; as the code of a category, by its whole part; as a category, by its own value.
-The last two are of categories.
+`NUMBER`: a number; NaN is missing.  `NEAR_ZERO`: the same, and numbers near zero are 0.
+`ZERO_MISSING`: zeros are missing too.  `NEVER_MISSING`: NaN is 0.  `CATEGORY`: the whole part of the
+number is the code of a category.  `VALUE`: the number itself is a category.
 """
 FEW = 8
 """Rows that are processed one after the other."""
 TILE = 4096
 """Rows that go through a tree together: the table of one player stays in the first-level cache."""
 LANES = 64
-"""Rows that are processed at once: products of all nodes on a path stay in cache."""
+"""Rows that are processed together: products of all nodes on a path stay in cache."""

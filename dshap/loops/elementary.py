@@ -10,7 +10,7 @@ from dshap.core.records import FloatArray
 from dshap.loops.subset_products import FUSED
 
 STRETCH = 128
-"""Rows of the right table that are processed at once: all orders of their sums stay in cache."""
+"""Rows of the right table that are processed together: all orders of their sums stay in cache."""
 
 
 def elementary_products(
@@ -41,6 +41,7 @@ def _elementary_products(left, right, orders, out):
                 value = left[row, player]
                 for lane in range(size):
                     product[lane] = value * right[player, first + lane]
+                # falling orders: a rising loop would multiply a product by this player twice
                 for order in range(min(top, player + 1), 0, -1):
                     for lane in range(size):
                         sums[order, lane] += product[lane] * sums[order - 1, lane]
@@ -85,5 +86,6 @@ def _others_sums(table, weights, out):
                     for part in range(order + 1):
                         total += before[player, part] * after[order - part]
                     out[row, player] += weights[order] * total
+            # falling, as above
             for order in range(orders - 1, 0, -1):
                 after[order] += table[row, player] * after[order - 1]

@@ -1,7 +1,7 @@
-"""Values of all coalitions in one call, for few rows: calls of BLAS would cost the most time.
+"""Values of all coalitions in one call, for few rows: one call of BLAS a coalition would take longer.
 
-The value of a coalition is a bilinear form of products of factors, Σ_i l_i Σ_j A_ij u_j.  Its
-matrices are one after the other, and are read once for all rows.
+The value of a coalition is a bilinear form of products of factors, Σ_i l_i Σ_j A_ij u_j.  The
+matrices A of all coalitions are stored one after the other, and each is read once for all rows.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def _weighted(matrix, left, right):
     q, r = matrix.shape
     whole = q - q % 4
     total = 0.0
+    # a number of `right` is loaded once for four rows
     for i in range(0, whole, 4):
         sum0 = 0.0
         sum1 = 0.0

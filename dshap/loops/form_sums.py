@@ -188,6 +188,8 @@ def _add_forms(
                 begin = at + i
                 add_squares(weights, begin, q, products, 0, p, out, to, scales, scale + i, vectors)
         else:
+            # the first q rows are a lower triangle: columns from i on begin at row i, above which
+            # they are 0
             whole = q - q % 4
             for i in range(0, whole, 4):
                 begin = at + i * (q + 1)

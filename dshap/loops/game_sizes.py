@@ -1,4 +1,4 @@
-"""Nodes, bytes and operations of product games: nothing is compiled to count them."""
+"""Nodes, bytes and operations of product games, counted without compiling a loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ LANES = 128
 A row needs 40·d·LANES bytes, 92·d·LANES for angles.
 """
 BACKGROUND_BLOCK = 32
-"""Number of background rows laid out at once, shared by all explained rows."""
+"""Number of background rows laid out together, shared by all explained rows."""
 REAL = (2, 8, 2)
 FOURIER = (4, 19, 2)
 """Numbers of blocks, planes and lines that the loop for factors uses, and that for angles."""

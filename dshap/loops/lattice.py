@@ -22,6 +22,7 @@ def fill_wide(factors, bounds, lattice):
         for term in range(r):
             for row in range(n):
                 lattice[group, 0, term, row] = 1.0
+        # each column doubles the entries: those without it, times its factor
         for bit in range(bounds[group + 1] - bounds[group]):
             column = bounds[group] + bit
             size = 1 << bit
@@ -37,6 +38,7 @@ def fill_wide(factors, bounds, lattice):
 def kept_products(lattice, codes, kept, out):
     """out (q, n): the product of one coalition, codes (groups,), at the selected terms (q,)."""
     n = lattice.shape[3]
+    # `Coalitions` have two groups or more
     first = codes[0]
     second = codes[1]
     for position in range(len(kept)):

@@ -64,6 +64,8 @@ def mixed_values(
     m = len(masks.columns)
     n_background = len(background)
     total = np.zeros((n, m, k))
+    # predictions and positions of a chunk of pairs stay within `CHUNK_BYTES`: as many background
+    # rows as fit, then as many instances
     b_step = max(1, min(n_background, CHUNK_BYTES // (m * (8 * k + 4))))
     i_step = max(1, CHUNK_BYTES // (m * (8 * k + 4) * b_step))
     for i in range(0, n, i_step):
@@ -134,6 +136,7 @@ def _distinct(bits, patterns):
     cleared.
     """
     m, n_words = bits.shape
+    # at most half full, so that probes are few
     size = 16
     while size < 2 * m:
         size *= 2
@@ -149,6 +152,7 @@ def _distinct(bits, patterns):
                 code = (code ^ (bits[j, w] & patterns[q, w])) * np.uint64(0x9E3779B97F4A7C15)
                 code ^= code >> np.uint64(29)
             at = np.int64(code & np.uint64(size - 1))
+            # a mark of another pattern counts as empty: the table need not be cleared for each
             while mark[at] == q:
                 known = first[q, table[at]]
                 is_same = True

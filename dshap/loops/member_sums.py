@@ -30,7 +30,7 @@ from dshap.loops.sizes import MEMBER_ITEMS, SUM_ROWS, is_dense
 from dshap.loops.subset_products import FUSED, Coalitions, SubsetSums, rows_last
 
 ROWS = 64
-"""Rows that member sums process at once: compilers vectorise loops of this length."""
+"""Rows that member sums process together: compilers vectorise loops of this length."""
 
 
 class Terms(Protocol):
@@ -90,7 +90,7 @@ class MemberSums:
     ) -> MemberSums | None:
         """Build the sums for coalition columns (m, c), table (m, k, r) and weights (m,).
 
-        None where listing values is better: with complex factors, with few columns or more than two
+        None if listing values is better: with complex factors, with few columns or more than two
         groups of them, and where less than a quarter of the pairs of entries are coalitions.
         """
         is_better = table.dtype == np.float64 and is_dense(*columns.shape)
@@ -100,7 +100,7 @@ class MemberSums:
         """Member sums (n, c, k) of rows (n, c), and Σ_r products · whole (n, k) or None.
 
         The second is None unless `whole` is given and the rows share enough values.  Factors of
-        `held` rows are in memory at once if rows share no values.  Otherwise the result uses all
+        `held` rows are in memory at a time if rows share no values.  Otherwise the result uses all
         rows together: among other rows a row's sums may differ by rounding.
         """
         if isinstance(self.terms, ColumnTerms):
@@ -160,6 +160,7 @@ def _fill_subsets(factors, term, first, rows, begin, stop, lattice):
         size = 1 << bit
         lattice[size, :rows] = factors[begin + bit, term, first : first + rows]
         for entry in range(1, size):
+            # all lanes, also those without a row: loops of constant length are vectorised
             for lane in range(ROWS):
                 lattice[size + entry, lane] = lattice[entry, lane] * lattice[size, lane]
 
@@ -186,6 +187,7 @@ def _add_group(table, products, others, held, sums):
             d1 = table[i + 3, j + 1]
             d2 = table[i + 3, j + 2]
             d3 = table[i + 3, j + 3]
+            # each number of x is loaded once for four sums
             x = others[j * ROWS : (j + 4) * ROWS]
             for q in range(ROWS):
                 x0 = x[q]
@@ -228,6 +230,7 @@ def _member_sums(factors, bounds, table, n_steps, out):
                     to = sums[start // ROWS, output]
                     _add_group(table[term, output], of_one, of_other, held, to)
                     _add_group(table[term, output].T, of_other, of_one, held, to[n_first * ROWS :])
+        # sums of entries become sums of columns once all terms are in: the entries with the column
         for row in range(rows):
             for column in range(c):
                 group = int(column >= bounds[1])

@@ -125,6 +125,7 @@ def _pair_loop(
             t = nodes[node + 1]
             run_s[:] = weights[node]
             run_t[:] = weights[node + 1]
+            # backward: the products of all pairs behind each pair, times the weight of the node
             for p in range(n_pairs - 1, -1, -1):
                 c0 = base[2 * p]
                 c1 = base[2 * p + 1]
@@ -139,6 +140,7 @@ def _pair_loop(
                     run_t[j] *= (t0 + t * a0[p, j]) * (t1 + t * a1[p, j])
             run_s[:] = 1.0
             run_t[:] = 1.0
+            # forward: the products before, behind and of the partner are those of all other players
             for p in range(n_pairs):
                 c0 = base[2 * p]
                 c1 = base[2 * p + 1]
@@ -157,6 +159,7 @@ def _pair_loop(
                     sum1[p, j] += others_s * at_s0 + others_t * at_t0
                     run_s[j] *= at_s0 * at_s1
                     run_t[j] *= at_t0 * at_t1
+        # the last line, i = d, is the product of all factors, which the loop over players makes
         product[:] = 1.0
         weight = first_weights[group]
         for i in range(d + 1):

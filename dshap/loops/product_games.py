@@ -265,6 +265,7 @@ def _product_loop(x, background, scale, coefficients, nodes, weights, block, pla
                         t = nodes[node + 1]
                         run_s[:] = 1.0
                         run_t[:] = 1.0
+                        # backward: products of the pairs behind each pair
                         for p in range(n_pairs - 1, -1, -1):
                             for j in range(width):
                                 after_s[p, j] = run_s[j]
@@ -275,6 +276,7 @@ def _product_loop(x, background, scale, coefficients, nodes, weights, block, pla
                                 run_t[j] *= (c0[b, p, j] + t * e0[p, j]) * (
                                     c1[b, p, j] + t * e1[p, j]
                                 )
+                        # forward, from the weights: each product has them once
                         for j in range(width):
                             run_s[j] = weights[node] * row_scale[j]
                             run_t[j] = weights[node + 1] * row_scale[j]
@@ -352,6 +354,7 @@ def _fourier_loop(
     im1 = planes[18]
     run_re = lines[0]
     run_im = lines[1]
+    # the buffers are ones: the partner of an odd player must have cosine 1 and sine 0
     x_sin1[:] = 0.0
     b_sin1[:] = 0.0
     for start in range(0, r, lanes):

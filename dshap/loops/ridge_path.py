@@ -1,4 +1,4 @@
-"""Ridge regressions of one tridiagonal system for many ridges at once."""
+"""Ridge regressions of one tridiagonal system for many ridges in one pass."""
 
 from __future__ import annotations
 
@@ -77,6 +77,7 @@ def _ridge_path(diagonal, below, right, ridges, fits, explained, traces, pivots)
                 fits[i, c, j] = right[i, c]
                 if i > 0:
                     fits[i, c, j] -= factor[i, j] * fits[i - 1, c, j]
+    # backward substitution with Lᵀ, after the forward one above
     for i in range(p - 1, -1, -1):
         for c in range(k):
             for j in range(n):

@@ -59,6 +59,7 @@ class SharedRows:
         distinct = []
         for column in range(c):
             values = rows[:, column] + 0.0  # -0.0 is 0.0
+            # compared as bits, by which NaN equals NaN
             first = _factorized(values.view(np.int64), unsorted[:, column])
             distinct.append(values[first])
         columns = np.argsort([len(each) for each in distinct], kind="stable")
@@ -120,6 +121,7 @@ def _factorized(bits, codes):
     """
     n = len(bits)
     shift = 63
+    # at most half full
     while 1 << (64 - shift) < 2 * n:
         shift -= 1
     held = np.full(1 << (64 - shift), -1, dtype=np.int32)
@@ -179,6 +181,7 @@ def _take(codes, start, n_values, first, place, held, where):
                 counts[column] += 1
             where[row - start, column] = place[at]
         row += 1
+    # only the places that were set: a table may have many more values than a block
     for column in range(c):
         for code in range(counts[column]):
             place[first[column] + held[column, code]] = -1

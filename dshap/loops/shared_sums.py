@@ -235,6 +235,7 @@ def contracted_sums(table, whole, factors, where, changed):
             store[0] = whole[block, output, 0]
             store[1 : begin[1]] = table[block, output]
             for row in range(n):
+                # coefficients after the columns before are those of the row before
                 for column in range(changed[row], depth):
                     factor = factors[block, where[row, column]]
                     half = 1 << (c - column - 1)
@@ -303,6 +304,7 @@ def expanded_sums(factors, where, changed, total):
         start = 0
         while start < n:
             stop = start + 1
+            # rows that differ in their last columns alone are summed together
             while stop < n and changed[stop] >= depth:
                 stop += 1
             add_shared_products(
@@ -310,6 +312,7 @@ def expanded_sums(factors, where, changed, total):
             )
             for q in range(TERM_BLOCK):
                 store[begin[depth] + q] += stop - start
+            # before a column changes, the sums of the columns behind it are added with its factor
             left = changed[stop] if stop < n else 0
             for column in range(depth - 1, left - 1, -1):
                 half = 1 << (c - column - 1)

@@ -1,6 +1,7 @@
-"""Sizes that loops cut their work by, and the bytes that follow: nothing is compiled to count them.
+"""Sizes of the blocks that loops work in, and the bytes that follow from them.
 
-A plan counts bytes and computes no value, so that it need not wait for a compiler.
+This file compiles no loop: a plan counts bytes and computes no value, and need not wait for a
+compiler.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TERMS = 4
 STEP = LANES * TERMS
 """Numbers of one entry of a lattice, or of one of its two planes if factors are complex."""
 SUM_BLOCK = 256
-"""Number of rows that sums process at once."""
+"""Number of rows that sums process together."""
 SHARED_STEPS = 8
 """The most steps of rows that use the same terms of the table before the next terms."""
 SHARED_ITEMS = 1 << 15
@@ -46,7 +47,7 @@ At most 1 MiB and, with 500 terms, 4 MiB.
 """
 
 SUM_ROWS = 256
-"""Number of rows whose factors are in memory at once in sums over rows."""
+"""Number of rows whose factors are in memory at a time in sums over rows."""
 LEAST_ENTRIES = 64
 """The least number of entries of a table that its memory is counted by."""
 MEMBER_ITEMS = 1 << 12

@@ -77,6 +77,7 @@ class Coalitions:
         (first, row), (second, column) = (
             np.unique(codes, return_inverse=True) for codes in self.codes.T
         )
+        # a grid sums all its pairs, and most of these would be no coalitions
         if len(first) * len(second) > 2 * len(self.codes):
             return None
         rows, columns = TILE
@@ -147,6 +148,7 @@ def _merge(lattice, codes, coalition):
     for p in range(planes):
         for i in range(numbers):
             lattice[spare, 0, p, i] = lattice[0, first, p, i]
+    # not the last group, which is multiplied with when products are summed
     for group in range(1, spare - 1):
         entry = codes[coalition, group]
         if planes == 1:
@@ -201,6 +203,7 @@ def _table_values(factors, codes, bounds, n_entries, table, base, n_steps, out):
         for term in range(0, r, TERMS):
             for column in range(c):
                 for q in range(TERMS):
+                    # beyond the last term any factor will do: its weight in the table is 0
                     at = min(term + q, r - 1)
                     to = q * LANES
                     for row in range(0, rows, LANES):

@@ -115,6 +115,7 @@ def cut_trees(first, right, player, parent, end, on_path, may, pairs, is_group, 
     numbers = np.zeros(len(best))
     for tree in range(len(first) - 1):
         root = first[tree]
+        # from the last node on: in preorder all nodes below a node come after it
         for node in range(first[tree + 1] - 1, root - 1, -1):
             inside = (end[node] - node - 1) // 2
             n_bits = on_path[node] + inside
@@ -133,7 +134,7 @@ def cut_trees(first, right, player, parent, end, on_path, may, pairs, is_group, 
                 numbers[node - root] = numbers[node + 1 - root] + numbers[right[node] - root]
         costs[tree] = best[0]
         n_numbers[tree] = numbers[0]
-        # groups inside of a group are none
+        # marks below the top of a group are removed
         node = root
         while node < first[tree + 1]:
             if is_group[node]:
@@ -197,6 +198,7 @@ def fill_groups(tops, player, parent, end, weight, bits, literals, leaves):
                     wanted[place] |= 1 << bit_of[node - top]
                 else:
                     unwanted[place] |= 1 << bit_of[node - top]
+                # a decision that no training row came to sends half of them each way
                 ratio[place] *= weight[below] / weight[node] if weight[node] > 0.0 else 0.5
 
 

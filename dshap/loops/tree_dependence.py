@@ -53,6 +53,7 @@ def count_leaves(first_bit, leaves, counts, first_count, total, one, shares):
                 if held_player[first + j] == one:
                     given = 1 << j
             n = 0
+            # a pattern counts if all players of the leaf pass but, perhaps, the one that is given
             for raw in range(size):
                 if (patterns[raw] | given) == (1 << k) - 1:
                     n += counts[first_count[group] + raw]

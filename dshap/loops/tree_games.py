@@ -1,4 +1,4 @@
-"""The Shapley values of the leaves of trees, for every pattern of decisions at once.
+"""The Shapley values of the leaves of trees, for all patterns of decisions in one pass.
 
 A leaf of weight w whose path tests k players is worth, to a coalition, w times the share of the
 background that passes its decisions where the players of the row are put in.  Only N[u] matters:
@@ -77,6 +77,7 @@ def _size(u):
 @njit(nogil=True, cache=True)
 def _add_subsets(k, sums):
     """From N[u] to M_p[a] at [p, a]."""
+    # one player after the other: k 2^k steps in place of the 3^k pairs of a set and a subset
     for j in range(k):
         for p in range(1 << k):
             if p >> j & 1:

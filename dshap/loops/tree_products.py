@@ -80,6 +80,8 @@ def _enter(rule, share, share_before, passed, passed_before, above, products, te
         earlier = (1.0 - share_before) * scale
         of_lost = -1.0 / (1.0 - t) - earlier
         of_kept = (1.0 - share) / factor - earlier
+        # the row passes; or fails here; or has failed an earlier decision of the player, so that
+        # only the share changes
         for lane in range(LANES):
             chosen = lost if passed_before[lane] > 0.0 else without
             chosen = kept if passed[lane] > 0.0 else chosen
@@ -162,6 +164,7 @@ def add_integrals(codes, nodes, sets, shape, leaves, trees, rules, pairs, n_play
                     place = deepest if earlier < 0 else depth[earlier]
                     share_before = 1.0 if earlier < 0 else share[earlier]
                     turned = 1.0 * (node != parent[node] + 1)
+                    # a player passes while all its decisions are passed
                     for lane in range(LANES):
                         passed[d, lane] = passed[place, lane] * abs(is_left[d - 1, lane] - turned)
                     _enter(

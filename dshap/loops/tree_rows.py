@@ -1,9 +1,9 @@
 """Rows through the nodes of trees: values as codes, decisions as bits, bits as numbers of patterns.
 
-A decision is `code <= place` for whole numbers, for any comparison of the library: the code of a
-value is how many thresholds of its column are smaller.  `MISSING` is the largest code; adding one
-to it gives 0, so that the same comparison with one added on both sides sends missing values left.
-Arrays have rows last, as lanes.
+The code of a value is the number of thresholds of its column that are smaller.  Every decision is
+then the comparison `code <= place` of whole numbers, whatever comparison the library uses.  Missing
+values have the largest code.  One added to it gives 0, so that the same comparison with one added on
+both sides sends missing values left.  Arrays have rows last, as lanes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _count_smaller(values, thresholds, places):
     """places (n,): the number of thresholds, which increase, that are < each value; 0 for NaN."""
     places[:] = 0
     left = len(thresholds)
-    # all values take the same steps, side by side
+    # a binary search without branches: all values take the same steps, side by side
     while left > 1:
         half = left // 2
         for i in range(len(values)):
@@ -99,6 +99,7 @@ def _decide(codes, code, place, missing_left, sets, set_of, start, stop, decisio
             for i in range(n_lanes):
                 out[i] = held[lanes[i]]
         else:
+            # the sum wraps: the largest code, of missing values, becomes 0 where these go left
             shift = kind(missing_left[node])
             last = kind(place[node] + missing_left[node])
             for i in range(n_lanes):

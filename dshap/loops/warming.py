@@ -11,9 +11,9 @@ from dshap.loops.subset_products import Coalitions, SubsetSums, table_values
 
 
 def warm_up() -> None:
-    """Compile (or load) the loops over real factors, so that no task waits for it.
+    """Compile (or load) the loops over real factors, so that no task waits for a compiler.
 
-    All others compile when they are first used.
+    All other loops compile when they are first used.
     """
     one = np.zeros((1, 1))
     add_exponents(one, one, np.zeros(1, dtype=np.int64), np.ones(1), one.copy(), one.copy())

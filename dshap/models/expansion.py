@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from dshap.kernels.features import unit_circle
 from dshap.kernels.product import Distinct, distinct_values
 from dshap.models.expansion_sum import BaseExpansion
 
-UNSEEN = Choice(("other", "refuse"))
+UNSEEN: Choice[Literal["other", "refuse"]] = Choice(("other", "refuse"))
 """Rule for a category that a model was not fitted on: "other" or "refuse"."""
 RANK_TOLERANCE = 1e-12
 """Landmarks with a smaller relative residual are dropped, so that the sums are well conditioned."""
@@ -72,7 +72,7 @@ class KernelExpansion(BaseExpansion):
     feature_names: tuple[str, ...] | None = None
     output_names: tuple[str, ...] | None = None
     categories: FloatArray | None = None
-    unseen: str = "other"
+    unseen: Literal["other", "refuse"] = "other"
     output_scale: str = TARGET
 
     def __post_init__(self) -> None:
@@ -332,7 +332,7 @@ class ModelFeatures:
     subset: SubsetFeatures
     categories: FloatArray
     """(p, 2): column and value of every category in the sample, for categorical columns."""
-    unseen: str = "other"
+    unseen: Literal["other", "refuse"] = "other"
     """How categories not among them are treated, see `KernelExpansion`."""
 
     @property
@@ -371,7 +371,7 @@ def choose_features(
     kernel: ProductKernel,
     sample: FloatArray,
     coordinates: FloatArray | None = None,
-    unseen: str = "other",
+    unseen: Literal["other", "refuse"] = "other",
 ) -> ModelFeatures:
     """Choose anchors from a sample (n, columns) and drop those that add nothing.
 

@@ -14,7 +14,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -96,12 +96,12 @@ class KernelModel(ABC):
         self,
         kernel: Kernel | ProductKernel | None,
         embedding: Embedding | None,
-        penalty: float | str,
+        penalty: float | Literal["validate"],
         standardize: bool,
         holdout: float,
         seed: int,
         sample_size: int,
-        unseen: str,
+        unseen: Literal["other", "refuse"],
         shapley: ShapleyPenalty | None,
     ) -> None:
         self.kernel = RBF() if kernel is None else checked_kernel(kernel)
@@ -135,7 +135,11 @@ class KernelModel(ABC):
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def fit(
-        self, X: MatrixLike | RowBlocks, y: ArrayLike | None = None, *, missing: str = "refuse"
+        self,
+        X: MatrixLike | RowBlocks,
+        y: ArrayLike | None = None,
+        *,
+        missing: Literal["refuse", "skip"] = "refuse",
     ) -> Self:
         """Fit on arrays, a table, or blocks of rows.
 
@@ -169,7 +173,7 @@ class KernelModel(ABC):
         y: ArrayLike | None = None,
         strengths: Sequence[float] = (),
         *,
-        missing: str = "refuse",
+        missing: Literal["refuse", "skip"] = "refuse",
     ) -> list[Self]:
         """Fit models for several strengths of the `ShapleyPenalty`, sharing passes over the rows.
 
@@ -207,7 +211,11 @@ class KernelModel(ABC):
         return tuple(checked(strength=each)[0] for each in given)
 
     def _fits(
-        self, X: Any, y: Any, missing: str, strengths: tuple[float, ...] | None
+        self,
+        X: Any,
+        y: Any,
+        missing: Literal["refuse", "skip"],
+        strengths: tuple[float, ...] | None,
     ) -> list[Self]:
         """The fitted model, or one for each of the strengths."""
         if missing not in ("refuse", "skip"):

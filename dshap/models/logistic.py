@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy
@@ -128,13 +128,13 @@ class KernelLogistic(KernelModel):
         self,
         kernel: Kernel | ProductKernel | None = None,
         embedding: Embedding | None = None,
-        penalty: float | str = 1e-4,
+        penalty: float | Literal["validate"] = 1e-4,
         *,
         standardize: bool = False,
         holdout: float = 0.0,
         seed: int = 0,
         sample_size: int = 20_000,
-        unseen: str = "other",
+        unseen: Literal["other", "refuse"] = "other",
         shapley: ShapleyPenalty | None = None,
         max_iter: int = 30,
         tol: float = 1e-8,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy
@@ -104,14 +104,14 @@ class KernelRidge(KernelModel):
         self,
         kernel: Kernel | ProductKernel | None = None,
         embedding: Embedding | None = None,
-        penalty: float | str = 1e-6,
+        penalty: float | Literal["validate"] = 1e-6,
         *,
         intercept: ArrayLike | None = None,
         standardize: bool = False,
         holdout: float = 0.0,
         seed: int = 0,
         sample_size: int = 20_000,
-        unseen: str = "other",
+        unseen: Literal["other", "refuse"] = "other",
         shapley: ShapleyPenalty | None = None,
     ) -> None:
         super().__init__(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dshap.core.blocks import RowBlock
 from dshap.core.duck_typing import column_names
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.floats import floats_of
 from dshap.core.records import BoolArray, FloatArray
 from dshap.core.rows import SPAN_ROWS, row_draws
@@ -151,7 +152,7 @@ def row_blocks(blocks: Blocks) -> Iterator[RowBlock]:
         yield RowBlock(start, x, np.ones(len(x), dtype=bool), target=y)
 
 
-def checked_count(blocks: Blocks, missing: str) -> int:
+def checked_count(blocks: Blocks, missing: MissingRule) -> int:
     """Count the rows in a pass that checks them.
 
     Raises

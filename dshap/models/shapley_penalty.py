@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -80,9 +80,9 @@ class ShapleyPenalty:
 
     player: str | int | Sequence[str | int]
     strength: float
-    value: str = "interventional"
+    value: Literal["interventional", "observational"] = "interventional"
     embedding: Embedding | None = None
-    penalty: float | str = "validate"
+    penalty: float | Literal["validate"] = "validate"
     n_coalitions: int | None = None
     seed: int = 0
     rank_tolerance: float = 1e-6

@@ -10,6 +10,7 @@ from typing import Any
 from dshap.analysis.column_texts import ColumnTexts, texts_of
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError, shown, unknown_name
+from dshap.core.fixed_words import ChartLibrary
 from dshap.core.rules import as_place
 from dshap.cube import named_cubes
 from dshap.report.labels import labels_of
@@ -31,7 +32,7 @@ class Looks:
     ax: Any = None
     """The matplotlib axes to draw in; None: those of a new figure."""
     title: str = ""
-    chart: str = "matplotlib"
+    chart: ChartLibrary = "matplotlib"
     texts: ColumnTexts = field(default_factory=ColumnTexts)
     """The words of people for the columns."""
 

@@ -20,6 +20,7 @@ from dshap.core.errors import (
     InterruptedRunError,
     NotLearnedError,
 )
+from dshap.core.fixed_words import DesignName
 from dshap.core.places import Place
 from dshap.core.records import Record
 from dshap.core.rows import runs_of_neighbours
@@ -106,7 +107,7 @@ class Explanation:
         path: Place,
         session: Session,
         *,
-        design: Design | Callable[[int], Design] | str = "auto",
+        design: Design | Callable[[int], Design] | DesignName = "auto",
         key: Any = None,
         seed: int = 0,
         census: Census | None = None,

@@ -15,6 +15,7 @@ import numpy as np
 from dshap.attributors.choice import is_explained
 from dshap.core.duck_typing import has_member, is_frame, name_of
 from dshap.core.errors import InputError, shown
+from dshap.core.fixed_words import MissingRule
 from dshap.core.spread import SpreadOrder
 from dshap.core.types import replaced
 from dshap.models import KernelModel
@@ -145,7 +146,7 @@ def background_for(predict: Any, rows: Any, session: Session) -> tuple[Any, str]
     return background, how
 
 
-def _needs_whole_rows(frame: Any, missing: str) -> bool:
+def _needs_whole_rows(frame: Any, missing: MissingRule) -> bool:
     """Whether distances between the rows of a frame need more than its numbers."""
     is_number = all(dtype.kind in "iuf" for dtype in frame.dtypes)
     return not is_number or (missing == "pass" and bool(frame.isna().any(axis=None)))

@@ -18,6 +18,7 @@ from dshap.attributors.method import Method
 from dshap.core.capabilities import tuned
 from dshap.core.code_groups import code_members
 from dshap.core.errors import InputError, StoreMismatchError
+from dshap.core.fixed_words import DesignName
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
 from dshap.core.processors import processor
@@ -99,7 +100,7 @@ class Settled:
 def settle(
     value: Explained,
     options: RunOptions,
-    design: Design | str,
+    design: Design | DesignName,
     seed: int,
     n_rows: int,
     is_active: BoolArray | None = None,
@@ -150,7 +151,7 @@ def settle(
 
 
 def settle_fixed(
-    prepared: LearnedMethod, value: Explained, options: RunOptions, design: Design | str
+    prepared: LearnedMethod, value: Explained, options: RunOptions, design: Design | DesignName
 ) -> Settled:
     """Use the method of prepared states as it is, with the value function given now.
 
@@ -261,7 +262,7 @@ def _other_design(prepared: LearnedMethod, method: Method) -> InputError:
 
 
 def _as_prepared(
-    prepared: LearnedMethod, value: Explained, design: Design | str, options: RunOptions
+    prepared: LearnedMethod, value: Explained, design: Design | DesignName, options: RunOptions
 ) -> tuple[Method, RunOptions]:
     """Use the design and the tiles of prepared states, with the value function given now.
 

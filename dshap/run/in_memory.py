@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from dshap.core.fixed_words import DesignName
 from dshap.core.places import Place
 from dshap.core.types import Design, Explained
 from dshap.cube import CubeLayout
@@ -52,7 +53,7 @@ class ExplanationInMemory:
         path: Place,
         session: Session,
         *,
-        design: Design | Callable[[int], Design] | str = "auto",
+        design: Design | Callable[[int], Design] | DesignName = "auto",
         key: Any = None,
         prepared: LearnedMethod | None = None,
     ) -> Self:

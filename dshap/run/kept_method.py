@@ -24,6 +24,7 @@ from dshap.attributors.choice import (
 from dshap.attributors.compatibility import not_together
 from dshap.attributors.method import Method
 from dshap.core.errors import InputError, StoreMismatchError
+from dshap.core.fixed_words import DesignName
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
 from dshap.core.records import digest_of
@@ -87,7 +88,7 @@ def fixed_method(
     session: Session,
     folder: Place,
     *,
-    design: Design | Callable[[int], Design] | str = "auto",
+    design: Design | Callable[[int], Design] | DesignName = "auto",
     seed: int = 0,
     n_rows: int,
     method: str | None = None,

@@ -17,6 +17,7 @@ from dshap.attributors.method import Method
 from dshap.attributors.states import States
 from dshap.attributors.tiling import Tiling
 from dshap.core.errors import StoreMismatchError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.options import RunOptions
 from dshap.core.places import Place
 from dshap.core.records import JSON, Record, digest_of
@@ -47,7 +48,7 @@ class DataSummary:
 
     n_rows: int
     feature_names: tuple[str, ...]
-    missing: str
+    missing: MissingRule
     digest: str
 
     @classmethod

@@ -10,6 +10,7 @@ from typing import Any
 from dshap.attributors.choice import check_kinds, design_of, learns, needs_numbers, reads_data
 from dshap.attributors.states import States
 from dshap.core.capabilities import is_scaled, streams_data
+from dshap.core.fixed_words import DesignName
 from dshap.core.threads import process_threads
 from dshap.core.types import Design, Explained
 from dshap.cube import CubeLayout
@@ -47,7 +48,7 @@ def plan_explanation(
     rows: Any,
     session: Session,
     *,
-    design: Design | Callable[[int], Design] | str = "auto",
+    design: Design | Callable[[int], Design] | DesignName = "auto",
     key: Any = None,
     seed: int = 0,
     census: Census | None = None,

@@ -7,6 +7,7 @@ from typing import Any
 
 from dshap.attributors.choice import check_kinds, choose, refuse_to_prepare
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import DesignName
 from dshap.core.places import Place
 from dshap.core.records import Record
 from dshap.core.rows import OfTable
@@ -20,7 +21,7 @@ from dshap.tables import open_for, read_data, refuse_unknown_categories, take_ce
 
 
 def prepare_value(
-    value: Explained, rows: Any, design: Design | str, path: Place, session: Session
+    value: Explained, rows: Any, design: Design | DesignName, path: Place, session: Session
 ) -> Prepared:
     """Learn the states of a value function in an open session, as `dshap.prepare` does."""
     check_kinds(value, design)

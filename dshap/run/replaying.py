@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dshap.core.fixed_words import DesignName
 from dshap.core.places import Place
 from dshap.core.records import BoolArray
 from dshap.core.types import Attributor, Design, Explained
@@ -141,7 +142,7 @@ def replayable(
     path: Place,
     session: Session,
     *,
-    design: Design | Callable[[int], Design] | str = "auto",
+    design: Design | Callable[[int], Design] | DesignName = "auto",
     seed: int = 0,
     census: Census | None = None,
     prepared: LearnedMethod | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def mmd_drift(
     features: Sequence[str] | None = None,
     key: str | Sequence[str] = (),
     kernel: Kernel | None = None,
-    absent: str = "pooled",
+    absent: Literal["pooled", "omitted"] = "pooled",
     max_rows: int | None = MAX_ROWS,
     n_permutations: int = 999,
     n_rows: int = 10,

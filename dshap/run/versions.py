@@ -20,16 +20,17 @@ CHANGES: Mapping[int, str] = {
     2: "standard errors by leaving out groups of coalitions",
     3: "standard errors of kriging designs by leave-one-out",
     4: "the order in which coalitions are added up",
-    5: "sums over coalitions without their values, and weights of kriging errors",
+    5: "sums over coalitions that are computed without storing the values, and weights of kriging "
+    "errors",
     6: "groups of the standard errors, the decay of kriging designs, singular covariances refused",
     7: "kernel_observational with one output",
     8: "sums over rows that share values",
     9: "the order in which rows are added up",
     10: "games of one player",
-    11: "a process for each row in kriging designs, and tol by Student's t",
-    12: "decays of kriging designs to half a step",
-    13: "decays of kriging designs that a part of the coalitions leaves open",
-    14: "kriging designs of few coalitions by a mean over priors",
+    11: "a separate Gaussian process for each row in kriging designs, and tol by Student's t",
+    12: "decays of kriging designs, searched in half steps",
+    13: "decays of kriging designs, if part of the coalitions does not determine them",
+    14: "kriging designs of few coalitions, averaged over priors",
     15: "the pilot of kriging designs of few coalitions",
     16: "variances of sizes in kriging designs",
     17: "kriging designs of many players",
@@ -38,14 +39,14 @@ CHANGES: Mapping[int, str] = {
     "coalitions",
     20: "standard errors of values that are means over draws: gaussian, copula, a sampled background",
     21: "mean magnitudes and mean squares of values that are means over draws",
-    22: "trees by an engine of dshap's own, in double precision",
-    23: "conditional_regression and kernel_observational learn from as many rows as are enough, and "
-    "kernel_observational folds its values to few landmarks",
-    24: "permutation designs with a background of more rows than pairs of orders: each pair has a "
-    "row of its own",
-    25: "permutation designs with fewer than 1,000 background rows in memory: all of them for every "
-    "coalition; backgrounds chosen from tables of more than 131,072 rows; kernel_observational by sums "
-    "of squares",
+    22: "trees, now computed by dshap itself in double precision",
+    23: "conditional_regression and kernel_observational learn from part of the rows if that is accurate "
+    "enough, and kernel_observational folds its values to few landmarks",
+    24: "permutation designs whose background has more rows than there are pairs of orders: each pair "
+    "uses its own row",
+    25: "permutation designs with fewer than 1,000 background rows in memory: every coalition uses "
+    "all of them; backgrounds chosen from tables of more than 131,072 rows; kernel_observational, "
+    "computed from sums of squares",
 }
 """Version of the numerics -> its changes; docs/upgrading.md shows them."""
 

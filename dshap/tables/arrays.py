@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import EmptyTableError, InputError, shown, unknown_name
+from dshap.core.fixed_words import MissingRule
 from dshap.core.floats import finite_rows, refuse_rounded, unmasked
 from dshap.core.late import pa, pd
 from dshap.tables.columns import (
@@ -76,7 +77,7 @@ class ArraySource(LaidOut):
         feature_names: Names = None,
         keys: Mapping[str, ArrayLike] | None = None,
         target: ArrayLike | None = None,
-        missing: str = "refuse",
+        missing: MissingRule = "refuse",
         columns: Mapping[str, np.ndarray] | None = None,
         categories: Mapping[str, tuple[Hashable, ...]] | None = None,
     ) -> None:
@@ -244,7 +245,7 @@ def from_pandas(
     features: Names = None,
     key: Names = (),
     target: Names = None,
-    missing: str = "refuse",
+    missing: MissingRule = "refuse",
     categories: Mapping[str, tuple[Hashable, ...]] | None = None,
     times: Times = None,
 ) -> ArraySource:

@@ -67,8 +67,8 @@ def with_all_categories(
 def lines_of_added(added: Found) -> tuple[str, ...]:
     """One line for each column whose rows have new categories and are explained with them."""
     return tuple(
-        f"column {name!r}: {_rows(counts.total())} with a category that the model's fit or background "
-        f"lacks, such as {min(counts)!r}: explained, as the model accepts it"
+        f"column {name!r} has unknown categories in {_rows(counts.total())}, such as {min(counts)!r}: "
+        "the model accepts them, so these rows are explained"
         for name, counts in added.items()
     )
 

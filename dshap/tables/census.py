@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.records import JSON, FloatArray
 from dshap.core.types import RowReader
 from dshap.tables.columns import null_key_refusal
@@ -305,7 +306,7 @@ def _examples(reader: RowReader, positions: Sequence[int]) -> str:
     return ", ".join(shown)
 
 
-def check_targets(census: Census, missing: str) -> None:
+def check_targets(census: Census, missing: MissingRule) -> None:
     """Refuse rows without a finite target, unless `missing` is not "refuse".
 
     Examples
@@ -350,7 +351,7 @@ class MissingValues:
     seen: Mapping[str, int]
     """Other column -> values that are null, NaN or infinite in the rows that were looked at."""
     rows_seen: int
-    missing: str
+    missing: MissingRule
     """The `missing` policy of the reader: what happens to such rows."""
 
     def __str__(self) -> str:

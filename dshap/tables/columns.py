@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError, times_refused, unknown_column, unknown_name
+from dshap.core.fixed_words import MissingRule
 from dshap.core.floats import LARGEST_WHOLE, rounded_refusal
 from dshap.core.late import pa, pc
 from dshap.core.options import MISSING_POLICIES
@@ -257,7 +258,7 @@ class Layout:
     targets: tuple[str, ...]
     is_single_target: bool
     """Whether the target was given as one name: it is then read as (n,), else as (n, k)."""
-    missing: str
+    missing: MissingRule
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """feature -> its categories: it is read as their positions, -1 for others, NaN for null."""
     flags: tuple[str, ...] = ()
@@ -323,7 +324,7 @@ def as_names(given: Names) -> tuple[str, ...]:
     return tuple(map(str, given))
 
 
-def check_missing(missing: str) -> None:
+def check_missing(missing: MissingRule) -> None:
     """Raise unless `missing` is one of the three policies."""
     if missing not in MISSING_POLICIES:
         raise InputError(unknown_name("missing", missing, MISSING_POLICIES))
@@ -341,7 +342,7 @@ def layout_of(
     features: Names = None,
     target: Names = None,
     key: Names = (),
-    missing: str = "refuse",
+    missing: MissingRule = "refuse",
     categories: Mapping[str, tuple[Any, ...]] | None = None,
     times: Times = None,
 ) -> Layout:

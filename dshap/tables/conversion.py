@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dshap.core.errors import EmptyTableError, InputError, unknown_column, unknown_name
+from dshap.core.fixed_words import MissingRule
 from dshap.core.floats import as_array
 from dshap.core.late import pd
 from dshap.core.types import RowReader
@@ -40,7 +41,7 @@ class Asked:
     n_columns: int | None = None
     target: Any = None
     key: Any = ()
-    missing: str = "refuse"
+    missing: MissingRule = "refuse"
     categories: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     times: Mapping[str, str] = field(default_factory=dict)
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dshap.core.annotations import DeltaTableLike
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.late import pa
 from dshap.core.rules import as_place, checked
 from dshap.tables.columns import Names, Times
@@ -195,7 +196,7 @@ class DeltaSource(DeltaFiles, LakeSource):
         features: Names = None,
         target: Names = None,
         key: Names = (),
-        missing: str = "refuse",
+        missing: MissingRule = "refuse",
         categories: Mapping[str, tuple[Hashable, ...]] | None = None,
         times: Times = None,
     ) -> None:

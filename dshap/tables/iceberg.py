@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.late import pa, pc
 from dshap.core.places import place_of
 from dshap.core.printing import shortened
@@ -296,7 +297,7 @@ class IcebergSource(IcebergFiles, LakeSource):
         features: Names = None,
         target: Names = None,
         key: Names = (),
-        missing: str = "refuse",
+        missing: MissingRule = "refuse",
         categories: Mapping[str, tuple[Hashable, ...]] | None = None,
         times: Times = None,
     ) -> None:

@@ -13,6 +13,7 @@ from dshap.core.annotations import KeyLike, TableLike
 from dshap.core.blocks import RowBlock
 from dshap.core.capabilities import is_of_texts, streams_data
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.records import BoolArray
 from dshap.core.rows import OfTable
 from dshap.core.types import Explained, Predictor, RowReader, replaced
@@ -32,7 +33,7 @@ def open_for(
     site: Site,
     *,
     key: KeyLike | None = (),
-    missing: str = "refuse",
+    missing: MissingRule = "refuse",
 ) -> RowReader:
     """Open rows with the columns and categories of a value function, or open texts.
 
@@ -99,7 +100,7 @@ class Inputs:
         rows: TableLike,
         site: Site,
         *,
-        missing: str = "refuse",
+        missing: MissingRule = "refuse",
         key: KeyLike | None = (),
         census: Census | None = None,
         learns: bool = False,
@@ -184,7 +185,7 @@ def times_of_data(value: Explained) -> Mapping[str, str]:
 
 
 def read_data(
-    value: Explained, site: Site, *, missing: str, names: Sequence[str] | None = None
+    value: Explained, site: Site, *, missing: MissingRule, names: Sequence[str] | None = None
 ) -> RowReader:
     """Open the data that a value function learns from; texts become positions in its categories.
 
@@ -221,7 +222,7 @@ def open_data(
     value: Explained,
     site: Site,
     *,
-    missing: str,
+    missing: MissingRule,
     names: Sequence[str] | None,
     learns: bool,
     needs_numbers: bool,

@@ -7,6 +7,7 @@ from typing import Any
 
 from dshap.core.annotations import KeyLike, TableLike, TargetLike
 from dshap.core.errors import InputError, shown
+from dshap.core.fixed_words import MissingRule
 from dshap.core.rules import checked
 from dshap.core.types import RowReader
 from dshap.tables.arrays import ArraySource
@@ -25,7 +26,7 @@ def open_rows(
     n_columns: int | None = None,
     target: TargetLike | None = None,
     key: KeyLike | None = (),
-    missing: str = "refuse",
+    missing: MissingRule = "refuse",
     categories: Mapping[str, tuple[Hashable, ...]] | None = None,
     times: Times = None,
 ) -> RowReader:
@@ -94,7 +95,7 @@ def open_source(
     features: Sequence[str] | str | None = None,
     target: TargetLike | None = None,
     key: KeyLike | None = (),
-    missing: str = "refuse",
+    missing: MissingRule = "refuse",
     categories: Mapping[str, tuple[Hashable, ...]] | None = None,
     times: Times = None,
 ) -> RowReader:

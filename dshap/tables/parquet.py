@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dshap.core.errors import EmptyTableError, InputError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.late import pa, pd, pq
 from dshap.core.places import is_in_bucket
 from dshap.core.records import JSON
@@ -281,7 +282,7 @@ class ParquetSource(ParquetFiles, BatchReader):
         features: Names = None,
         target: Names = None,
         key: Names = (),
-        missing: str = "refuse",
+        missing: MissingRule = "refuse",
         categories: Mapping[str, tuple[Hashable, ...]] | None = None,
         times: Times = None,
     ) -> None:

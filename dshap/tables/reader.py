@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dshap.core.blocks import RowBlock
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import MissingRule
 from dshap.core.late import pa
 from dshap.core.records import JSON, BoolArray
 from dshap.core.types import RowReader
@@ -232,7 +233,7 @@ class LaidOut:
         return bool(self._layout.targets)
 
     @property
-    def missing(self) -> str:
+    def missing(self) -> MissingRule:
         return self._layout.missing
 
     @property

@@ -1,1 +1,1 @@
-"""Tree ensembles: one record of their nodes, parsed from any library, and exact values of it."""
+"""Tree ensembles: a record of the nodes, parsed from any library, and exact values from it."""

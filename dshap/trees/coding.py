@@ -19,15 +19,15 @@ SHORT = 65_533
 
 
 class CategorySplit(NamedTuple):
-    """A decision by lists of categories, which are whole numbers or, with `VALUE`, any."""
+    """A decision by lists of categories: whole numbers, or any numbers if `kind` is `VALUE`."""
 
     node: int
     left: Sequence[float]
     """The categories that go left."""
     right: Sequence[float]
-    """Those that go right."""
+    """The categories that go right."""
     others_left: bool
-    """Whether all others go left, also those that no decision lists."""
+    """Whether all remaining categories go left, also those that no decision lists."""
     missing_left: bool
     kind: int = CATEGORY
     """How the column is read."""
@@ -51,7 +51,7 @@ class CodedColumns:
     is_single: bool
     """Whether the library reads values in single precision."""
     missing: float
-    """The number that means missing beside NaN; NaN where there is none."""
+    """The number that means missing, as NaN does; NaN where there is none."""
 
     @property
     def dtype(self) -> type[np.uint16] | type[np.uint32]:
@@ -84,7 +84,7 @@ class CodedDecisions:
     code: Whole
     """Coded column that a decision tests; −1 for a leaf."""
     place: Whole
-    """Codes up to this one go left, where the decision is no set."""
+    """Codes up to this one go left, if the decision is not a set of categories."""
     set_of: Whole
     """Row of `sets` of a decision by categories; −1 for others."""
     sets: BoolArray
@@ -113,7 +113,7 @@ def coded_decisions(
     is_single
         Whether values are read in single precision.
     missing
-        The number that means missing beside NaN.
+        The number that means missing, as NaN does.
     """
     is_split = column >= 0
     n_kinds = VALUE + 1
@@ -123,6 +123,7 @@ def coded_decisions(
     columns, kinds = np.divmod(read, n_kinds)
     place = np.zeros(len(column), np.int64)
     known: list[set[float]] = [set() for _ in read]
+    # one list for all decisions on a column: a category has the same code in each of them
     for split in splits:
         known[code[split.node]].update(split.left, split.right)
     lists = [np.array(sorted(listed), np.float64) for listed in known]

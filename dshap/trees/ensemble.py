@@ -26,17 +26,17 @@ DOUBLE = 2.0**-50
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree as its library has it; arrays (nodes,) in any order, the root first."""
+    """One tree as a parser reads it; arrays (nodes,) in any order, the root first."""
 
     left: Whole
     """The left child; −1 for a leaf."""
     right: Whole
     column: Whole
     threshold: FloatArray
-    """Rows with value <= threshold go left, where the decision is no set of categories."""
+    """Rows with value <= threshold go left, if the decision is not a set of categories."""
     missing_left: BoolArray
     weight: FloatArray
-    """The training weight that came to a node."""
+    """The weight of the training rows that reached a node."""
     values: FloatArray
     """(nodes, w): what a leaf adds to w margins."""
     output: int = 0
@@ -93,7 +93,7 @@ class TreeEnsemble:
         is_single : bool
             Whether the library reads values in single precision.
         missing : float
-            The number that means missing beside NaN.
+            The number that means missing, as NaN does.
         sums_single : bool
             Whether the library adds leaves in single precision.
 

@@ -102,6 +102,8 @@ class Division:
         shape = TreeShape.of(ensemble, player_of)
         is_top, costs, n_numbers = shape.cut(ensemble, pairs=pairs)
         is_looked_up = np.isfinite(costs)
+        # without a background a tree that is cheaper to integrate is integrated; with one the
+        # alternative are walks, which limit the number of background rows
         if not is_counted:
             is_looked_up &= costs <= _costs_of_products(ensemble, shape)
         # the largest tables are given up first, until all others fit
@@ -291,10 +293,10 @@ class ExactTrees:
         return n
 
     def dependence(self, rows: FloatArray, player: int) -> FloatArray:
-        """The partial dependence (n, k) on one player: the mean margin where it is that of a row.
+        """The partial dependence (n, k) on one player j: v({j}) for each row.
 
-        v({j}) for rows (n, columns), whose other columns are not read: the mean over the background,
-        or over the training rows by their weight.
+        It is the mean margin, over the background or over the training rows by their weight, if the
+        player has the values of the row.  Other columns of the rows (n, columns) are not read.
 
         Source: Friedman, Greedy function approximation: a gradient boosting machine (2001), whose
         section 8.2 has the weights; Nadel and Wettenstein (2026) for the counts.
@@ -308,7 +310,7 @@ class ExactTrees:
     def values(self, rows: FloatArray, n_threads: int = 1) -> FloatArray:
         """φ (n, d, k), or interaction indices (n, pairs, k), of rows (n, columns).
 
-        Every row is added by itself, so that the numbers do not depend on its neighbours.
+        The numbers of a row do not depend on the other rows of the call.
         """
         k = self.ensemble.n_outputs
         out = np.empty((len(rows), self.n_rows, k))
@@ -323,6 +325,7 @@ class ExactTrees:
         lanes = self.division.lanes
         tiles = [slice(start, start + lanes) for start in range(0, len(rows), lanes)]
         if n_threads > 1 and len(tiles) > 1:
+            # a list, as `map` alone would not raise the error of a thread
             with ThreadPoolExecutor(n_threads) as pool:
                 list(pool.map(add, tiles))
         else:

@@ -68,7 +68,7 @@ class PatternTables:
     shape: TreeShape
     groups: LeafGroups
     counts: tuple[Whole, int] | None
-    """Weights of background rows by pattern, and their sum; None where values are path-dependent."""
+    """Weights of background rows by pattern, and their sum; None if values are path-dependent."""
     entries: tuple[Whole, Whole, Whole]
     """The first table of each group; of each table its row of values and its first number."""
     tables: FloatArray

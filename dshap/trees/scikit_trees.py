@@ -156,7 +156,7 @@ def _started(
     listed : column of categories -> the values that represent them
     """
     n_columns = int(model.n_features_in_)
-    # any rows would do, as no more than a constant may be left; random ones reach many leaves
+    # any rows would do, as only a constant may be left; random rows reach many leaves
     rows = np.random.default_rng(0).normal(size=(PROBE_ROWS, n_columns))
     for j, values in listed.items():
         rows[:, j] = next(iter(values), np.nan)

@@ -43,7 +43,7 @@ def library_of(model: Any) -> Any:
 
 
 def _kind_of(model: Any) -> Any:
-    """The class that reads this model; None where it is no tree ensemble."""
+    """The class that reads this model; None if it is not a tree ensemble."""
     package = type(model).__module__.split(".")[0]
     if package in BOOSTERS and of_estimator(model, "predict") is not None:
         return BOOSTERS[package]
@@ -61,7 +61,7 @@ def _kind_of(model: Any) -> Any:
 
 
 def _refusal(model: Any) -> str:
-    """The error message for a model that is no tree ensemble."""
+    """The error message for a model that is not a tree ensemble."""
     owner = estimator_of(model)
     if owner is not model and is_ensemble(owner):  # a method, such as model.predict
         return f"Trees takes the model, not its {model.__name__}: give Trees(model)"

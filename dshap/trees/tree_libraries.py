@@ -33,7 +33,7 @@ SHOWN = 3
 
 
 class Library(Protocol):
-    """The protocol of a tree ensemble as its library has it.
+    """The protocol of a fitted tree ensemble of one library.
 
     Rows are float64; categories are codes, NaN where missing.
     """
@@ -42,13 +42,13 @@ class Library(Protocol):
     names: tuple[str, ...] | None
     digest: str
     takes_unseen: bool
-    """Whether unseen categories count as missing; else the library refuses them."""
+    """Whether unseen categories count as missing; if not, the library refuses them."""
     factor: float
     """Factor from the library's own sums of leaves to margins, usually 1."""
     rounds: BoostingRounds
     """The boosting rounds that are explained."""
     missing: float
-    """The number that means missing beside NaN; NaN where there is none."""
+    """The number that means missing, as NaN does; NaN where there is none."""
     scale_of_margins: str
     """The scale of predictions that are the margins themselves."""
 
@@ -174,7 +174,7 @@ class XGBoostTrees:
             enable_categorical=True,
             nthread=self.n_threads,
         )
-        # stated, as a booster by itself predicts with the rounds after an early stop, too
+        # the range is given, as a booster alone predicts with the rounds after an early stop, too
         used = (0, self.rounds.used)
         return np.asarray(
             self.booster.predict(matrix, iteration_range=used, **what), dtype=np.float64
@@ -370,7 +370,7 @@ def _ranges_of_lightgbm(text: str) -> dict[int, tuple[float, float]]:
 
 
 def refuse_other_lists(kept: Categories, given: Categories, names: Sequence[str] | None) -> None:
-    """Raise InputError where a given list differs from the one that the model stores."""
+    """Raise InputError if a given list differs from the one that the model stores."""
     for j, listed in given.items():
         if kept.get(j) != listed:
             if j in kept:

@@ -39,7 +39,7 @@ HOW = "patterns of decisions"
 
 
 class TreeModel(NamedModel):
-    """A predictor that gives the margins of an ensemble, as computed by its library.
+    """A predictor that returns the margins of an ensemble, as its library computes them.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class TreeModel(NamedModel):
         The trees of the library.
     codes : column -> the categories that the ensemble was fitted on, in the order of their codes
     link : the link between the margins and the model's own predictions
-    classes : names of the classes, in the order of the probabilities; empty where it has none
+    classes : names of the classes, in the order of the probabilities; empty if it has none
     """
 
     choice: ClassChoice | None = None
@@ -130,7 +130,7 @@ class TreeModel(NamedModel):
         return 8 * n * (2 * self.n_columns + 3 * self.n_margins)
 
     def check_own(self, rows: FloatArray) -> None:
-        """Raise InputError where the margins of these rows disagree with the model's predictions.
+        """Raise InputError if the margins of these rows disagree with the model's predictions.
 
         rows (n, columns).
         """
@@ -138,7 +138,7 @@ class TreeModel(NamedModel):
             self.link.refuse(self._margins(rows), self._own(rows), HOW)
 
     def check_trees(self, rows: FloatArray) -> None:
-        """Raise InputError where the trees miss the library's margins of some of these rows.
+        """Raise InputError if the trees miss the library's margins of some of these rows.
 
         rows (n, columns), of which some all over the block are checked, and some with missing
         values.
@@ -206,9 +206,9 @@ def model_of_trees(
 def _classes(
     link: MarginLink, n_outputs: int, given: Sequence[Any] | None, known: Sequence[Any] | None
 ) -> tuple[str, ...]:
-    """The names of the classes that are given, else those of the model; empty where it has none.
+    """The names of the classes that are given, else those of the model; empty if it has none.
 
-    Raises InputError where another number of classes is given than the model has.
+    Raises InputError if another number of classes is given than the model has.
     """
     if given is None:
         return link.classes(n_outputs, known)
@@ -237,6 +237,7 @@ def _tried(
     Raises InputError unless the parsed trees add up to the library's margins, and these are the
     model's own predictions on a known scale.
     """
+    # first whether the trees were read correctly; then missing values and the link to predictions
     probe = made_up(trees, library.n_columns, codes)
     margins = checked_predict(library.predict, probe)
     refuse_gap(trees, trees.margins(probe), margins)
@@ -249,7 +250,7 @@ def _tried(
 
 
 def _try_missing(library: Library, trees: TreeEnsemble, probe: FloatArray) -> None:
-    """Raise InputError where missing values go another way than in a library that accepts some."""
+    """Raise InputError if missing values go another way than in a library that accepts some."""
     holes = probe.copy()
     holes[np.random.default_rng(1).random(holes.shape) < MISSING] = np.nan
     try:
@@ -262,7 +263,7 @@ def _try_missing(library: Library, trees: TreeEnsemble, probe: FloatArray) -> No
 def made_up(
     trees: TreeEnsemble, n_columns: int, codes: Mapping[int, tuple[Any, ...]]
 ) -> FloatArray:
-    """Rows (2 · PROBE_ROWS, columns) that a library is tried on: random ones with zeros, and thresholds."""
+    """Rows (2 · PROBE_ROWS, columns) to try a library on: random ones with zeros, and thresholds."""
     rng = np.random.default_rng(0)
     probe = rng.normal(size=(2 * PROBE_ROWS, n_columns))
     # zeros, which a library may count as missing
@@ -271,7 +272,7 @@ def made_up(
     for position, j in enumerate(columns.columns):
         own = columns.thresholds[columns.starts[position] : columns.starts[position + 1]]
         if columns.kinds[position] >= CATEGORY:
-            # a category that no decision lists goes a way of its own
+            # a category that no decision lists, which libraries treat differently
             unlisted = own.max(initial=-1.0) + 1.0
             probe[:, j] = rng.choice([*own, unlisted], len(probe))
         elif np.isfinite(own).any():
@@ -297,7 +298,7 @@ def asked(
 
 
 def refuse_gap(trees: TreeEnsemble, parsed: FloatArray, margins: FloatArray) -> None:
-    """Raise InputError where parsed trees miss a library's margins (n, k) by more than rounding."""
+    """Raise InputError if parsed trees miss a library's margins (n, k) by more than rounding."""
     if parsed.shape == margins.shape:
         off = np.abs(parsed - margins).max(initial=0.0)
     else:

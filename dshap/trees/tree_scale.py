@@ -63,7 +63,7 @@ class MarginLink:
         """The classes that the margins (n, k) belong to, in the order of the probabilities.
 
         One margin belongs to the second of two classes.  `known` are the classes of the model;
-        classes without names are numbered.  Empty where margins belong to no class.
+        classes without names are numbered.  Empty if margins belong to no class.
         """
         n_classes = n_outputs
         if self.is_of_classes:
@@ -75,7 +75,7 @@ class MarginLink:
         return ()
 
     def scale_with(self, classes: Sequence[str]) -> str:
-        """The scale of the margins, which are probabilities where they are predictions of classes."""
+        """The scale of the margins: probabilities, if the margins of classes are the predictions."""
         if self.scale == TARGET and classes:
             return PROBABILITY
         return self.scale
@@ -93,7 +93,7 @@ class MarginLink:
         return tuple(f"{self.scale} of output{j}" for j in range(n_outputs))
 
     def refuse(self, margins: FloatArray, own: Any, how: str) -> None:
-        """Raise InputError where predictions (n, …) do not follow from margins (n, k)."""
+        """Raise InputError if predictions (n, …) do not follow from margins (n, k)."""
         own = _aligned(own, margins.shape[1])
         if not self._holds(margins, own):
             raise _not_joined(margins, own, how)

@@ -72,6 +72,7 @@ def _n_trees(model: Mapping[str, Any], n_rounds: int, k: int) -> int:
 def _base(learner: Mapping[str, Any], k: int) -> FloatArray:
     """The margins (k,) before any tree."""
     stored = str(learner["learner_model_param"]["base_score"]).strip("[]")
+    # XGBoost stores `base_score` on the scale of predictions
     to_margin = MARGIN_OF.get(learner["objective"]["name"], float)
     base = [to_margin(float(score)) for score in stored.split(",")]
     return np.broadcast_to(np.array(base), k).astype(np.float64)

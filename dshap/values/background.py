@@ -18,7 +18,9 @@ from dshap.predictors.named import columns_by_name
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """Weighted rows that represent a table; give it to `Marginal` as the background.
+    """Weighted rows that represent a table: the result of `dshap.choose_background`.
+
+    Give it to `Marginal` or `Trees` as the background.
 
     Examples
     --------
@@ -43,18 +45,18 @@ class Background:
     n_rows: int
     """Number of rows of the table."""
     discrepancy: float
-    """Maximum mean discrepancy between the weighted rows and all rows, 0 to √2.
+    """Maximum mean discrepancy between the weighted rows and all rows, 0 to √2; smaller is better.
 
-    This is the largest difference of the means of a function of unit norm, for an RBF kernel with
-    median length-scales. It is computed in 512 random Fourier features that were not used in the
-    choice, within 6 % of the kernel's own.
+    It is the largest difference between the two means of any function of unit norm, for an RBF
+    kernel with median length-scales.  It is computed from 512 random Fourier features that were not
+    used in the choice, and within 6 % of the kernel's exact discrepancy.
     """
     discrepancy_of_random: float
     """Root mean square discrepancy of the same number of rows drawn at random."""
     times: Mapping[str, str] = field(default_factory=dict)
     """Column of times -> its kind; rows contain microseconds since 1970."""
     frame: Frame | None = None
-    """The form of the rows as data frames of their own types, for a model that accepts these."""
+    """How to make data frames of the original types from the rows, for a model that needs them."""
 
     def ordered(self, names: Sequence[str] | None) -> FloatArray:
         """The rows with the columns of these names, in this order."""
@@ -68,10 +70,7 @@ class Background:
         return self.rows[:, [self.feature_names.index(name) for name in names]]
 
     def table(self, names: Sequence[str] | None) -> FloatArray | pd.DataFrame:
-        """The rows `ordered` by these names, as a data frame where the model accepts one.
-
-        So it is where columns contain times.
-        """
+        """The rows `ordered` by these names: a data frame if there is a `frame`, or a time column."""
         rows = self.ordered(names)
         if self.frame is not None:
             return columns_by_name(self.frame.rebuilt(self.rows), names or self.feature_names)
@@ -124,9 +123,9 @@ def checked_weights(given: Any, n: int) -> FloatArray:
 def herd(features: NDArray[Any], mean: NDArray[Any], size: int) -> NDArray[np.intp]:
     """Choose indices (size,) of candidates whose mean feature is near `mean`, by greedy herding.
 
-    Every step chooses the candidate that makes ‖mean of the chosen − mean‖ smallest: each at most
-    once, the first among equals, so no seed is needed.  The first s indices are the choice for
-    size s.
+    Every step chooses the candidate that makes ‖mean of the chosen − mean‖ smallest.  A candidate
+    is chosen at most once, and the first among equals, so that no seed is needed.  The first s
+    indices are the choice for size s.
 
     Parameters
     ----------

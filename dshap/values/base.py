@@ -16,6 +16,7 @@ import numpy as np
 from dshap.core.annotations import Predict, TableLike
 from dshap.core.duck_typing import has_columns, has_member, is_lazy, is_pandas, shape_of
 from dshap.core.errors import InputError, shown
+from dshap.core.fixed_words import LinkName, Scale
 from dshap.core.floats import as_array, floats_of
 from dshap.core.places import of_place
 from dshap.core.players import Players
@@ -36,7 +37,7 @@ PROBE_ROWS = 64
 
 
 class TableValue:
-    """Base of the value functions: a model, its players and the data.
+    """The base class of the value functions of a table: a model, its players and the data.
 
     Subclasses define the value of a coalition.
 
@@ -45,7 +46,8 @@ class TableValue:
     model : Predictor
     data : array (b, columns), data frame, or any source that `dshap.explain` accepts
         The rows whose mean prediction is the base value; None for a closed form of the model alone.
-    players : mapping of a player's name to its columns; every other column is its own player
+    players : mapping of a player's name to its columns
+        Every column that it does not name is a separate player.
     """
 
     model: Predictor
@@ -69,14 +71,17 @@ class TableValue:
 
     @property
     def n_players(self) -> int:
+        """The number of players d."""
         return len(self.players)
 
     @property
     def n_columns(self) -> int:
+        """The number of columns that the model takes."""
         return self.model.n_columns
 
     @property
     def n_outputs(self) -> int:
+        """The number of outputs k of the model."""
         return len(self.model.output_names)
 
     def join(self, states: Sequence[State]) -> State:
@@ -97,16 +102,17 @@ class TableValue:
 
 
 class Predicted(TableValue):
-    """A predict function as the model, with data in any form that `dshap.explain` accepts.
+    """A value function of a predict function, with data in any form that `dshap.explain` accepts.
 
-    The function predict is tried on the first rows of an array or a data frame, or on a row of
-    zeros where reading the data would be expensive. A path has no column names: they are those of
-    `feature_names`, or of the estimator behind predict. Where the data are a data frame with text,
-    categorical or boolean columns or with times, or the estimator behind predict was fitted on one,
-    predict receives data frames of the same form. With a data frame of numbers a function is tried
-    with a frame, then with an array, and receives the first that works. ``arrays=`` decides: True
-    for arrays, False for frames. ``scale=`` states the scale of the predictions where the function
-    is no method of an estimator.
+    predict is tried when the object is made: on the first rows of an array or a data frame, or on a
+    row of zeros if reading the data would be expensive.  A path has no column names: give
+    `feature_names`, unless the estimator behind predict has them.
+
+    predict receives data frames if the data are a data frame with text, categorical or boolean
+    columns or with times, or if the estimator behind predict was fitted on such a frame.  With a
+    data frame of numbers the function is tried with a frame, then with an array, and receives the
+    first form that works.  ``arrays=True`` always passes arrays, ``arrays=False`` frames.
+    ``scale=`` names the scale of the predictions if the function is not a method of an estimator.
     """
 
     model: PredictFunction
@@ -120,9 +126,9 @@ class Predicted(TableValue):
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         buffer_rows: int = 65_536,
-        link: str | Link | None = None,
+        link: LinkName | Link | None = None,
         arrays: bool | None = None,
-        scale: str | None = None,
+        scale: Scale | None = None,
     ) -> None:
         check_predict(predict)
         buffer_rows, arrays = checked(buffer_rows=buffer_rows, arrays=arrays)
@@ -156,6 +162,7 @@ class Predicted(TableValue):
             self.notes = {**self.notes, "rounds": {"note": note}}
         super().__init__(model, data if model.frame is None else coded, players)
         self.link = link_of(link, model.output_names)
+        # a logit of predictions outside [0, 1] fails here, and not in the first task of a run
         self.link.check(model.probe)
 
     def _check_frame(self, frame: Frame) -> None:
@@ -163,6 +170,7 @@ class Predicted(TableValue):
 
     def fingerprint(self) -> dict[str, JSON]:
         """The name, model, link and players, with a digest of the data where they are in memory."""
+        # a table that is not in memory is digested by the census of a run, which reads it anyway
         if isinstance(self.data, np.ndarray):
             data = np.ascontiguousarray(self.data)
         else:
@@ -179,10 +187,11 @@ class Predicted(TableValue):
 
 
 class PredictedValue(Predicted):
-    """Base of the value functions of a predict function; public as `dshap.ValueFunction`.
+    """The base class to subclass for a value function of your own, for any predict function.
 
-    A subclass defines `evaluate`; and `prepare`, `cost` and `fingerprint` where the values depend
-    on more than the present columns, the model and the data.
+    A subclass defines `evaluate`, which returns the values (n, m, k) of n rows, m coalitions and k
+    outputs.  It also defines `prepare`, `cost` and `fingerprint` if the values depend on more than
+    the present columns, the model and the data.
 
     Examples
     --------
@@ -205,7 +214,7 @@ class PredictedValue(Predicted):
         return State({"columns": self.players.columns(masks)})
 
     def cost(self, m: int, n: int = 1) -> Cost:
-        """Cost of values that call the model; its operations are unknown and count as infinite."""
+        """Cost of values that call the model, whose operations are unknown: they count as infinite."""
         state = m * self.n_columns
         values = 8 * n * m * self.n_outputs
         buffer = 8 * self.model.buffer_rows * (self.n_columns + self.n_outputs)
@@ -219,9 +228,9 @@ class PredictedValue(Predicted):
 
 
 class KernelValue(TableValue):
-    """Base of the value functions of kernel models in closed form.
+    """The base class of the value functions of kernel models, in closed form.
 
-    The model is an expansion, and `moments` sums over the data.
+    The model is an `Expansion`, a weighted sum of kernel products, and `moments` sums over the data.
     """
 
     model: ExpansionModel
@@ -233,6 +242,7 @@ class KernelValue(TableValue):
 
     @property
     def expansion(self) -> Expansion:
+        """The weighted sum of kernel products that the model is."""
         return self.model.expansion
 
     @property
@@ -246,12 +256,12 @@ class KernelValue(TableValue):
 
 
 def checked_scale(given: str | None) -> str | None:
-    """The scale that a user states for a function; None where none is stated.
+    """Check the scale that a user gives for the predictions of a function; None stays None.
 
     Raises
     ------
     InputError
-        It is no name of a scale.
+        The text is not the name of a scale.
     """
     if given is None:
         return None
@@ -259,12 +269,13 @@ def checked_scale(given: str | None) -> str | None:
 
 
 def check_predict(given: Any) -> None:
-    """Raise InputError for a predict that is not callable, with the methods an estimator has.
+    """Check that predict is a function.
 
     Raises
     ------
     InputError
-        A table, a number, a class, an estimator itself.
+        predict is a table, a number, a class or an estimator.  For an estimator the message names
+        the methods to give, such as `predict_proba`.
     """
     is_class = isinstance(given, type)
     if callable(given) and not is_class:

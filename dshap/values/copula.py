@@ -20,11 +20,12 @@ POINTS = 4_096
 
 
 class Copula(Gaussian):
-    """Observational values under a Gaussian copula with empirical margins.
+    """Observational values of any model, if the columns are correlated but not normal.
 
-    v_S(x) = E f(x_S, X_S̄), where the normal scores Z_j = Φ⁻¹(F_j(X_j)) are jointly Gaussian, F_j
-    the margin of column j. It is `Gaussian` for the scores, so that margins of any shape are
-    preserved: skewed, bounded, or of a few values.
+    v_S(x) = E f(x_S, X_S̄) under a Gaussian copula: the normal scores Z_j = Φ⁻¹(F_j(X_j)) are assumed
+    to be jointly Gaussian, where F_j is the distribution function (the margin) of column j.  The
+    method is that of `Gaussian`, applied to the scores.  It preserves margins of any shape, such as
+    skewed or bounded ones, or columns with few values.
 
     Parameters
     ----------
@@ -39,11 +40,13 @@ class Copula(Gaussian):
     Notes
     -----
     Source: Aas, Jullum & Løland (Artificial Intelligence 298, 2021), the Gaussian copula approach
-    with empirical margins.  The margins are those of 20,000 rows of the data (at most 4,096 values
-    each): a value's score is that of the middle of its step of F_j, values between two of them are
-    interpolated, and draws are values of the sample, so that none is outside its range.  Means
-    and correlations of the scores are sums over all rows.  `std_error` includes the error of the
-    draws, as for `Gaussian`; the error of the estimated margins and correlations is not in it.
+    with empirical margins.
+
+    The margins are estimated from 20,000 rows of the data, and have at most 4,096 values each.  The
+    score of a value is the score of the middle of its step of F_j; values between two steps are
+    interpolated.  Draws are values of the sample, so that no draw is outside its range.  Means and
+    correlations of the scores are computed from all rows.  `std_error` includes the error of the
+    draws, as for `Gaussian`, but not the error of the estimated margins and correlations.
 
     Examples
     --------
@@ -58,10 +61,11 @@ class Copula(Gaussian):
     name = "copula"
     drawn = ("times",)
     margins: tuple[tuple[FloatArray, FloatArray, FloatArray], ...] | None = None
-    """For each column: values (p,), ascending; their scores (p,); scores of step ends (p − 1,)."""
+    """For each column: ascending values (p,), their scores (p,), and scores of step ends (p − 1,)."""
 
     @property
     def sample_size(self) -> int:
+        """The number of sampled rows that the margins are estimated from; 0 once they are."""
         if self.margins is None:
             return MARGIN_SAMPLE
         return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from dshap.kernels import (
 from dshap.values.base import TableValue
 
 SUM_ROWS = 512
-"""Number of rows whose factors are in memory at once in the sums over the data."""
+"""Number of rows whose factors are in memory at a time in the sums over the data."""
 ENOUGH = 0.003
 """The largest error of attributions by learning from a part of the rows, in standard deviations of f.
 
@@ -39,14 +39,14 @@ class EmbeddedValue(TableValue):
     A mixin: the constructor of the subclass calls `_embed` once the columns are known.
     """
 
-    enough: float | str
+    enough: float | Literal["all"]
 
     def _embed(
         self,
         kernel: Kernel | ProductKernel | None,
         embedding: Embedding,
         rank_tolerance: float,
-        enough: float | str,
+        enough: float | Literal["all"],
     ) -> None:
         """Check and store the options; the anchors are chosen later from a sample."""
         kernel = checked_kernel(kernel)
@@ -100,6 +100,7 @@ class EmbeddedValue(TableValue):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
+        # the features of one tile are of no use to a worker, which makes those of its own tiles
         return {**self.__dict__, "_memory": None}
 
     @property
@@ -117,7 +118,7 @@ class EmbeddedValue(TableValue):
         if memory is None or memory[0] != key:
             basis = self._bound_basis
             memory = None
-            self._memory = None  # those of another tile are gone before these are made
+            self._memory = None  # free the features of the last tile before these are made
             memory = self._memory = (key, [basis.subset(present) for present in columns])
         return memory[1]
 

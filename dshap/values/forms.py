@@ -190,6 +190,7 @@ class FoldTrial:
         if not np.array_equal(some.first[: len(self.kept)], self.kept):
             return False
         matrix = self._matrix(some)
+        # some rows first: where these err too much already, the rest need not be computed
         return all(self.limits.allow(self._gaps(some, matrix, rows)) for rows in (SOME, ALL))
 
     def fold(self, residual: float) -> tuple[NDArray[np.intp], FloatArray, float]:
@@ -214,7 +215,7 @@ class Squares:
 def in_squares(
     matrix: FloatArray, products: FloatArray, values: FloatArray, limits: Limits
 ) -> Squares | None:
-    """A quadratic form kᵀAk as a sum of few squares; None where that is no shorter.
+    """A quadratic form kᵀAk as a sum of few squares; None if that is no shorter.
 
     With K/√n = QR for the products K of some rows, the form is zᵀ R A Rᵀ z in coordinates z = R⁻ᵀk that
     are uncorrelated over the rows, and the eigenvectors of R A Rᵀ with the largest eigenvalues are the
@@ -231,12 +232,13 @@ def in_squares(
     p, q = matrix.shape
     some = products[:, SOME]
     n_some = some.shape[1]
-    # n squares take n p products a row, the triangular form p q − q²/2
+    # n squares take n p products a row, the triangular form p q − q²/2; with fewer rows than
+    # landmarks R is not square
     fewer = int(q - q**2 / (2 * p)) // COLUMNS * COLUMNS
     if not fewer or n_some < p:
         return None
     triangle = np.linalg.qr(some.T / np.sqrt(n_some), mode="r")
-    if not np.diag(triangle).all():
+    if not np.diag(triangle).all():  # R is singular: there are no coordinates R⁻ᵀk
         return None
     symmetric = np.zeros((p, p))
     symmetric[:, :q] = matrix

@@ -11,6 +11,7 @@ import numpy as np
 from dshap.core.annotations import Predict, TableLike
 from dshap.core.draws import Draws, GroupedDraws
 from dshap.core.errors import InputError, PredictError
+from dshap.core.fixed_words import LinkName, Scale
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
 from dshap.core.types import Link
@@ -47,28 +48,28 @@ class DrawnRows(NamedTuple):
 
 
 class Gaussian(Shifted, PredictedValue):
-    """Observational values under a Gaussian distribution fitted to the data.
+    """Observational values of any model, with the columns assumed to be jointly normal.
 
     v_S(x) = E f(x_S, X_C) over X_C | x_S ~ N(μ_C + Σ_CS Σ_SS⁻¹ (x_S − μ_S), Σ_CC − Σ_CS Σ_SS⁻¹
-    Σ_SC), with C = S̄ the absent columns.
+    Σ_SC), where C = S̄ are the absent columns.
 
-    μ and Σ are the mean and the covariance (divisor n − 1) of all rows of `data`, computed by sums.
-    The expectation is the mean of f over `n_samples` draws, so that f can be any model.
+    μ and Σ are the mean and the covariance (divisor n − 1) of all rows of `data`.  The expectation
+    is the mean of f over `n_samples` random draws of the absent columns, so that f can be any model.
 
     Parameters
     ----------
     predict : callable
-        rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.
-        It gets data frames or arrays by the rule of `Marginal`.
+        rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers and must be picklable.
+        It receives data frames or arrays by the rule of `Marginal`.
     data : array (n, columns), data frame, or any path, collection or source for `dshap.explain`
-        The rows that μ and Σ are estimated from; every row counts, and they are read by spans.
+        The rows that μ and Σ are estimated from.  Every row counts; a table is read in spans.
     n_samples : int
-        Draws for each instance and coalition; even, because they come in antithetic pairs z, −z.
-        Four times as many draws halve the part of `std_error` that is due to them; with 2 it is
-        NaN.
+        Number of draws for each instance and coalition.  It must be even, because draws come in
+        antithetic pairs z, −z.  Four times as many draws halve the part of `std_error` that is due
+        to them.  With 2 draws `std_error` is NaN.
     ridge : float
-        Number added to the diagonal of the correlation matrix, for columns that determine one
-        another.  Σ is then D (R + ridge·I) D throughout, with D the standard deviations: variances
+        Number added to the diagonal of the correlation matrix R, such as 1e-4, if columns determine
+        one another.  Σ is then D (R + ridge·I) D, where D are the standard deviations: variances
         grow by the factor 1 + ridge.
     seed : int
         Seed of the draws.
@@ -79,9 +80,9 @@ class Gaussian(Shifted, PredictedValue):
     Raises
     ------
     PredictError
-        The predict function fails or gives another shape than (n,) or (n, k).  It is tried at once,
-        on the first rows of an array or a pandas data frame, on one row of zeros where reading
-        `data` would be expensive.
+        The predict function fails or returns an array that is not (n,) or (n, k).  It is called when
+        the object is made: on the first rows of an array or a pandas data frame, or on one row of
+        zeros if reading `data` would be expensive.
     InputError
         Bad options; or, when coalitions are prepared, present columns that determine one another.
 
@@ -91,28 +92,29 @@ class Gaussian(Shifted, PredictedValue):
     more accurate approximations to Shapley values (Artificial Intelligence 298, 2021), the
     multivariate Gaussian approach.
 
-    The draws z (n_samples, columns), standard normal, are made from the seed alone and are common
-    to all instances and all coalitions (common random numbers): Monte-Carlo errors of coalitions
-    cancel in part in the attributions, and those of instances are correlated.  The antithetic pairs
-    are dealt to 20 groups, and the values are computed without each group, from the same
-    predictions: `std_error` includes the error of the draws, in exact designs too.  It falls with
-    the root of `n_samples`, for any number of coalitions.  Absent columns have the values
-    conditional mean + D A^½ z, with A the conditional correlation matrix and A^½ its symmetric
-    root, which may be singular.  v(empty) is the mean of f over the same draws, μ + D R^½ z with R
-    the correlation matrix: all values belong to the fitted distribution, and a column that the
-    model does not use and that is independent of the others gets 0.  The cube's attribute
-    `base_value` contains v(empty), its standard error and the mean prediction over the data: the
-    difference shows how far the fitted distribution is from the data, as seen by the model.  With
-    antithetic pairs the mean of the draws is the conditional mean, so linear models have no
-    Monte-Carlo error, and odd terms of any model have none.
+    The standard normal draws z (n_samples, columns) depend on the seed alone, and all instances and
+    coalitions share them (common random numbers).  Monte-Carlo errors of coalitions therefore cancel
+    in part in the attributions, and those of instances are correlated.  Absent columns get the values
+    conditional mean + D A^½ z, where A is the conditional correlation matrix and A^½ its symmetric
+    root; A may be singular.  In each antithetic pair the mean of the two draws is the conditional
+    mean, so that linear models, and odd terms of any model, have no Monte-Carlo error.
 
-    Draws need not look like rows (integer columns get fractions): where the model varies strongly
-    away from the data, few draws dominate the mean, and other seeds give other values.
+    Standard errors: the antithetic pairs are dealt to 20 groups, and the values are computed without
+    each group, from the same predictions.  `std_error` therefore includes the error of the draws, in
+    exact designs too.  It falls with the root of `n_samples`, whatever the number of coalitions.  It
+    does not include the error of μ and Σ.
 
-    `std_error` treats the fitted distribution as given: the error of μ and Σ is not in it.
+    v(empty) is the mean of f over the same draws, μ + D R^½ z, and not the mean prediction over the
+    data.  All values thus belong to the fitted distribution, and a column that the model does not
+    use and that is independent of the others gets 0.  The cube's attribute `base_value` contains
+    v(empty), its standard error and the mean prediction over the data.  The difference shows how far
+    the fitted distribution is from the data, as seen by the model.
 
-    A column without variance in `data` carries no information about others, and has its mean where
-    it is absent.
+    Draws need not look like rows: integer columns get fractions.  If the model varies strongly away
+    from the data, few draws dominate the mean, and different seeds give different values.
+
+    A column without variance in `data` carries no information about others, and has its mean if it
+    is absent.
 
     Cost: n·m·n_samples model evaluations for n rows and m coalitions; 2·columns² operations for
     each row of data and tile of coalitions; an eigendecomposition for each coalition.
@@ -146,10 +148,10 @@ class Gaussian(Shifted, PredictedValue):
         players: Mapping[str, Sequence[str | int]] | None = None,
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
-        link: str | Link | None = None,
+        link: LinkName | Link | None = None,
         buffer_rows: int = 65_536,
         arrays: bool | None = None,
-        scale: str | None = None,
+        scale: Scale | None = None,
     ) -> None:
         self.n_samples, self.ridge, self.seed = checked(n_samples=n_samples, ridge=ridge, seed=seed)
         super().__init__(
@@ -339,6 +341,7 @@ class Gaussian(Shifted, PredictedValue):
     def _add_draws(self, out: FloatArray, drawn: DrawnRows, indicator: FloatArray | None) -> None:
         """Add sums of f over the draws of some coalitions to `out` (n, 1 + g, m, k)."""
         m, n_draws, c = drawn.noise.shape
+        # the draws of a row are cut only if they alone exceed a call
         draw_step = min(n_draws, self.model.buffer_rows)
         row_step = max(1, self.model.buffer_rows // (draw_step * m))
         for first in range(0, len(out), row_step):
@@ -346,8 +349,8 @@ class Gaussian(Shifted, PredictedValue):
             for start in range(0, n_draws, draw_step):
                 draws = slice(start, start + draw_step)
                 x = self._values(drawn.scores(some, draws), ~drawn.present)
-                # the numbers of the row itself: by way of scores a copula would give the nearest
-                # value of its sample
+                # present columns keep the row's numbers: computed from scores, those of a copula
+                # would be the nearest values of its sample
                 np.copyto(x, drawn.rows[some, None], where=drawn.present[:, None, None])
                 # (m, rows, draws, k)
                 values = self.model.call(x.reshape(-1, c)).reshape(*x.shape[:3], -1)
@@ -386,6 +389,7 @@ class Gaussian(Shifted, PredictedValue):
         )
 
     def fingerprint(self) -> dict[str, JSON]:
+        """The settings and digests that identify the values: equal fingerprints, equal numbers."""
         return {
             "value": self.name,
             **self.model.fingerprint(),

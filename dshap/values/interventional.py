@@ -17,32 +17,39 @@ from dshap.values.subset_table import SubsetTable
 
 
 class KernelInterventional(KernelValue):
-    """Interventional values of a kernel model in closed form.
+    """Interventional values of a kernel model in closed form, with a background of any size.
 
-    v_S(x) = c + Σ_r a_r k_S(x, z_r) μ_r(S̄), with the mean embedding μ_r(S̄) = mean over the
-    background of k_S̄(X_b, z_r). They equal those of `Marginal(model.predict, background)`, and a
-    row costs the same for any number of background rows.
+    v_S(x) = c + Σ_r a_r k_S(x, z_r) μ_r(S̄), where the mean embedding μ_r(S̄) is the mean of
+    k_S̄(X_b, z_r) over the background rows X_b.  The values equal those of
+    `Marginal(model.predict, background)`, and a row costs the same for any number of background
+    rows.
 
     Parameters
     ----------
     model : KernelExpansion, FourierExpansion, a list of them (their sum), or a fitted model
         The model f(x) = c + Σ_r a_r Π_j k_j(x_j, z_rj), with product kernels, or with the complex
-        exponentials of Fourier features.  A fitted model has it in `expansion_`.
+        exponentials of Fourier features.  A fitted model has this expansion in `expansion_`.
     background : array (b, columns), data frame, Dask collection or source
-        Every row counts; it is read once, by spans.
-    n_background, tolerance : int, float
-        Options of `design="quadrature"`, for many players: the number of background rows that
-        herding selects, and the largest error due to the number of nodes, in standard deviations of
-        the predictions.  The number of nodes is chosen and checked on the explained rows, and the
-        cube states the error.
+        The rows that replace absent columns.  Every row counts; the table is read once, in spans.
+    n_background : int
+        For `design="quadrature"`, which is used for many players: the number of background rows
+        that herding selects.
+    tolerance : float
+        For `design="quadrature"`: the largest error due to the number of quadrature nodes, in
+        standard deviations of the predictions.  The number of nodes is chosen and checked on the
+        explained rows, and the cube stores the error.
     players, output_names : see `Marginal`
 
     Notes
     -----
-    Up to 12 players `design="auto"` lists all coalitions and every background row counts; above,
-    it uses the quadrature.  Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition
-    3, with the mean embedding of S̄ as a vector over the model's landmarks.  It needs r·b·m
-    multiplications once, and r·m for every explained row.
+    Up to 12 players `design="auto"` lists all coalitions, and every background row counts.  With
+    more players it uses the quadrature.
+
+    Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition 3, with the mean embedding
+    of S̄ as a vector over the model's landmarks.
+
+    Cost, for r landmarks, b background rows and m coalitions: r·b·m multiplications once, and r·m
+    for every explained row.
 
     Examples
     --------
@@ -92,7 +99,7 @@ class KernelInterventional(KernelValue):
         ).to_state()
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
-        """values (n, m, k)."""
+        """The values v_S(x) (n, m, k) of n rows, m prepared coalitions and k outputs."""
         return SubsetTable.from_state(self.expansion, state).values(rows)
 
     def scored(self, state: State, score: FloatArray) -> Scored | None:
@@ -120,6 +127,7 @@ class KernelInterventional(KernelValue):
         )
 
     def fingerprint(self) -> dict[str, JSON]:
+        """The settings and digests that identify the values: equal fingerprints, equal numbers."""
         return {
             "value": "kernel_interventional",
             **self.model.fingerprint(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,11 +25,11 @@ KINDS = ("observational", "interventional")
 
 @dataclass(frozen=True, eq=False)
 class LinearTransform:
-    """The Shapley values of all linear models on Gaussian columns, computed once for the columns.
+    """The part of a linear model's Shapley values that depends on the data alone, to be reused.
 
-    They are stored as matrices T (d, columns, columns): a model f(x) = βx + b has the attributions
-    φ_i = β T[i] (x − μ), whatever its coefficients β.  T[i] (x − μ) is the Shapley value of player
-    i in the game v_S = E[x | x_S] − μ.
+    `dshap.linear_transform` makes it.  It stores matrices T (d, columns, columns): a model f(x) = βx
+    + b has the attributions φ_i = β T[i] (x − μ), whatever its coefficients β.  T[i] (x − μ) is the
+    Shapley value of player i in the game v_S = E[x | x_S] − μ.
 
     Examples
     --------
@@ -52,10 +52,10 @@ class LinearTransform:
     values: FloatArray
     """T (d, columns, columns)"""
     replicates: FloatArray
-    """(R, d, columns, columns): T of the jackknife groups; R = 0 where all coalitions count."""
+    """(R, d, columns, columns): T of the jackknife groups; R = 0 if all coalitions are evaluated."""
     players: Players
     feature_names: tuple[str, ...] | None
-    """Names of the columns, where they are known."""
+    """Names of the columns; None if they are not known."""
 
     @property
     def has_nan_errors(self) -> bool:
@@ -63,9 +63,9 @@ class LinearTransform:
         return bool(np.isnan(self.replicates).any())
 
     def of_model(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The matrices M (d, columns, k) of a linear model, and those of R jackknife groups.
+        """The matrices M (d, columns, k) of a linear model, and (R, d, columns, k) of the groups.
 
-        φ = (x − μ) M for coefficients (k, columns).
+        φ_i = (x − μ) M[i], for coefficients `coef` (k, columns).
         """
         both = np.concatenate([self.values[None], self.replicates])  # (1 + R, d, columns, columns)
         found = np.einsum("ka,rdab->rdbk", coef, both, optimize=True)
@@ -96,25 +96,29 @@ class LinearTransform:
 
 
 class LinearGaussian(Shifted):
-    """Shapley values of a linear model of Gaussian columns, in closed form: φ = M (x − μ).
+    """Values of a linear model in closed form, with the columns assumed to be jointly normal.
 
-    The model is f(x) = βx + b, with v_S(x) = E[f(X) | X_S = x_S] and X ~ N(μ, Σ). v_S(x) = β (μ +
-    G_S (x − μ)) + b is affine, so that all attributions of an output are one (players, columns)
-    matrix M: from all coalitions up to 16 players, from random orders with standard errors above.
-    After that a row costs one matrix product.
+    The model is f(x) = βx + b, and v_S(x) = E[f(X) | X_S = x_S] with X ~ N(μ, Σ).  This v_S(x) = β
+    (μ + G_S (x − μ)) + b is affine in x, so that all attributions of an output are φ = M (x − μ)
+    with one matrix M (players, columns).  Up to 16 players M is computed from all coalitions; with
+    more players from random orders, with standard errors.  After that a row costs one matrix
+    product.
 
     Parameters
     ----------
     coef : array (columns,) or (k, columns), or a fitted linear model with `coef_` and `intercept_`
-        For a classifier the decision function is explained.
+        The coefficients β.  For a classifier the decision function is explained.
     intercept : float or (k,)
+        The constant b.
     mean, covariance : (columns,) and (columns, columns)
+        μ and Σ.  Give one of: mean and covariance, data, transform.
     data : array, data frame, or any table that `dshap.explain` accepts
-        Given instead of mean and covariance, which are then computed from all its rows.
-    transform : LinearTransform, instead of mean and covariance
-        The result of `linear_transform`, reused for another model on the same data.
+        Replaces mean and covariance, which are then computed from all its rows.
+    transform : LinearTransform
+        Replaces mean and covariance: the result of `linear_transform`, reused for another model on
+        the same data.
     kind : {"observational", "interventional"}
-        Interventional: φ_i = Σ β_c (x_c − μ_c) over the columns c of player i; no covariance is
+        "interventional": φ_i = Σ β_c (x_c − μ_c) over the columns c of player i; no covariance is
         needed.
     n_permutations, ridge, seed : see `linear_transform`
     players, feature_names, output_names : see `Marginal`
@@ -122,7 +126,8 @@ class LinearGaussian(Shifted):
     Raises
     ------
     InputError
-        Bad options, no covariance, or columns that determine one another (with the ridge to try).
+        An option that is not allowed, no covariance, or columns that determine one another; the
+        message names them and a ridge to try.
 
     Notes
     -----
@@ -156,7 +161,7 @@ class LinearGaussian(Shifted):
         *,
         data: TableLike | None = None,
         transform: LinearTransform | None = None,
-        kind: str = "observational",
+        kind: Literal["observational", "interventional"] = "observational",
         n_permutations: int | None = None,
         ridge: float = 0.0,
         seed: int = 0,
@@ -219,6 +224,7 @@ class LinearGaussian(Shifted):
 
     @property
     def is_interventional(self) -> bool:
+        """Whether absent columns have their means, whatever the present ones are."""
         return self.kind == "interventional"
 
     @property
@@ -228,7 +234,7 @@ class LinearGaussian(Shifted):
     def sums(self, rows: FloatArray) -> Moments:
         """`sum` (columns,) and `outer` (columns, columns) of x − shift, and `count`.
 
-        Empty where Σ or a transform was given.
+        Empty if Σ or a transform was given.
         """
         if self._learns:
             return normal_sums(rows, self._shift())
@@ -239,6 +245,7 @@ class LinearGaussian(Shifted):
         return self.table or NormalTable.of_moments(moments, self._shift(), self.ridge)
 
     def fingerprint(self) -> dict[str, JSON]:
+        """The settings and digests that identify the values: equal fingerprints, equal numbers."""
         transform = self.transform
         held = self.model.arrays
         if self.table is not None:
@@ -265,7 +272,7 @@ class LinearGaussian(Shifted):
 
 
 def _names_with(transform: LinearTransform, names: Sequence[str] | None) -> Sequence[str] | None:
-    """The names of the columns; InputError where they differ from the transform's."""
+    """The names of the columns; InputError if they differ from the transform's."""
     names = names or transform.feature_names
     if names is not None and tuple(map(str, names)) != (
         transform.feature_names or tuple(map(str, names))

@@ -1,6 +1,6 @@
 """Links: functions g applied to an expectation before the attribution, such as the logarithm.
 
-The link comes after the expectation: v_S(x) = g(E f), not E g(f).
+A link is applied after the expectation: v_S(x) = g(E f), not E g(f).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dshap.core.types import Link
 
 ROUNDING = 1e-9
 """How far rounding may move a mean of probabilities outside [0, 1]."""
-# more would move probabilities that are far from 0 and 1
+# a larger clip would move probabilities that are far from 0 and 1
 MAX_CLIP = 0.1
 CLIP = Number(0.0, MAX_CLIP, hint=" (1e-6 is a good start)")
 
@@ -62,7 +62,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class ProbabilityLink(ABC):
-    """Base of the links for probabilities.
+    """The base class of the links for probabilities.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class ProbabilityLink(ABC):
         return (self.describe(),)
 
     def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:
-        """(n,): the output that each row is explained for; None where it is the same for all."""
+        """(n,): the output that each row is explained for; None if it is the same for all rows."""
         return None
 
     def __call__(self, expected: FloatArray, prediction: FloatArray) -> FloatArray:
@@ -155,9 +155,9 @@ class ProbabilityLink(ABC):
 
 @dataclass(frozen=True)
 class Logit(ProbabilityLink):
-    """The logit log p − log(1 − p) of every output separately.
+    """Explain the log-odds of every output separately: the logit g(p) = log p − log(1 − p).
 
-    p (n, m, k) are the expectations of k probabilities.
+    p (n, m, k) are the expectations of k probabilities, each between 0 and 1.
 
     Parameters
     ----------
@@ -179,12 +179,15 @@ class Logit(ProbabilityLink):
 
     @property
     def is_by_row(self) -> bool:
+        """False: v(empty) is the same for all rows."""
         return False
 
     def bound(self, names: Sequence[str]) -> Link:
+        """Return this link, which accepts any outputs."""
         return self
 
     def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The names of the outputs, unchanged: each has its own logit."""
         return names
 
     def _values(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
@@ -193,7 +196,7 @@ class Logit(ProbabilityLink):
 
 @dataclass(frozen=True)
 class OfClass(ProbabilityLink):
-    """Base of the links for one class: a named one, or the class of the largest f(x)."""
+    """The base class of the links for one class: a named class, or the class of the largest f(x)."""
 
     of: str | int | None = None
     position: int | None = field(default=None, kw_only=True, repr=False)
@@ -206,9 +209,11 @@ class OfClass(ProbabilityLink):
 
     @property
     def is_by_row(self) -> bool:
+        """Whether each row is explained for its own predicted class."""
         return self.of is None
 
     def bound(self, names: Sequence[str]) -> Link:
+        """Return this link with the position of its class; InputError for an unknown class."""
         super().bound(names)
         if self.of is None:
             return self
@@ -217,9 +222,11 @@ class OfClass(ProbabilityLink):
         return replace(self, position=list(names).index(str(self.of)))
 
     def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The name of the class, or "predicted class"."""
         return ("predicted class" if self.of is None else str(self.of),)
 
     def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:
+        """(n,): the predicted class of each row; None for a named class."""
         if self.of is not None:
             return None
         return prediction.argmax(axis=1).astype(np.int16)
@@ -244,19 +251,19 @@ class OfClass(ProbabilityLink):
 
 @dataclass(frozen=True)
 class LogOdds(OfClass):
-    """The log-odds log p_y − log(1 − p_y) of one class y.
+    """Explain the log-odds of one class y: g(p) = log p_y − log(1 − p_y).
 
     p (n, m, k) are the expectations of the probabilities of k classes.
 
     Parameters
     ----------
     clip : float
-        Expectations are moved into [clip, 1 − clip] first.  0: they are used as they are, and 0
-        and 1, whose logarithm is infinite, are refused, as are estimates beyond.  f(x) itself must
-        always be in [0, 1].
+        Expectations are moved into [clip, 1 − clip] first, for example with 1e-6.  By default (0)
+        they are not moved, and an expectation of 0 or 1, whose logarithm is infinite, raises a
+        `PredictError`, as does one outside [0, 1].  f(x) itself must always be in [0, 1].
     of : str or int, optional
-        Name of the class, as among the outputs.  None: the class of the largest f(x), row by row;
-        v(empty) then differs from row to row.
+        Name of the class, as in the names of the outputs.  By default each row is explained for the
+        class of its largest f(x); v(empty) then differs from row to row.
 
     Examples
     --------
@@ -282,7 +289,7 @@ class LogOdds(OfClass):
 
 @dataclass(frozen=True)
 class LogProbability(OfClass):
-    """The log-probability log p_y of one class y.
+    """Explain the log-probability of one class y: g(p) = log p_y.
 
     p (n, m, k) are the expectations of the probabilities of k classes.
 
@@ -313,9 +320,9 @@ class LogProbability(OfClass):
 
 @dataclass(frozen=True)
 class ExpectedLogProbability(ProbabilityLink):
-    """The expected log-probability Σ_y P(y | x) log P(y | x_S) over k classes.
+    """Explain the expected log-probability over all k classes: Σ_y P(y | x) log P(y | x_S).
 
-    P(y | x) = f(x), and P(y | x_S) are the expectations.
+    P(y | x) = f(x) are the predicted probabilities, and P(y | x_S) are the expectations.
 
     Parameters
     ----------

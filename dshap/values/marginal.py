@@ -16,6 +16,7 @@ from dshap.core.annotations import Predict, TableLike
 from dshap.core.draws import Draws, GroupedDraws
 from dshap.core.duck_typing import has_columns, is_frame, is_lazy, is_pandas, is_scanned
 from dshap.core.errors import InputError, shown
+from dshap.core.fixed_words import LinkName, Scale
 from dshap.core.floats import floats_of
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked
@@ -26,76 +27,80 @@ from dshap.values.background import Background, checked_weights
 from dshap.values.base import PredictedValue, check_predict
 
 STREAMED_ROWS = 65_536
-"""Number of background rows in memory at once, for a background that is read by spans."""
+"""Number of background rows in memory at a time, for a background that is read by spans."""
 
 
 class Marginal(PredictedValue):
     """Interventional values of any model, by averaging its predictions over background rows.
 
-    v_S(x) = Σ_b w_b f(x_S, X_b,S̄) / Σ_b w_b over background rows b.
+    v_S(x) = Σ_b w_b f(x_S, X_b,S̄) / Σ_b w_b over background rows b with weights w_b: absent columns
+    get the values of background rows.
 
     Parameters
     ----------
     predict : callable
-        rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.
-        Where the background is a data frame with text, categorical or boolean columns or with
-        times, or the estimator behind predict was fitted on one, it gets data frames of the same
-        columns and dtypes.  Where it is a data frame of numbers, a user's function is tried with a
-        data frame of its first rows, then with an array, and gets the first form that works.
+        rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers and must be picklable.
+        If the background is a data frame with text, categorical or boolean columns or with times,
+        or if the estimator behind predict was fitted on such a frame, predict receives data frames
+        of the same columns and dtypes.  If the background is a data frame of numbers, a function of
+        your own is tried with a data frame of its first rows, then with an array, and receives the
+        first form that works.
     background : Background, array (b, columns), data frame; or path, Dask collection or source
-        Rows in memory are copied whole to every worker; one row is a plug-in reference point.  A
-        path, a collection or a source is read by spans, every row of it counts, and no worker has
+        Rows in memory are copied whole to every worker; a single row serves as a reference point.
+        A path, a collection or a source is read in spans: every row of it counts, and no worker has
         more than one span in memory.  A `Background` contains weighted rows that
         `dshap.choose_background` chose from a table.
     players : mapping, optional
-        ``{"location": ["lat", "lon"]}`` makes one player of several columns, which has the place
-        of its first column: read cubes by the names of players, not by the order given here.
+        ``{"location": ["lat", "lon"]}`` makes one player of several columns.  It has the position of
+        its first column: read cubes by the names of players, not by the order of this mapping.
     feature_names : sequence of str, optional
-        Names of the columns that predict accepts, in its order.  Where not given: those that the
-        estimator behind ``predict`` was fitted on (`feature_names_in_`), else those of the
-        background.  Frames are matched by them.
+        Names of the columns that predict accepts, in its order.  By default those that the
+        estimator behind ``predict`` was fitted on (`feature_names_in_`), or else those of the
+        background.  The columns of data frames are found by these names.
     output_names : sequence of str, optional
-        Where not given: the classes of the classifier behind ``predict``, if it has as many as
+        By default the classes of the classifier behind ``predict``, if it has as many classes as
         outputs.
     link : str or Link, optional
         A function g applied to the mean above: "identity", "logit", "log_odds" or
-        "log_probability" (for the predicted class; for another one `LogOdds("name")`,
-        `LogProbability("name")`), "expected_log_probability"; see `dshap.values.LogOdds`.
+        "log_probability" (both for the predicted class; `LogOdds("name")` and
+        `LogProbability("name")` are for a named class), or "expected_log_probability"; see
+        `dshap.values.LogOdds`.
     weights : array (b,), optional
         Weights of the background rows, not negative, with any positive sum; equal by default.
     sample_of : int, optional
-        The number of rows of the table that the background is a random sample of.  `std_error` then
-        includes how far values over the sample may be from those over the whole table.  By default
-        the rows of an array or data frame *are* the background, and have no such error; a
-        `Background` knows its table.
+        The number of rows of the table that the background is a random sample of, such as
+        1_000_000.  `std_error` then includes how far values over the sample may be from those over
+        the whole table.  By default the rows of an array or data frame are the whole background,
+        and there is no such error.  A `Background` has this number already.
     buffer_rows : int
         The most rows in one predict call, which also has at most 64 MiB of rows.
     arrays : bool, optional
-        True calls predict with arrays (faster where it accepts both), False with data frames; by
-        default as described at `predict`.
+        True calls predict with arrays (faster if it accepts both), False with data frames.  By
+        default the form follows the rule described at `predict`.
     scale : str, optional
         The scale of the predictions, before a link: "probability", "log-odds", "score", "margin",
-        "log", "unit of the target" or another name of docs/value_functions.md.  By default a method
-        of an estimator is known by its name (`predict_proba`, `decision_function`, `predict`), and
-        a function of your own is "unstated".  Cubes on two stated scales are not compared.
+        "log", "unit of the target" or another name of docs/value_functions.md.  By default the scale
+        follows from the name of an estimator's method (`predict_proba`, `decision_function`,
+        `predict`), and that of a function of your own is "unstated".  Cubes on two different stated
+        scales cannot be compared.
 
     Raises
     ------
     PredictError
-        The predict function fails or gives another shape than (n,) or (n, k); it is tried on the
-        background at once.
+        The predict function fails or returns an array that is not (n,) or (n, k).  It is called on
+        the background when the object is made.
 
     Notes
     -----
-    Cost: at most n·m·b model evaluations for n rows and m coalitions.  Columns in which a row
-    equals a background row are the same in every mix of the two, and equal mixes are predicted
-    once.
+    Cost: at most n·m·b model evaluations for n rows, m coalitions and b background rows.  Columns in
+    which a row equals a background row are the same in every mix of the two, and equal mixes are
+    predicted once.
 
     Standard errors of a sample of b from N rows: its rows are dealt at random to 20 groups, and the
-    values are computed without each group, from the same predictions.  The error is the one of b
-    random rows, times √(1 − b/N).  Rows that `dshap.choose_background` chose by "thinning" are closer
-    to the table than random ones, so that it is too large for them (docs/errors.md).  The error of
-    a single row is not known, and NaN.
+    values are computed without each group, from the same predictions.  The error is that of b
+    random rows, times √(1 − b/N).  It is too large for rows that `dshap.choose_background` chose by
+    "thinning", which are closer to the table than random rows (docs/errors.md).  The error of a
+    single row is unknown, and stored as NaN.
 
     Examples
     --------
@@ -122,10 +127,10 @@ class Marginal(PredictedValue):
         output_names: Sequence[str] | None = None,
         weights: ArrayLike | None = None,
         sample_of: int | None = None,
-        link: str | Link | None = None,
+        link: LinkName | Link | None = None,
         buffer_rows: int = 65_536,
         arrays: bool | None = None,
-        scale: str | None = None,
+        scale: Scale | None = None,
     ) -> None:
         check_predict(predict)
         background = frame_of(background)
@@ -159,6 +164,7 @@ class Marginal(PredictedValue):
             arrays=arrays,
             scale=scale,
         )
+        # a frame of numbers, with which predict has been tried: rows are mixed as arrays
         if is_pandas(self.data):
             self.data = _rows_of(self.data)
         self.background: FloatArray | None = None if self.streams_data else self.data
@@ -174,7 +180,7 @@ class Marginal(PredictedValue):
             self.sample_of = _checked_population(sample_of, self.background)
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
-        """The columns that are present in each coalition, and the same as bits."""
+        """`columns` (m, columns) that are present in each coalition, and the same as `bits`."""
         found = loops.Masks.of(self.players.columns(masks))
         return State({"columns": found.columns, "bits": found.bits})
 
@@ -192,7 +198,7 @@ class Marginal(PredictedValue):
 
     @property
     def draws(self) -> Draws | None:
-        """The background rows where they are a sample of more rows; None where they are all."""
+        """The background rows, if they are a sample of a larger table; None if they are all of it."""
         if self.background is None or self.sample_of is None:
             return None
         n = len(self.background)
@@ -260,6 +266,7 @@ class Marginal(PredictedValue):
         )
 
     def fingerprint(self) -> dict[str, JSON]:
+        """The settings and digests that identify the values: equal fingerprints, equal numbers."""
         return {
             "value": "marginal",
             **self.model.fingerprint(),

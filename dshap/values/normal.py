@@ -18,7 +18,7 @@ SHIFT_SAMPLE = 1_024
 It is within a few hundredths of a standard deviation of the mean.
 """
 SUM_ROWS = 4_096
-"""Number of rows that are centred at once in the sums over the data."""
+"""Number of rows that are centred together in the sums over the data."""
 SMALLEST_EIGENVALUE = 1e-8
 """The smallest eigenvalue allowed of the correlation matrix of present columns.
 
@@ -55,7 +55,7 @@ class NormalTable(NamedTuple):
     """(columns,): whether a column varies."""
     ridge: float
     n_rows: int | None
-    """Number of rows of the table; None where mean and covariance were given."""
+    """Number of rows of the table; None if mean and covariance were given."""
 
     @classmethod
     def of_moments(cls, moments: Moments, shift: FloatArray, ridge: float) -> NormalTable:
@@ -63,6 +63,7 @@ class NormalTable(NamedTuple):
         count = float(moments["count"])
         centre = moments["sum"] / count
         covariance = (moments["outer"] - count * np.outer(centre, centre)) / max(count - 1.0, 1.0)
+        # not > 0: rounding leaves a constant column a variance that is tiny beside its squares
         varies = np.diag(covariance) > ROUNDING * np.diag(moments["outer"]) / count
         return cls._of(shift + centre, covariance, varies, ridge, int(count))
 
@@ -121,7 +122,7 @@ class NormalTable(NamedTuple):
         return np.flatnonzero(present & self.varies), np.flatnonzero(~present & self.varies)
 
     def check(self, names: Sequence[str]) -> None:
-        """Raise InputError where columns determine one another.
+        """Raise InputError if columns determine one another.
 
         Eigenvalues of submatrices are between those of the whole matrix, so that no coalition of a
         table that passes is singular.
@@ -187,6 +188,7 @@ class Shifted(TableValue):
 
     @property
     def sample_size(self) -> int:
+        """The number of sampled rows whose mean is the shift; 0 if it is not needed, or known."""
         if self._learns and self.shift is None:
             return SHIFT_SAMPLE
         return 0
@@ -212,13 +214,14 @@ def conditional(
 ) -> tuple[FloatArray, FloatArray] | None:
     """R_CS R_SS⁻¹ and the symmetric root of R_CC − R_CS R_SS⁻¹ R_SC.
 
-    None where R_SS is nearly singular.
+    None if R_SS is nearly singular.
     """
     eigenvalues, vectors = np.linalg.eigh(correlation[np.ix_(inside, inside)])
     if eigenvalues.min(initial=1.0) < SMALLEST_EIGENVALUE:
         return None
     across = correlation[np.ix_(outside, inside)]
     slope = (across @ vectors / eigenvalues) @ vectors.T
+    # a root by eigenvalues, as Cholesky fails where absent columns follow from the present ones
     left, axes = np.linalg.eigh(correlation[np.ix_(outside, outside)] - slope @ across.T)
     return slope, (axes * np.sqrt(np.where(left > ROUNDING, left, 0.0))) @ axes.T
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,20 +37,20 @@ POINTS = 4
 Twice as many choose penalties that are no better.
 """
 TOGETHER = 8
-"""Number of coalitions whose points are evaluated at once."""
+"""Number of coalitions whose points are evaluated together."""
 FEW_ROWS = 8
 """The most rows whose values are computed by one loop over all coalitions."""
 
 
 class KernelObservational(EmbeddedValue, KernelValue):
-    """Observational values of a kernel model by conditional mean embeddings.
+    """Observational values of a kernel model: absent columns follow the present ones, as in the data.
 
     v_S(x) = c + Σ_r a_r k_S(x, z_r) [Φ_S(x) W_S]_r with W_S = (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n)ᵀ
     k_S̄(X_n, z).
 
-    Φ_S(x) W_S is the conditional mean embedding μ_r(S̄ | x_S) of the absent columns, regressed on
-    features Φ_S of the present ones: Nyström landmarks that pivoted Cholesky selects for the
-    kernel on S, or random Fourier features.
+    Φ_S(x) W_S is the conditional mean embedding μ_r(S̄ | x_S) of the absent columns: a regression of
+    their kernel products on features Φ_S of the present columns.  These features are Nyström
+    landmarks that pivoted Cholesky selects for the kernel on S, or random Fourier features.
 
     Parameters
     ----------
@@ -59,9 +59,10 @@ class KernelObservational(EmbeddedValue, KernelValue):
     data : array (n, columns), data frame, Dask collection or source
         The rows that the conditional distribution is fitted on, or as many of them as are `enough`.
     embedding : Nystrom or Fourier
-        `Nystrom(landmarks=model.expansion_.landmarks)` shares the kernel products of the model.
+        `Nystrom(landmarks=model.expansion_.landmarks)` shares the kernel products of the model,
+        which are then computed once for both.
     penalty : float or "validate"
-        λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the
+        λ of the mean squared loss: the ridge is λn.  "validate" chooses a λ for each coalition: the
         largest whose cross-validated error is within one standard error of the least, see
         `kernels.ridge.chosen_penalty`.  The error is that of f itself, the mean over rows X and up
         to four points x of (f(x_S, X_S̄) − [its regression on Φ_S](X_S))²; the points are the
@@ -72,34 +73,38 @@ class KernelObservational(EmbeddedValue, KernelValue):
     enough : float or "all"
         The largest acceptable error of attributions that comes from learning from a part of the
         rows only, in standard deviations of the predictions (root mean square over rows and
-        players).  Rows are read in an order that is spread over the table, and their number doubles
-        from 8,192 until the error that a jackknife over eight parts states is no larger; where that
-        is more than half of the table, and for tables of fewer than 32,768 rows, all rows are read.
-        The error is stored as `learning_error`.  "all" reads every row, and states no error.
+        players).  Rows are read in an order that is spread over the table.  Their number doubles
+        from 8,192 until a jackknife over eight parts estimates an error that is no larger.  If that
+        takes more than half of the table, or the table has fewer than 32,768 rows, all rows are
+        read.  The error is stored as `learning_error`.  "all" reads every row, and stores no error.
     kernel : Kernel or ProductKernel, optional
-        Kernel of the embedding; the model's own where None.
+        Kernel of the embedding; by default the kernel of the model.
     centred : bool
-        Regress k_S̄ − μ(S̄) on centred features and add the mean embedding μ(S̄) back: as λ grows
-        the value tends to the interventional one.  False is the paper's form, which tends to c.
+        True: regress k_S̄ − μ(S̄) on centred features and add the mean embedding μ(S̄) back, so that
+        the value tends to the interventional one as λ grows.  False is the form of the paper, which
+        tends to c.
     with_interventional : bool
-        Compute interventional values too, in the same pass and from the same kernel products, with
-        all of `data` as background: the outputs are then "observational" and "interventional"
-        (followed by the output's name where there are several).
+        True: compute interventional values too, in the same pass and from the same kernel products,
+        with all of `data` as background.  The outputs are then "observational" and "interventional"
+        (followed by the output's name if there are several).
     players, output_names : see `Marginal`
 
     Notes
     -----
-    Source: RKHS-SHAP (2022), Proposition 3; with every row a landmark it is the paper's n×n
-    formula.  Far from the data the value tends to c.  It needs (q² + q·r) n multiplications once
-    for each coalition, and q·r for every explained row and coalition, with q at most the number of
-    features.  Where the model has one output and its landmarks are the embedding's, the value is a
-    quadratic form of k_S(x, z), whose matrix is folded to a triangle: q·r − q²/2.  If the
-    value was learned from 30,000 rows or more, the quadratic form is replaced by a sum of s squares,
-    each of a weighted sum over p landmarks, which needs s·p multiplications, a ninth of q·r for a
-    model with 256 landmarks.  The numbers s and p are the smallest with an error of at most 1e-4
-    standard deviations of the prediction (root mean square), and at most 1.5e-3 in any row, measured
-    on 4,096 rows of the data and stored as `fold_error`.  A coalition for which there are no such
-    numbers uses the triangle.  Nothing n×n is formed.
+    Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), Proposition 3.  If every row is a
+    landmark, it is the paper's n×n formula; no n×n matrix is formed.  Far from the data the value
+    tends to c.
+
+    Cost: (q² + q·r) n multiplications once for each coalition, and q·r for every explained row and
+    coalition, where q is at most the number of features and r the number of the model's landmarks.
+
+    If the model has one output and the embedding has the model's landmarks, the value is a quadratic
+    form of k_S(x, z), whose matrix is folded to a triangle: q·r − q²/2 multiplications.  If the value
+    was learned from 30,000 rows or more, the quadratic form is replaced by a sum of s squares, each
+    of a weighted sum over p landmarks.  This takes s·p multiplications, a ninth of q·r for a model
+    with 256 landmarks.  The numbers s and p are the smallest with an error of at most 1e-4 standard
+    deviations of the prediction (root mean square), and at most 1.5e-3 in any row, measured on 4,096
+    rows of the data and stored as `fold_error`.  A coalition without such numbers uses the triangle.
 
     Examples
     --------
@@ -124,10 +129,10 @@ class KernelObservational(EmbeddedValue, KernelValue):
         model: KernelModelLike,
         data: TableLike,
         embedding: Embedding,
-        penalty: float | str = "validate",
+        penalty: float | Literal["validate"] = "validate",
         rank_tolerance: float = 1e-6,
         *,
-        enough: float | str = ENOUGH,
+        enough: float | Literal["all"] = ENOUGH,
         kernel: Kernel | ProductKernel | None = None,
         centred: bool = False,
         with_interventional: bool = False,
@@ -205,6 +210,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         for start in range(0, len(features) if self._is_validated else 0, TOGETHER):
             part = slice(start, start + TOGETHER)
             first = [each.kept[each.kept < len(points)][:POINTS] for each in features[part]]
+            # coalitions share landmarks: the factors of each are computed once
             rows, at = np.unique(np.concatenate(first), return_inverse=True)
             factors = self.expansion.factors(points[rows])  # (columns, rows, r)
             ends = np.cumsum([len(each) for each in first])
@@ -326,6 +332,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
             gram = grams[j]
             cross = crosses[j]
             if self.centred:
+                # means are known only after the pass: the sums are centred, and not the features
                 gram = gram - np.outer(ones[j], ones[j]) / n
                 cross = cross - np.outer(ones[j], mean[j])
             if self._is_validated:
@@ -373,9 +380,10 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return State({**super().join(small).arrays, **weights})
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
-        """values (n, m, k)."""
+        """The values v_S(x) (n, m, k) of n rows, m prepared coalitions and k outputs."""
         if self._is_form:
             return self._form_values(state, rows)
+        # one compiled loop: the loop of Python below takes longer than the values of a few rows
         if len(rows) <= FEW_ROWS and self._is_bilinear:
             return self._of_few(state, rows)
         columns = state["columns"]
@@ -512,6 +520,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         )
 
     def fingerprint(self) -> dict[str, JSON]:
+        """The settings and digests that identify the values: equal fingerprints, equal numbers."""
         return {
             "value": "kernel_observational",
             **self.model.fingerprint(),

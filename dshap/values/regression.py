@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from dshap import loops
 from dshap.core.annotations import Predict, TableLike
 from dshap.core.blocks import Scored
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import LinkName, Scale
 from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import Choice, checked
 from dshap.core.types import Link
@@ -27,7 +29,7 @@ from dshap.values.base import PredictedValue
 from dshap.values.embedded import ENOUGH, SUM_ROWS, EmbeddedValue
 from dshap.values.subset_table import SubsetTable
 
-PRECISIONS = ("float64", "float32")
+PRECISIONS: tuple[Literal["float64", "float32"], ...] = ("float64", "float32")
 MAX_FLOAT32_ERROR = 1e-3
 """The largest error allowed of float32 sums, in standard deviations of f."""
 TRIAL_ROWS = 4_096
@@ -42,25 +44,26 @@ TRIAL_SEED = 0
 class ConditionalRegression(EmbeddedValue, PredictedValue):
     """Observational values of any model, by a kernel ridge regression for every coalition.
 
-    v_S(x) = f̄ + Φ_S(x)ᵀ (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n) (f(X_n) − f̄).
+    v_S(x) = f̄ + Φ_S(x)ᵀ (Φ_SᵀΦ_S + λnI)⁻¹ Σ_n Φ_S(X_n) (f(X_n) − f̄), with f̄ the mean prediction.
 
-    x_S and x_S̄ come from one row, so E[f(x_S, X_S̄) | X_S = x_S] = E[f(X) | X_S = x_S]: no kernel
-    model and no product kernel is needed, and the model is called once per row of data.  Every
-    coalition has the features Φ_S of its own columns: Nyström landmarks that pivoted Cholesky
-    selects for the kernel on S, or random Fourier features.
+    It estimates E[f(X) | X_S = x_S] by regressing the predictions f(X_n) of the rows of data on their
+    columns S.  The model can be any function, and is called once for each row of data.  Every
+    coalition has features Φ_S of its columns: Nyström landmarks that pivoted Cholesky selects for
+    the kernel on S, or random Fourier features.
 
     Parameters
     ----------
     predict : callable
-        rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers; it must be picklable.
+        rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers and must be picklable.
     data : array (n, columns), data frame, Dask collection or source
         The rows that the regressions are fitted on, or as many of them as are `enough`.
     kernel : Kernel or ProductKernel
-        Kernel of the regressions; a length-scale "median" is computed from a sample.  A fitted
-        model's `expansion_.kernel` is a good choice.
+        Kernel of the regressions; a length-scale "median" is computed from a sample.  If you have a
+        fitted kernel model, its `expansion_.kernel` is a good choice.
     embedding : Nystrom or Fourier
+        The features of the kernel, such as `Nystrom(100)` for 100 landmarks.
     penalty : float or "validate"
-        λ of the mean squared loss: the ridge is λn.  "validate": one for each coalition, the
+        λ of the mean squared loss: the ridge is λn.  "validate" chooses a λ for each coalition: the
         largest whose cross-validated error (f − v_S)² is within one standard error of the least,
         see `kernels.ridge.chosen_penalty`.
     rank_tolerance : float
@@ -69,28 +72,30 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
     enough : float or "all"
         The largest acceptable error of attributions that comes from learning from a part of the
         rows only, in standard deviations of the predictions (root mean square over rows and
-        players).  Rows are read in an order that is spread over the table, and their number doubles
-        from 8,192 until the error that a jackknife over eight parts states is no larger; where that
-        is more than half of the table, and for tables of fewer than 32,768 rows, all rows are read.
-        The error is stored as `learning_error`.  "all" reads every row, and states no error.
+        players).  Rows are read in an order that is spread over the table.  Their number doubles
+        from 8,192 until a jackknife over eight parts estimates an error that is no larger.  If that
+        takes more than half of the table, or the table has fewer than 32,768 rows, all rows are
+        read.  The error is stored as `learning_error`.  "all" reads every row, and stores no error.
     players, feature_names, output_names, link, buffer_rows, arrays, scale : see `Marginal`
     precision : {"float64", "float32"}
         Precision of the whitened products and Gram sums of each 512 rows; their total, the solve
         and the evaluation are always float64.  The error of float32 is measured on a sample, with
-        16 coalitions and 1,000 rows, before the sums begin: above 1e-3 standard deviations of f it
-        is an InputError.  It is stored with the landmarks (`float32_error`, root mean square and
-        largest).
+        16 coalitions and 1,000 rows, before the sums begin.  An error above 1e-3 standard
+        deviations of f raises an `InputError`.  The error is stored with the landmarks, as
+        `float32_error` (root mean square and largest).
 
     Raises
     ------
     PredictError
-        The predict function fails or gives another shape than (n,) or (n, k).
+        The predict function fails or returns an array that is not (n,) or (n, k).
 
     Notes
     -----
-    Source: RKHS-SHAP (2022), equation 9 and its appendix C, with the regression on f itself.  Far
-    from the data the value is f̄.  It needs 2 q² multiplications once for each row and coalition,
-    and q for every explained row and coalition, with q at most the number of landmarks.
+    Source: Chau, Hu, Gonzalez, Sejdinovic, RKHS-SHAP (2022), equation 9 and its appendix C, with the
+    regression of f itself.  Far from the data the value is f̄.
+
+    Cost: 2 q² multiplications once for each row of data and coalition, and q for every explained row
+    and coalition, where q is at most the number of landmarks.
 
     Examples
     --------
@@ -114,20 +119,20 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         data: TableLike,
         kernel: Kernel | ProductKernel,
         embedding: Embedding,
-        penalty: float | str = "validate",
+        penalty: float | Literal["validate"] = "validate",
         rank_tolerance: float = 1e-6,
         *,
-        enough: float | str = ENOUGH,
+        enough: float | Literal["all"] = ENOUGH,
         players: Mapping[str, Sequence[str | int]] | None = None,
         feature_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
-        link: str | Link | None = None,
+        link: LinkName | Link | None = None,
         buffer_rows: int = 65_536,
         arrays: bool | None = None,
-        scale: str | None = None,
-        precision: str = "float64",
+        scale: Scale | None = None,
+        precision: Literal["float64", "float32"] = "float64",
     ) -> None:
-        precision = Choice(PRECISIONS)("precision", precision)
+        Choice(PRECISIONS)("precision", precision)
         if precision == "float32" and checked_embedding(embedding).dtype != np.float64:
             raise InputError(
                 'precision "float32" is for Nystrom landmarks: leave it at "float64" with Fourier '
@@ -173,6 +178,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         """Root mean square and largest error of float32 sums, in standard deviations of f."""
         f = self.model(rows)
         rng = np.random.default_rng(TRIAL_SEED)
+        # a probability for each coalition, by which all sizes are equally likely
         masks = rng.random((TRIAL_COALITIONS, self.n_players)) < rng.random((TRIAL_COALITIONS, 1))
         masks = masks[masks.any(axis=1)]
         values = []
@@ -253,6 +259,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         table = np.zeros((len(masks), k, self._q), self.embedding.dtype)
         found = []
         for each, into, (gram, cross, ones) in zip(features, table, sums, strict=True):
+            # Φᵀ(f − f̄) from two sums of one pass, as f̄ is known only after it
             right = cross - np.outer(ones, mean)
             found.append(self._penalty_of(gram, right, spread, n))
             weights = ridge_solve(gram, right, found[-1].penalty * n, self._bound_basis.noun)
@@ -271,7 +278,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         return Penalty(self.penalty, np.nan)
 
     def evaluate(self, state: State, rows: FloatArray) -> FloatArray:
-        """values (n, m, k)."""
+        """The values v_S(x) (n, m, k) of n rows, m prepared coalitions and k outputs."""
         return SubsetTable.from_state(self._bound_basis, state).values(rows)
 
     def scored(self, state: State, score: FloatArray) -> Scored | None:
@@ -306,6 +313,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         )
 
     def fingerprint(self) -> dict[str, JSON]:
+        """The settings and digests that identify the values: equal fingerprints, equal numbers."""
         return {
             "value": "conditional_regression",
             **self.model.fingerprint(),

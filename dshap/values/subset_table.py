@@ -13,7 +13,9 @@ from dshap.core.records import BoolArray, FloatArray, State
 
 @dataclass(frozen=True, eq=False)
 class SubsetTable:
-    """The values of a list of coalitions, by a table T of one number for each term and coalition.
+    """A table T of one number for each term and coalition, from which values are computed.
+
+    Value functions that are sums of products over columns store this as their state.
 
     v_S(x) = base + Re Σ_r T[r, S] Π_{j in S} factors_jr(x_j).  The factors of a kernel model are
     the real numbers k_j(x_j, z_rj), those of Fourier features are complex.  T is stored as (m, k, r).

@@ -23,7 +23,7 @@ from dshap.values.interventional import KernelInterventional
 from dshap.values.observational import KernelObservational, coalition_weights, product_parts
 
 TERM_ROWS = 256
-"""Number of rows whose factors are in memory at once."""
+"""Number of rows whose factors are in memory at a time."""
 SIGNED_SUMS = 8
 """Number of random-sign sums of terms that penalties are validated on."""
 PROBE_SEED = 0

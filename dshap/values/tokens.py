@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dshap.core.annotations import TextLike
 from dshap.core.errors import InputError, shown
+from dshap.core.fixed_words import LinkName, Scale
 from dshap.core.players import Players
 from dshap.core.records import JSON, FloatArray
 from dshap.core.rules import checked
@@ -26,34 +27,38 @@ PROBE_LENGTH = 8
 
 
 class Tokens(Marginal):
-    """Values of texts v_S(x) = f(x_S, r_S̄): each token is a player.
+    """Interventional values of texts of any length: each token is a player.
 
-    An absent token becomes a reference token r. With a background of other texts z_b the value is
-    the mean of f(x_S, z_b,S̄) over them: an absent token becomes the one of z_b at its position,
-    padding where z_b has ended. The length of a text stays the same, whichever tokens are absent.
+    v_S(x) = f(x_S, r_S̄): an absent token is replaced by a reference token r.  With a background of
+    texts z_b the value is the mean of f(x_S, z_b,S̄) over these texts: an absent token is replaced by
+    the token of z_b at its position, or by padding if z_b is shorter.  The length of a text stays
+    the same, whichever tokens are absent.
 
     Parameters
     ----------
     predict : callable
-        token ids (n, longest) int64, padded at the end -> (n,) or (n, k).  It runs on the workers;
-        it must be picklable.
+        token ids (n, longest) int64, padded at the end -> (n,) or (n, k).  It runs on the workers
+        and must be picklable.
     vocabulary : int, sequence of str or mapping, optional
-        The number of token ids, their words in the order of the ids, or word -> id.  With words
-        the cube names tokens by them, and rows may contain words.  By default any id is allowed.
+        The number of token ids, their words in the order of the ids, or a mapping word -> id.  With
+        words, the cube names tokens by their words, and rows may contain words.  By default any id
+        is allowed.
     padding : int or str
-        The token beyond the end of a text, which occurs in no text.
+        The token after the end of a text.  It must not occur in a text.
     reference : int or str, optional
-        The token that replaces absent ones; `padding` by default.
+        The token that replaces absent tokens; `padding` by default.
     background : list of texts, optional
         Texts that replace absent tokens, instead of a reference.
     longest : int, optional
-        Number of columns that predict accepts; longer texts are refused.  By default predict
-        accepts texts of any length, and gets those of one length at a time, without padding.
+        Number of columns that predict accepts, such as 128; longer texts raise an error.  By default
+        predict accepts texts of any length, and receives texts of one length at a time, without
+        padding.
     tokenizer : callable, optional
-        Function of a string that gives its tokens, as ids or words: rows may then be strings.
+        A function of a string that returns its tokens, as ids or words.  Rows may then be strings.
     column : str, optional
-        The column of a table that contains the texts; by default the only one that can.
+        The column of a table that contains the texts; by default the only column that can.
     output_names : sequence of str, optional
+        See `Marginal`.
     link : str or Link, optional
         See `Marginal`; "log_probability" explains the probability of each text's predicted class.
     buffer_rows : int
@@ -66,11 +71,12 @@ class Tokens(Marginal):
     InputError
         A token outside the vocabulary, or both a reference and a background.
     PredictError
-        The predict function fails, or gives another shape; it is tried at once.
+        The predict function fails, or returns an array that is not (n,) or (n, k).  It is called
+        when the object is made.
 
     Notes
     -----
-    A prediction depends on its own text and on `longest`, never on the other texts of a run.
+    A prediction depends on its text and on `longest`, never on the other texts of a run.
     Source of the plug-in reference: Chen, Song, Wainwright & Jordan, L-Shapley and C-Shapley
     (2019), section 5.
 
@@ -99,9 +105,9 @@ class Tokens(Marginal):
         tokenizer: Tokenizer | None = None,
         column: str | None = None,
         output_names: Sequence[str] | None = None,
-        link: str | Link | None = None,
+        link: LinkName | Link | None = None,
         buffer_rows: int = 4_096,
-        scale: str | None = None,
+        scale: Scale | None = None,
     ) -> None:
         if not callable(predict) or isinstance(predict, type):
             raise InputError(
@@ -146,10 +152,7 @@ class Tokens(Marginal):
         return f"Tokens(outputs: {', '.join(self.model.output_names)})"
 
     def of_length(self, n_tokens: int) -> Self:
-        """A copy for texts of at most `n_tokens` tokens.
-
-        For texts of exactly this length it is their game.
-        """
+        """A copy for texts of at most `n_tokens` tokens, with `n_tokens` players."""
         other = copy.copy(self)
         other.model = self.model.of_length(n_tokens)
         other.players = Players(tuple(map(str, range(n_tokens))), np.eye(n_tokens, dtype=bool))
@@ -168,7 +171,7 @@ class Tokens(Marginal):
         return {**super().fingerprint(), **self.vocabulary.fingerprint(), **given}
 
     def _texts_of(self, background: Any) -> tuple[Ids, ...]:
-        """Token ids of the background texts; empty where there is a reference."""
+        """Token ids of the background texts; empty if there is a reference."""
         if background is None:
             return ()
         if isinstance(background, str) or not np.iterable(background):

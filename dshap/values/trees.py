@@ -41,7 +41,7 @@ def as_value(given: Any, classes: Sequence[Any] | None = None, **options: Any) -
     Raises
     ------
     InputError
-        Classes that the model does not have, or classes for an object that is no tree ensemble.
+        Classes that the model does not have, or classes for an object that is not a tree ensemble.
     """
     if classes is None:
         if is_ensemble(given):
@@ -58,36 +58,42 @@ def as_value(given: Any, classes: Sequence[Any] | None = None, **options: Any) -
 
 
 class Trees(TableValue):
-    r"""Shapley values of a fitted tree ensemble, exact, without listing coalitions.
+    r"""Exact Shapley values of a fitted tree ensemble, computed from its trees.
 
-    Without a background v_S(x) is path-dependent: where the player of a decision is absent, both
-    branches are weighted by the training rows that went there.  With background rows z it is
-    interventional, v_S(x) = mean over z of the margin of (x_S, z_rest), as with `Marginal`.
+    Without a background v_S(x) is path-dependent: if the column of a decision is absent, both
+    branches count, weighted by the training rows that went there.  With background rows z the value
+    is interventional, v_S(x) = mean over z of the margin of (x_S, z_S̄), as with `Marginal`.  The
+    margin is the sum of the outputs of the trees.
 
     Parameters
     ----------
-    model : xgboost.Booster or its scikit-learn classes; lightgbm.Booster or its classes;
-        scikit-learn's trees, forests and gradient boosting, including the histogram one
-        Margins are explained: the log-odds of a boosted classifier of two classes (the output is
-        named "log-odds of CLASS"); the scores of the classes of one of three or more ("score of
-        CLASS"), which are known only up to a constant that all classes share, so that only
-        differences between classes have a meaning; the logarithm of Poisson, Gamma and Tweedie
-        predictions ("log of the prediction"); the probabilities of scikit-learn's forests; and else
-        the predictions themselves.
-    background : "all", int, Background, array (b, columns), data frame, or any source that
-        `dshap.explain` accepts, optional
-        "all" are the rows that are explained, a number is a random sample of them.  Background rows
-        are counted by the patterns of decisions that they meet, so that any number of them costs
-        the same afterwards.
+    model : fitted ensemble of XGBoost, LightGBM, CatBoost or scikit-learn
+        A booster, or one of the libraries' classes for scikit-learn; of scikit-learn itself trees,
+        forests, gradient boosting (also by histograms) and isolation forests.  Margins are
+        explained:
+
+        - the log-odds of a boosted classifier of two classes (the output is named "log-odds of
+          CLASS");
+        - the scores of the classes of a boosted classifier of three or more ("score of CLASS").
+          They are known only up to a constant that all classes share, so that only differences
+          between classes have a meaning;
+        - the logarithm of Poisson, Gamma and Tweedie predictions ("log of the prediction");
+        - the probabilities of scikit-learn's forests;
+        - the predictions themselves in all other cases.
+    background : "all", int, Background, array (b, columns), data frame, or source, optional
+        "all" takes the rows that are explained, a number a random sample of them, and a source is
+        anything that `dshap.explain` accepts as rows.  Background rows are counted once, by the
+        patterns of decisions that they meet, so that any number of them costs the same afterwards.
     weights : array (b,), optional
-        Weights of the rows of a background in memory.  They are rounded to integers, to 2⁻⁴¹ of the
-        largest (for more than four million rows to as much as 64 bits allow), so that sums do not
-        depend on an order.
-    players : mapping of a player's name to its columns; every other column is its own player
+        Weights of the rows of a background in memory.  They are rounded to multiples of 2⁻⁴⁰ of the
+        largest (to fewer bits for more than four million rows, as 64 bits allow), so that sums do
+        not depend on the order of rows.
+    players : mapping of a player's name to its columns, optional
+        Every column that it does not name is a separate player.
     feature_names : sequence of str, optional
-        Names of the columns, where the library changed them (LightGBM turns blanks into "_").
+        Names of the columns, if the library changed them (LightGBM replaces blanks by "_").
     output_names : sequence of str, optional
-        By default they name the margin and its class, as above.
+        By default the outputs are named after the margin and its class, as above.
     categories : mapping from column name to its categories in the order of their codes, optional
         For a model that was fitted on pandas categories and did not store them: XGBoost before 3.1,
         and LightGBM where some categories are ordered (it stores the lists without their columns).
@@ -98,34 +104,37 @@ class Trees(TableValue):
     Raises
     ------
     InputError
-        The model is no tree ensemble; its trees do not add up to its margins, or its own
-        predictions do not follow from its margins by a known link; its categories were not stored;
-        it has linear leaves, or starts from another model.
+        The model is not a tree ensemble; its trees do not add up to its margins; its predictions do
+        not follow from its margins by a known link; its categories were not stored; it has linear
+        leaves, or starts from another model.
 
     Notes
     -----
-    A leaf whose path tests k players sees one of 2^k patterns of a row: which players pass.  The
-    values of all patterns of a group of leaves are added up in tables beforehand, and a row is
-    looked up in them, one number a group and player.  Trees of too many players for tables are
-    integrated by quadrature, exact up to 64 players of a leaf.  Source: Nadel and Wettenstein,
-    From decision trees to Boolean logic: a fast and unified SHAP algorithm (AAAI 2026); the values
-    are those of Lundberg et al., From local explanations to global understanding with explainable
-    AI for trees (Nature Machine Intelligence 2, 2020).
+    Method: whether each of the k players that the path of a leaf tests passes its tests is one of 2^k
+    patterns.  The values of all patterns of a group of leaves are added up in tables beforehand, and
+    a row is looked up in these tables, one number for each group and player.  Trees with too many
+    players for tables are integrated by quadrature, which is exact up to 64 players of a leaf.
+    Source: Nadel and Wettenstein, From decision trees to Boolean logic: a fast and unified SHAP
+    algorithm (AAAI 2026).  The values are those of Lundberg et al., From local explanations to global
+    understanding with explainable AI for trees (Nature Machine Intelligence 2, 2020).
 
-    The trees are read from the library's own dump, and each row's Σ φ + base value is compared with
-    the margin that the library computes: `largest_gap` in the cube is its rounding, in single
-    precision for XGBoost.  A column that the model never uses gets exactly 0.  On the first rows of
-    every run margins are compared with the model's own `predict_proba` or `predict`.  A LightGBM
-    random forest is the mean of its trees, as it predicts, though its `raw_score` is their sum.
-    After early stopping the rounds are those of the model's own `predict`: all of an XGBoost
-    booster, else those up to the best one; the plan shows how many.  The number that `missing` of
-    XGBoost's scikit-learn classes names is missing, as NaN is.
+    Checks: the trees are read from the library's dump.  Σ φ + base value of each row is compared with
+    the margin that the library computes; the cube stores the `largest_gap`, which is rounding (of
+    single precision for XGBoost).  On the first rows of every run margins are also compared with the
+    model's `predict_proba` or `predict`.  A column that the model never uses gets exactly 0.
 
-    Models fitted on data frames with categories accept any table whose columns contain these
-    categories by value, as categories in any order, text or numbers.  An unseen category counts as
-    missing with LightGBM and is an error with XGBoost, as in their own predictions.
+    Rounds: after early stopping dshap uses the rounds of the model's `predict`, which are all rounds
+    of an XGBoost booster, and those up to the best one in all other cases; the plan shows how many.
+    A LightGBM random forest is explained as the mean of its trees, as it predicts, although its
+    `raw_score` is their sum.
 
-    With ``interactions=True`` the cube has half the Shapley interaction index of each pair, main
+    Missing values and categories: the number that `missing` of XGBoost's scikit-learn classes names
+    counts as missing, as NaN does.  Models fitted on data frames with categories accept any table
+    whose columns contain these categories by value, as categories in any order, text or numbers.  An
+    unseen category counts as missing with LightGBM and is an error with XGBoost, as in their
+    predictions.
+
+    With ``interactions=True`` the cube has half the Shapley interaction index of each pair, and main
     effects on the diagonal, with a background and without.
 
     Examples
@@ -178,13 +187,13 @@ class Trees(TableValue):
             self.how = INTERVENTIONAL
 
     def of_classes(self, classes: Sequence[str | int]) -> Trees:
-        """A copy that explains some classes of a classifier.
+        """A copy of this value function that explains only some classes of a classifier.
 
         Parameters
         ----------
         classes : sequence of str or int
             Names of classes, in the order of the outputs.  A classifier of two classes has one
-            output, for the second class; the attributions of the first are those times −1.
+            output, for the second class; the attributions of the first class are the same times −1.
 
         Returns
         -------
@@ -193,7 +202,7 @@ class Trees(TableValue):
         Raises
         ------
         InputError
-            The model is no classifier, or has no class of this name.
+            The model is not a classifier, or has no class of this name.
 
         Examples
         --------
@@ -209,6 +218,7 @@ class Trees(TableValue):
         return replaced(self, model=self.model.of_classes(classes))
 
     def fingerprint(self) -> dict[str, JSON]:
+        """The settings and digests that identify the values: equal fingerprints, equal numbers."""
         return {
             "value": "trees",
             **self.model.fingerprint(),

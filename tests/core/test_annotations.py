@@ -191,7 +191,7 @@ def test_every_option_of_a_run_is_an_option_of_a_call():
 def test_the_reference_shows_each_option_with_its_type_and_default(call):
     shown = named_signature(call).parameters
     assert Parameter.VAR_KEYWORD not in {each.kind for each in shown.values()}
-    assert (shown["missing"].annotation, shown["missing"].default) == ("str", "refuse")
+    assert (shown["missing"].annotation, shown["missing"].default) == ("MissingRule", "refuse")
     assert (shown["wait"].annotation, shown["wait"].default) == ("float", RunOptions().wait)
     text = inspect.getdoc(call)
     lacking = [name for name in shown if name != "self" and not re.search(rf"\b{name}\b", text)]

@@ -109,8 +109,8 @@ def test_new_categories_that_a_model_takes_are_told_with_their_rows(table, capsy
     value = Trees(model.fit(known, table.x * (table.city == "a")))
     cube = dshap.explain(value, rows, progress=True)
     line = (
-        "column 'city': 4 rows with a category that the model's fit or background lacks, such as "
-        "'d': explained, as the model accepts it"
+        "column 'city' has unknown categories in 4 rows, such as 'd': the model accepts them, so these "
+        "rows are explained"
     )
     assert capsys.readouterr().err.count(line) == 1
     total = cube.attribution.sum("feature") + cube.base_value

@@ -131,7 +131,7 @@ class OutputDifference:
     """Mean prediction of the explained rows."""
     prediction_new: float
     features: tuple[FeatureDifference, ...]
-    """Largest PSI first, then by Wasserstein distance and mean |φ|."""
+    """Largest Wasserstein distance first, then largest PSI."""
     n_changed: int
     """Number of rows in both whose attributions changed by more than rounding: Σ |Δφ| above 1e-6
     of their |φ| together."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ def drift_between(
     key_of: Callable[[int], Mapping[str, str]],
     *,
     kernel: Kernel | None,
-    absent: str,
+    absent: Literal["pooled", "omitted"],
     n_permutations: int,
     n_rows: int,
     seed: int,

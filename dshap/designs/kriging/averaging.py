@@ -140,6 +140,8 @@ def _processes(
     pairs: FloatArray, families: list[SlopeFamily], sizes: FloatArray
 ) -> Iterator[Sloped]:
     """Yield the processes of these families, in their order."""
+    # a family is one process: its (p, p) factor is the same for every slope, which only changes a
+    # (d, d) factor
     known = dict[float, FloatArray]()
     for decay, variation, power in families:
         if power and power not in known:
@@ -180,6 +182,7 @@ class Sloped:
             left = squares - np.square(
                 scipy.linalg.solve_triangular(factor, by_player, lower=True)
             ).sum(axis=0)
+            # rounding can leave less than 0, which has no logarithm
             left = np.maximum(left, np.finfo(float).eps * squares)
             volume = 2 * np.log(np.diag(process.factor)).sum() + 2 * np.log(np.diag(factor)).sum()
             volume += np.log(self.relevance).sum() - (d - 1) * np.log(d / (slope - LEAST_SLOPE))

@@ -32,6 +32,7 @@ from dshap.designs.kriging.tuning import (
 
 def tried(odd: FloatArray, d: int) -> FloatArray:
     """Some of the games (games, p) of d players, evenly spaced."""
+    # evenly spaced, as the outputs of a row are neighbours: the first games would be of few rows
     if d <= MANY_PLAYERS:
         most = TRIED_GAMES
     else:
@@ -76,6 +77,8 @@ class Folds:
             kept = np.setdiff1d(np.arange(len(self.pairs)), held)
             known = replace(processes, pairs=self.pairs[kept])
             for game, y in enumerate(odd):
+                # the training pairs choose the process; the precision of all pairs then predicts
+                # the held-out ones without another factorisation
                 precision = shared
                 relevance = known.relevance(y[kept])
                 if relevance is not None:
@@ -101,6 +104,7 @@ def ratio(errors: FloatArray, others: FloatArray, odd: FloatArray) -> float:
     Additive games (games, p) do not count; 1 if there are no others.
     """
     squares = [np.square(each).sum(axis=1) for each in (errors, others, odd)]
+    # an error that is only rounding has no meaningful logarithm
     is_rough = np.minimum(squares[0], squares[1]) > ROUGHNESS * squares[2]
     logs = np.log(squares[0][is_rough] / squares[1][is_rough]) / 2
     if len(logs):

@@ -23,7 +23,9 @@ from dshap.designs.kriging.tuning import DEFAULT_VARIATION
 
 @dataclass(frozen=True)
 class KrigingDesign(BaseDesign):
-    """The posterior mean of a Gaussian process on games; `dshap.designs.kriging` builds it.
+    """Coalitions, and a Gaussian process that predicts the values of all others from theirs.
+
+    The function `dshap.designs.kriging` makes it, and has the formulas.
 
     The coalitions come in pairs of a coalition and its complement.  All coalitions of one player
     are listed first ("size 1"), then equally many of each other size, drawn without replacement
@@ -34,7 +36,7 @@ class KrigingDesign(BaseDesign):
     1, and predicts how much adding these would reduce the error.
 
     A game is the values of one row and output.  Where the pilot finds that it helps, each game gets
-    a process of its own, and sparse interactions of three players; attributions are then not linear
+    a separate process, and sparse interactions of three players; attributions are then not linear
     in the values.  `sparse=False` leaves both out.
 
     References
@@ -71,7 +73,7 @@ class KrigingDesign(BaseDesign):
     findings: Findings = NOTHING_FOUND
     """The findings of a pilot; they replace the open options, and `variation`."""
     checks_games: bool = False
-    """Whether games that the pilot does not serve are estimated by themselves: `checking`."""
+    """Whether games that the pilot does not serve are estimated separately: `checking`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_replicates", checked_replicates(self.n_replicates))
@@ -127,7 +129,7 @@ class KrigingDesign(BaseDesign):
     def operator(self) -> FloatArray:
         """The matrix of `BaseDesign.operator`.
 
-        InputError where games have sparse terms or processes of their own, or may have.
+        InputError if games have sparse terms or separate processes, or may have.
         """
         if not self._posterior.is_linear:
             raise InputError("this design is not linear in the values: give them to its of_values")
@@ -234,14 +236,14 @@ class KrigingDesign(BaseDesign):
 
     @property
     def checks_rows(self) -> bool:
-        """Whether rows that the pilot does not serve are estimated by themselves."""
+        """Whether rows that the pilot does not serve are estimated separately."""
         return self._posterior.is_checking
 
     def checking(self) -> Self:
         """Return this design, where each row is compared with those that its pilot sees.
 
-        A row that differs from them is estimated by itself: its values choose the prior, a process
-        of its own and sparse terms.
+        A row that differs from them is estimated separately: its own values choose the prior, the
+        process and the sparse terms.
         """
         return replace(self, checks_games=True)
 

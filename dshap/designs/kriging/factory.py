@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from dshap.core.errors import InputError, shown
 from dshap.core.rules import Whole, checked
 from dshap.designs.jackknife import N_REPLICATES
@@ -18,14 +20,16 @@ def kriging(
     d: int,
     n_coalitions: int,
     *,
-    decay: float | str = "pilot",
+    decay: float | Literal["pilot"] = "pilot",
     variation: float = DEFAULT_VARIATION,
-    shells: int | str = "pilot",
-    sparse: bool | str = "pilot",
+    shells: int | Literal["pilot"] = "pilot",
+    sparse: bool | Literal["pilot"] = "pilot",
     seed: int = 0,
     n_replicates: int = N_REPLICATES,
 ) -> KrigingDesign:
-    """Kriging: the posterior mean of the Shapley values, given n_coalitions coalition values.
+    """Estimate Shapley values by a Gaussian process fitted to few coalitions (kriging).
+
+    phi is the posterior mean of the Shapley values φ, given the values of n_coalitions coalitions.
 
     A game is v(S) = Σ_T c_T χ_T(S) + Σ_i z_i g_i(|S|) + t h(|S|), with χ_T the product of ±1 over
     the players of T, z_i = ±1 for player i, and t the mean of z.  Pairs of complements show its odd
@@ -36,11 +40,11 @@ def kriging(
     Within an order σ²_T is proportional to Π_{i∈T} r_i, with r_i the relevance of player i: players
     with larger attributions have larger interactions.
 
-    phi is the posterior mean of φ, linear in the values if all games share one process.  It
-    is efficient, exact for games with interactions of up to two players, and nearly exact for those
-    of up to three once sizes 1 and 2 and their complements are listed.  `KrigingDesign` describes
-    the list, the separate processes and sparse terms of single games, the standard errors and the
-    sources.
+    phi is linear in the values if all games share one process.  It adds up to v(N) − v(∅), is exact
+    for games with interactions of up to two players, and nearly exact for games with interactions
+    of up to three players once all coalitions of 1 and 2 players and their complements are listed.
+    `KrigingDesign` describes the list, the separate processes and sparse terms of single games, and
+    the sources.
 
     Parameters
     ----------
@@ -51,21 +55,24 @@ def kriging(
     decay : float or "pilot"
         A number in (0, 1] by which the prior variance of interactions falls with their order; all
         players then count as equally relevant.  "pilot": by restricted maximum likelihood from the
-        values of up to 16 instances (the smallest decay that is not rejected), and with it
-        `variation` and, from their attributions, the relevances.
+        values of up to 16 instances (the smallest decay that is not rejected).  The same pilot
+        chooses `variation` and, from the attributions of these instances, the relevances.
     variation : float
-        With a given decay: variance of the players' effects over coalition sizes, that of
-        interactions being 1.
+        Variance of the players' effects over coalition sizes, where interactions have the variance
+        1.  It is used if you set `decay` to a number.
     shells : int or "pilot"
-        Number of outer sizes listed whole, as far as they fit; "pilot" with a given decay: 1.
+        Number of outer sizes whose coalitions are all listed, as far as they fit: 1 lists all
+        coalitions of 1 and of d − 1 players, 2 also those of 2 and d − 2.  "pilot" with a given
+        decay is 1.
     sparse : bool or "pilot"
-        Sparse terms of three players, for 6 to 64 players and more than 4 coalitions a player;
-        "pilot" with a given decay: none.  False: attributions stay linear in the values, as no game
-        has a separate process either.
+        Whether single games have interactions of three players of their own, for 6 to 64 players
+        and more than 4 coalitions a player.  "pilot" with a given decay: no game has.  False:
+        attributions stay linear in the values, because no game has a separate process either.
     seed : int
         Seed of the drawn coalitions, which all instances share.
     n_replicates : int
-        Number of contrasts from which standard errors are computed, 2 to 100; 0: none.
+        Number of contrasts from which standard errors are computed, 2 to 100; 0 gives no standard
+        errors.
 
     Returns
     -------
@@ -110,9 +117,9 @@ def kriging(
 
 
 def _checked_sparse(
-    sparse: bool | str, d: int, n_coalitions: int, decay: float | None
+    sparse: bool | Literal["pilot"], d: int, n_coalitions: int, decay: float | None
 ) -> bool | None:
-    """Checked `sparse`, None for "pilot"; InputError where sparse terms are not possible."""
+    """Checked `sparse`, None for "pilot"; InputError if sparse terms are not possible."""
     if not isinstance(sparse, bool | str) or sparse not in (True, False, "pilot"):
         raise InputError(f'sparse is {shown(sparse)}: give True, False or "pilot"')
     if sparse is True and not MIN_SPARSE_PLAYERS <= d <= MANY_PLAYERS:

@@ -13,7 +13,7 @@ from dshap.core.records import Record
 
 @dataclass(frozen=True)
 class Findings:
-    """The choices of a pilot from the values of a few rows; None where it did not look."""
+    """The choices of a pilot from the values of a few rows; None if it did not look."""
 
     later_shells: int | None = None
     """Number of outer sizes listed whole after the list's first part."""

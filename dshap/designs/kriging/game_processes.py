@@ -79,6 +79,7 @@ class GameProcesses:
         squares = self._squares(odd)
         if squares is None:
             return None
+        # squares/(p − d) estimates the game's scale: the trend takes d of its p values
         size = player_sizes(
             np.sqrt(np.square(odd @ shared.weights) + shared.variance * squares / (p - d))[None]
         )

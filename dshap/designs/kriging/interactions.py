@@ -47,6 +47,8 @@ def interaction_weights(pairs: FloatArray, decay: float | None) -> FloatArray:
     minus = (
         (pairs < 0).sum(axis=1, keepdims=True) - (pairs[:, i] < 0) - (pairs[:, j] < 0).astype(int)
     )
+    # interactions depend on the even part of a game, whose covariance differs from the odd part's:
+    # the factor of `Process` is of no use here
     factor = scipy.linalg.cholesky(
         order_kernel(pairs, variances) + NUGGET * np.eye(len(pairs)), lower=True
     )

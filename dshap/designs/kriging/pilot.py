@@ -181,7 +181,7 @@ def for_few(
 ) -> dict[str, Any]:
     """The mean over priors: `average` and `sizes`, from the values (games, p) of few pairs.
 
-    Empty where all games are additive, or where it predicts held-out pairs worse than the prior
+    Empty if all games are additive, or if the mean predicts held-out pairs worse than the prior
     `likely`, if given.  `before` is the average that an earlier list gave.
     """
     none = {"average": (), "sizes": ()}
@@ -265,6 +265,7 @@ def _with_own_decay(processes: GameProcesses, odd: FloatArray, seed: int) -> Gam
         for y, relevance, known in games:
             process = own.process(relevance, known)
             deviances += process.deviances(process.squares(y))[0]
+        # without games that are not additive nothing tells decays apart: the shared one stays
         if not games or deviances > least:
             break
         least = deviances

@@ -46,7 +46,7 @@ class Posterior:
     """Whether games have sparse interactions of three players; None: not yet chosen."""
     findings: Findings = NOTHING_FOUND
     checks_games: bool = False
-    """Whether games that the pilot does not serve are estimated by themselves (`served.py`)."""
+    """Whether games that the pilot does not serve are estimated separately (`served.py`)."""
 
     def after(self, found: Findings) -> Posterior:
         """The posterior with these findings of a pilot in place of open or given options."""
@@ -203,7 +203,7 @@ class Posterior:
         """phi (n, d, k) and replicates (R, n, d, k) from the values (n, m, k) of all coalitions.
 
         Each game has its own sparse terms and, where likelier, its own process.  Also whether the
-        pilot serves all games of each row (n,); the others are estimated by themselves.
+        pilot serves all games of each row (n,); the others are estimated separately.
         """
         n, m, k = values.shape
         odd = odd_values(values.swapaxes(1, 2).reshape(n * k, m))
@@ -314,6 +314,7 @@ def _solution(posterior: Posterior) -> Solution:
     with one_blas_thread():
         process = Process.at(pairs, posterior.prior)
         weights, variance = process.posterior()
+        # with more players errors are those of one prior, and how priors differ does not count
         is_by_player = posterior.pair_list.n_players <= MAX_CONTRASTED_PLAYERS
         mixed, differences = posterior._mixed(pairs, weights, n_contrasts if is_by_player else 0)
         if posterior.pair_list.is_whole or not n_contrasts:

@@ -106,6 +106,7 @@ class Prior:
         """
         alike = self.variances.copy()
         if self.relevance is not None:
+            # these orders are added below, by relevance
             alike[_relevant_orders(pairs.shape[1])] = 0.0
         parts = _of_orders(pairs, alike)
         if self.variation:
@@ -242,6 +243,7 @@ def _elementary(numbers: FloatArray) -> FloatArray:
     out = np.zeros(min(len(numbers), RELEVANT_ORDERS[-1]) + 1)
     out[0] = 1.0
     for number in numbers:
+        # numpy computes the right side first, so that no product has a number twice
         out[1:] += number * out[:-1]
     return out
 

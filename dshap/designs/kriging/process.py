@@ -92,7 +92,7 @@ class Process:
         )
         total = np.zeros(len(weights))
         total[0] = 2.0 * share  # Σ_i φ_i = v(N) − v(∅), whatever the other values
-        # What rounding and the solver leave of this sum is spread evenly over the players.
+        # what rounding and the solver leave of this sum is spread evenly over the players
         weights += ((total - weights.sum(axis=1)) / weights.shape[1])[:, None]
         return np.asarray(weights)
 

@@ -11,8 +11,8 @@ the leave-one-out error of pair j.
   term.  It does not count where the pilot chose sparse terms for all games.
 
 A game is served unless one of its numbers is more than `SERVED_SLACK` times the largest of the
-pilot's games.  Additive games are always served.  A game that is not served is estimated by itself:
-with the likeliest of the other priors, with a process of its own where that is likelier
+pilot's games.  Additive games are always served.  A game that is not served is estimated
+separately: with the likeliest of the other priors, with a separate process where that is likelier
 (`game_processes.py`), and with sparse terms where they predict held-out pairs of the game better
 (`cross_validation.py`); where all games are to share a process (`sparse=False`), with the likeliest
 of the other priors alone.  Nothing of this depends on other games.
@@ -172,10 +172,10 @@ def own_estimates(
     *,
     is_by_game: bool,
 ) -> tuple[FloatArray, FloatArray]:
-    """phi (games, d) and moves (R, games, d) of games odd (games, p), each estimated by itself.
+    """phi (games, d) and moves (R, games, d) of games odd (games, p), each estimated separately.
 
     `kinds` (games,) are positions in `other_kinds`; `signs` (p, R) are as in `TermBase.estimates`.
-    Games have processes of their own and sparse terms only where `is_by_game`.
+    Games have separate processes and sparse terms only where `is_by_game`.
     """
     phi = np.zeros((len(odd), pair_list.n_players))
     moves = np.zeros((signs.shape[1], *phi.shape))

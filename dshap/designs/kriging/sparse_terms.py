@@ -253,6 +253,7 @@ class _Game:
             if not -OVERSHOOT * self.squares <= left <= self.squares:
                 return
             if step < VARIANCE_STEPS:
+                # expectation–maximisation: v_T becomes the posterior mean of c_T²
                 scale = max(left, LEAST_SCALE * self.squares) / n_free
                 variances = np.maximum(c**2 / scale + np.diag(covariance), LEAST_VARIANCE)
         self.chosen = np.concatenate([self.chosen, taken])

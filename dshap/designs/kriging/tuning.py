@@ -149,7 +149,7 @@ Set by: rounding of the factors.
 Half, twice: not measured.
 """
 CORRELATION_ROWS = 128
-"""Number of pairs whose correlations with all others are computed at once; a matter of memory.
+"""Number of pairs whose correlations with all others are computed together; a matter of memory.
 
 Set by: not recorded.
 Half, twice: not measured.
@@ -342,7 +342,7 @@ large interactions whose attributions cancel: without it their error doubles, wi
 Half, twice: not measured.
 """
 BY_GAME_GAIN = 0.95
-"""Ratio of expected errors up to which games may have processes of their own.
+"""Ratio of expected errors up to which games may have separate processes.
 
 Set by: expected errors are little evidence about the actual errors.  At 0.8 to 0.95 the error was
 0.4 to 0.9 times that of the shared process on seven models of words, images and columns, and above
@@ -377,7 +377,7 @@ Half, twice: as `SQUARE_SECONDS`.
 # --- Sparse terms ----------------------------------------------------------------------------
 
 MIN_SPARSE_PLAYERS = 6
-"""Players from which games have sparse terms or processes of their own.
+"""Players from which games have sparse terms or separate processes.
 
 Set by: not recorded.
 Half, twice: not measured.
@@ -431,7 +431,7 @@ Set by: rounding.
 Half, twice: not measured.
 """
 SCREENED_GAMES = 32
-"""Number of games that are screened for terms at once; a matter of memory.
+"""Number of games that are screened for terms together; a matter of memory.
 
 Set by: not recorded.
 Half, twice: not measured.

@@ -36,7 +36,7 @@ from dshap.designs.on_graphs.subsets import (
 
 @dataclass(frozen=True)
 class ConnectedDesign(GraphDesign):
-    """Connected coalitions within neighbourhoods; see `connected`.
+    """Connected coalitions of neighbouring players; the function `connected` makes it.
 
     Examples
     --------
@@ -50,8 +50,8 @@ class ConnectedDesign(GraphDesign):
 
     kind = "connected"
     order: int | None
-    coefficients: str = "paper"
-    outside: str = "absent"
+    coefficients: Literal["paper", "boundary"] = "paper"
+    outside: Literal["absent", "present"] = "absent"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", checked_order(self.order))
@@ -72,7 +72,7 @@ class ConnectedDesign(GraphDesign):
     def of_order(self, order: int | None) -> CoalitionList | None:
         """The connected coalitions, for "paper" also without each of their players.
 
-        None where there are too many.
+        None if there are too many.
         """
         near = self.graph.neighbourhoods(order)
         if self._is_plain:
@@ -110,35 +110,36 @@ def connected(
     coefficients: Literal["paper", "boundary"] = "paper",
     outside: Literal["absent", "present"] = "absent",
 ) -> ConnectedDesign:
-    """C-Shapley: contributions of each player to the connected coalitions of its neighbourhood.
+    """Attribute by contributions to connected coalitions near each player (C-Shapley).
 
-    N_k(i) are the players at most `order` edges from i, and u = |U|.
+    The players are nodes of a graph, such as the words of a text.  N_k(i) are the players at most
+    k = `order` edges from i, and u = |U| is the number of players in U.
 
     "paper": phi_i = Σ over connected U ⊆ N_k(i) with i ∈ U of 2/((u + 2)(u + 1) u) [v(U) − v(U ∖
-    i)]. These weights assume two players beside every coalition: they are wrong at the ends of a
-    chain, on grids, and where a neighbourhood ends, even for additive games.
+    i)].  These weights assume that every coalition has two neighbouring players.  They are wrong at
+    the ends of a chain, on grids, and where a neighbourhood ends, even for additive games.
 
-    "boundary": the Myerson value of i in the graph of its neighbourhood, with the weights that
-    `myerson` gives.  It is exact for games whose terms have up to k + 1 consecutive players of a
-    chain, and equal to `myerson` with no limit of order.
+    "boundary": the Myerson value of i in the graph of its neighbourhood, with the weights of
+    `myerson`.  It is exact for games whose terms have up to k + 1 consecutive players of a chain.
+    With no limit of order it equals `myerson`.
 
-    Neither is efficient at a finite order.
+    At a finite order attributions need not add up to v(N) − v(∅), with either choice.
 
-    On a chain of d > 2k players "paper" has (2k + 1)(d − k) + k² (d − k − 1) coalitions beside the
-    empty one, below (k + 1)² d, and "boundary" (2k + 1)(d − k).
+    On a chain of d > 2k players "paper" has (2k + 1)(d − k) + k² (d − k − 1) coalitions, fewer than
+    (k + 1)² d, and "boundary" has (2k + 1)(d − k); neither count includes the empty coalition.
 
     Parameters
     ----------
     graph : Graph or scipy sparse array (d, d)
-        `chain(d)`, `grid(height, width)`, or an adjacency; players are its nodes, in the order of
-        the columns.  If it is left out, each text gets the chain of its tokens.
+        `chain(d)`, `grid(height, width)`, or an adjacency matrix; the players are its nodes, in the
+        order of the columns.  If you leave it out, each text gets the chain of its tokens.
     order : int or None
-        k; None: no limit.
+        k, the most edges between a player and its neighbours, for example 2; None: no limit.
     coefficients : {"paper", "boundary"}
         Weights of the coalitions, see above.
     outside : {"absent", "present"}
-        State of the players beyond a neighbourhood: absent, as in the paper, or present, with
-        which neighbourhoods share fewer coalitions.
+        State of the players beyond a neighbourhood: absent, as in the paper, or present, so that
+        neighbourhoods share fewer coalitions and the list is longer.
 
     Returns
     -------

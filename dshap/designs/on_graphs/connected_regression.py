@@ -37,7 +37,7 @@ MATRICES = 12
 
 @dataclass(frozen=True)
 class ConnectedRegressionDesign(GraphDesign):
-    """KernelSHAP on connected coalitions; see `connected_regression`.
+    """Regression on connected coalitions; the function `connected_regression` makes it.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class ConnectedRegressionDesign(GraphDesign):
 
     kind = "connected_regression"
     order: int | None
-    weights: str = "uniform"
+    weights: Literal["uniform", "kernel"] = "uniform"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", checked_order(self.order))
@@ -96,7 +96,7 @@ class ConnectedRegressionDesign(GraphDesign):
 def connected_regression(
     graph: Graph, order: int | None, *, weights: Literal["uniform", "kernel"] = "uniform"
 ) -> ConnectedRegressionDesign:
-    """C-Shapley by regression: constrained least squares on connected coalitions.
+    """Attribute by constrained least squares on connected coalitions (C-Shapley by regression).
 
     phi minimises Σ_S w(S) (v(S) − v(∅) − Σ_{i∈S} φ_i)² under Σφ = v(N) − v(∅).  S are the runs of
     at most `order` players of a chain, the squares of at most order × order players of a grid, or
@@ -109,8 +109,8 @@ def connected_regression(
     order : int or None
         Longest run, side of the largest square, or largest coalition; None: no limit.
     weights : {"uniform", "kernel"}
-        w(S): 1, or the Shapley kernel, in which single players weigh so much more than others that
-        phi_i is almost v({i}) plus a constant.
+        w(S): "uniform" is 1.  "kernel" is the Shapley kernel; coalitions of one player then weigh so
+        much more than larger ones that phi_i is almost v({i}) plus a constant.
 
     Returns
     -------
@@ -163,7 +163,7 @@ class RegressionList:
 
 
 def _words(graph: Graph, order: int | None) -> Words | None:
-    """The two ends, then the coalitions of the regression; None where there are too many."""
+    """The two ends, then the coalitions of the regression; None if there are too many."""
     d = graph.n_nodes
     if graph.is_grid:
         height, width = graph.shape
@@ -181,7 +181,7 @@ def _words(graph: Graph, order: int | None) -> Words | None:
 
 
 def _squares(height: int, width: int, order: int) -> Words | None:
-    """Squares of 1 × 1 to order × order nodes, by size and place; None where there are too many."""
+    """Squares of 1 × 1 to order × order nodes, by size and place; None if there are too many."""
     sides = range(1, min(order, height, width) + 1)
     if sum((height - side + 1) * (width - side + 1) for side in sides) > MAX_SUBSETS:
         return None
@@ -223,6 +223,8 @@ def _solution(design: ConnectedRegressionDesign) -> ConstrainedSolution:
     matrix = np.zeros((d, d))
     for start in range(0, len(listed.words), STEP):
         score, _ = listed.scored(start, start + STEP)
+        # sparse: a run or a square has few of the players, and a product of two full matrices would
+        # take d² operations for each coalition
         matrix += (
             scipy.sparse.csr_array((score > 0).T.astype(float)) @ scipy.sparse.csr_array(score)
         ).toarray()

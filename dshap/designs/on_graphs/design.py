@@ -62,7 +62,7 @@ class GraphDesign(BaseDesign):
             ...
 
         def of_order(self, order: int | None) -> CoalitionList | None:
-            """The list of coalitions for this order; None where it would be too long."""
+            """The list of coalitions for this order; None if it would be too long."""
             ...
 
         def refusal(self, best: str) -> str:
@@ -171,7 +171,7 @@ class OfChains:
         return self.make(chain(n_players), **self.options)
 
     def refused(self, n_players: int) -> InputError:
-        """The error for a table of `n_players` players, which are no tokens."""
+        """The error for a table of `n_players` players, which are not tokens."""
         return InputError(
             f"design is {self!r}, of no graph, and only texts have one by themselves: give "
             "dshap.designs.chain"
@@ -323,6 +323,7 @@ def _highest_order(fits: Callable[[int], bool], asked: int | None) -> str:
     """The hint of a refusal: the highest order below the one asked for that fits, by bisection."""
     low = 0
     high = 1
+    # doubling first, as there may be no order to stay below
     while (asked is None or high < asked) and fits(high):
         low = high
         high = 2 * high

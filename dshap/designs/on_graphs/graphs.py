@@ -21,9 +21,9 @@ from dshap.designs.coalitions import coalition_spans
 
 @dataclass(frozen=True)
 class Graph:
-    """An undirected graph whose nodes are the players, in their order.
+    """An undirected graph whose nodes are the players, for designs that use which are neighbours.
 
-    `chain`, `grid` and `graph_of` make it.
+    The functions `chain`, `grid` and `graph_of` make it.
 
     Examples
     --------
@@ -70,14 +70,14 @@ class Graph:
         return self.adjacency.toarray() > 0
 
     def neighbourhoods(self, order: int | None) -> BoolArray:
-        """Neighbourhoods (d, d): row i has the nodes at most `order` edges from i, i included.
+        """Neighbourhoods (d, d): row i has the nodes at most `order` edges from i, and i itself.
 
-        None: all nodes of its component.
+        With `order` None, row i has all nodes of the component of i.
         """
         return _near(self, order)
 
     def components(self) -> NDArray[np.int32]:
-        """The number of the connected component of each node (d,)."""
+        """The index of the connected component of each node (d,)."""
         return np.asarray(
             scipy.sparse.csgraph.connected_components(self.adjacency, directed=False)[1]
         )
@@ -108,9 +108,14 @@ class Graph:
 
 
 def chain(d: int) -> Graph:
-    """A chain of d players, each a neighbour of the one before and the one after.
+    """Make a chain of d players: each is a neighbour of the player before and the one after.
 
-    For words of a text, or steps of a time series.
+    Use it for the words of a text, or the steps of a time series.
+
+    Parameters
+    ----------
+    d : int
+        Number of players, 1 or more.
 
     Examples
     --------
@@ -123,9 +128,14 @@ def chain(d: int) -> Graph:
 
 
 def grid(height: int, width: int) -> Graph:
-    """A grid of height × width players, row by row, each a neighbour of the four around it.
+    """Make a grid of height × width players, row by row: each has up to four neighbours.
 
-    For pixels, or patches of them.  A grid of one row or one column is a chain.
+    Use it for pixels, or patches of pixels.  A grid of one row or one column is a chain.
+
+    Parameters
+    ----------
+    height, width : int
+        Numbers of rows and columns of players, 1 or more.
 
     Examples
     --------
@@ -141,18 +151,22 @@ def grid(height: int, width: int) -> Graph:
 
 
 def graph_of(given: Graph | Adjacency | Mapping[str, JSON]) -> Graph:
-    """The graph of an adjacency matrix or a `Graph.fingerprint`; a `Graph` is returned as it is.
+    """Make a graph from an adjacency matrix, or from the `fingerprint` of a graph.
 
     Parameters
     ----------
     given : Graph, or sparse or dense array (d, d)
-        An adjacency: every entry that is not zero is an edge, of any value; the diagonal does
-        not count.
+        An adjacency matrix: every entry that is not zero is an edge, whatever its value; the
+        diagonal does not count.  A `Graph` is returned unchanged.
+
+    Returns
+    -------
+    Graph
 
     Raises
     ------
     InputError
-        An adjacency that is not square or not symmetric, or anything else.
+        A matrix that is not square or not symmetric, or an object that is none of these.
 
     Examples
     --------
@@ -187,6 +201,7 @@ def _near(graph: Graph, order: int | None) -> BoolArray:
     near = np.asarray(component == component[:, None])
     if order is not None:
         adjacency = graph.adjacency
+        # some nodes at a time: the path lengths of all would take eight times the bytes of `near`
         for start, stop in coalition_spans(*near.shape):
             paths = scipy.sparse.csgraph.dijkstra(
                 adjacency, indices=np.arange(start, stop), unweighted=True, limit=order

@@ -43,7 +43,7 @@ PLAIN_DIGITS = 50
 
 @dataclass(frozen=True)
 class LocalDesign(GraphDesign):
-    """Shapley values within neighbourhoods of a graph; see `local`.
+    """Coalitions within neighbourhoods of a graph; the function `local` makes it.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class LocalDesign(GraphDesign):
 
     kind = "local"
     order: int | None
-    outside: str = "absent"
+    outside: Literal["absent", "present"] = "absent"
     n_permutations: int | None = None
     seed: int = 0
     n_replicates: int = N_REPLICATES
@@ -124,7 +124,7 @@ class LocalDesign(GraphDesign):
     def of_order(self, order: int | None) -> TermList | None:
         """Subsets of the listed neighbourhoods, then prefixes of drawn orders in the others.
 
-        None where there are too many subsets.
+        None if there are too many subsets.
         """
         near = self.graph.neighbourhoods(order)
         is_sampled = self._are_drawn(near)
@@ -191,7 +191,7 @@ class LocalDesign(GraphDesign):
         return n > np.log2(2 * self.n_permutations)
 
     def _refuse_steps(self, n_players: int) -> None:
-        """Raise InputError where drawn orders of `n_players` neighbourhoods have too many steps."""
+        """Raise InputError if drawn orders of `n_players` neighbourhoods have too many steps."""
         drawn = 2 * (self.n_permutations or 0) * n_players
         if drawn > MAX_TERMS:
             raise InputError(
@@ -211,33 +211,36 @@ def local(
     seed: int = 0,
     n_replicates: int = N_REPLICATES,
 ) -> LocalDesign:
-    """L-Shapley: phi_i is the Shapley value of player i in the game that its neighbourhood plays.
+    """Compute the Shapley value of each player in the game of its neighbourhood (L-Shapley).
 
-    N_k(i) are the players at most `order` edges from i, n of them: phi_i = Σ over T ⊆ N_k(i) with i
-    ∈ T of [v(T) − v(T ∖ i)] / (n C(n − 1, |T| − 1)).  Exact if no interaction reaches beyond a
-    neighbourhood.  Efficient only if every neighbourhood is the whole graph: then phi are the
-    Shapley values.  With no limit (`order=None`) a neighbourhood is a component of the graph, and
-    phi are the Shapley values of each component's own game, with the other components absent (or
-    present, `outside`); they are those of all players only if components do not interact.
-    Coalitions that neighbourhoods share are evaluated once: a chain of d > 2k players has (d − 2k +
-    1) 4^k, the empty one counted.
+    The players are nodes of a graph.  N_k(i) are the n players at most k = `order` edges from i, and
+    phi_i = Σ over T ⊆ N_k(i) with i ∈ T of [v(T) − v(T ∖ i)] / (n C(n − 1, |T| − 1)).
+
+    phi is exact if no interaction reaches beyond a neighbourhood.  It adds up to v(N) − v(∅) for
+    every game only if every neighbourhood is the whole graph; phi are then the Shapley values.
+    With no limit (`order=None`) a neighbourhood is a component of the graph, and phi are the Shapley
+    values of each component's game, while the remaining components are absent (or present, see
+    `outside`).  These equal the Shapley values of all players only if components do not interact.
+
+    Coalitions that neighbourhoods share are evaluated once: a chain of d > 2k players has
+    (d − 2k + 1) 4^k coalitions, the empty one counted.
 
     Parameters
     ----------
     graph : as in `connected`
     order : int or None
-        k; None: no limit, each component of the graph by itself.
+        k, for example 2; None: no limit, so that each component of the graph is a game.
     outside : {"absent", "present"}
-        State of the players beyond a neighbourhood while it plays: absent, as in the paper, or
-        present.
+        State of the players beyond a neighbourhood: absent, as in the paper, or present.
     n_permutations : int, optional
-        Number of random orders, even, for neighbourhoods of more than 2 n_permutations subsets,
-        which are not listed.  Orders are of all players, each with its reversal, and phi_i is the
-        mean of v(players of N_k(i) up to i) − v(those before i).
+        Number of random orders, even, such as 200.  They replace the list of subsets for
+        neighbourhoods of more than 2 n_permutations subsets.  An order has all players, each order
+        comes with its reversal, and phi_i is the mean of v(players of N_k(i) up to i) − v(players
+        of N_k(i) before i).  By default all subsets are listed.
     seed : int
         Seed of the orders, which all instances and players share.
     n_replicates : int
-        The most jackknife groups, 2 to 100; 0: no standard errors.
+        The most jackknife groups for the standard errors, 2 to 100; 0 gives no standard errors.
 
     Returns
     -------
@@ -273,6 +276,7 @@ def local(
 
 def _n_subsets(near: BoolArray) -> int:
     """Number of subsets of all these neighbourhoods (m, d)."""
+    # Python's integers: 2^n overflows 64 bits where a neighbourhood has 63 players
     return sum(1 << n for n in near.sum(axis=1).tolist())
 
 
@@ -311,6 +315,7 @@ def _drawn(
     d = len(near)
     orders = stream(seed).random((n_units, len(near))).argsort(axis=1)
     places = orders.argsort(axis=1)  # (units, d)
+    # each order, then its reversal, in which places count from the end
     places = np.stack([places, d - 1 - places], axis=1).reshape(-1, d)
     before = np.concatenate(
         [to_words(near[drawn] & (place < place[drawn, None])) for place in places]

@@ -31,7 +31,7 @@ PAIR_BYTES = 2**24
 
 @dataclass(frozen=True)
 class MyersonDesign(GraphDesign):
-    """The Myerson value of the players of a graph; see `myerson`.
+    """All connected coalitions of a graph; the function `myerson` makes it.
 
     Examples
     --------
@@ -76,13 +76,18 @@ class MyersonDesign(GraphDesign):
 
 @of_chains_too
 def myerson(graph: Graph) -> MyersonDesign:
-    """The Myerson value, exact: the Shapley value of the game that only connected players play.
+    """Compute Myerson values: Shapley values if only connected players can cooperate.
 
-    In that game S is worth Σ over its components C of v(C) − v(∅).  With u = |U| and b the number
-    of players beside U, phi_i = Σ over connected U with i ∈ U of (u − 1)! b!/(u + b)! v(U) − Σ over
-    connected U beside i of u! (b − 1)!/(u + b)! v(U), all over v − v(∅).  On a chain of d players
-    these are d(d + 1)/2 coalitions, on a grid exponentially many.  It is efficient if the graph is
-    connected; else each component C shares v(C) − v(∅).
+    The players are nodes of a graph.  In this game the worth of a coalition S is the sum of v(C) −
+    v(∅) over the connected components C of S.  Let u = |U| and let b be the number of players that
+    are not in U and have a neighbour in it.  With v − v(∅) in place of v,
+
+        phi_i = Σ over connected U with i ∈ U of (u − 1)! b!/(u + b)! v(U)
+              − Σ over connected U that i is a neighbour of, i ∉ U, of u! (b − 1)!/(u + b)! v(U).
+
+    The values are exact.  A chain of d players has d(d + 1)/2 connected coalitions; a grid has
+    exponentially many.  Attributions add up to v(N) − v(∅) if the graph is connected; if not, those
+    of the players of each component C add up to v(C) − v(∅).
 
     Parameters
     ----------
@@ -129,7 +134,7 @@ class BoundaryList:
 
     @classmethod
     def of(cls, graph: Graph, neighbourhoods: BoolArray) -> BoundaryList | None:
-        """Build the list of a graph with neighbourhoods (d, d); None where there are too many."""
+        """Build the list of a graph with neighbourhoods (d, d); None if there are too many."""
         found = connected_subsets(graph.neighbours, neighbourhoods)
         if found is None:
             return None

@@ -124,6 +124,7 @@ def _listed(
     a node.
     """
     single = to_words(np.eye(len(first), dtype=bool))
+    # a set begins with its smallest node: only larger ones are added to it
     upto = to_words(np.tri(len(first), dtype=bool))
     rules = to_words(growth), to_words(held), single, upto
     start = _Growing(single, rules[1], to_words(first) & ~upto, upto)
@@ -160,6 +161,8 @@ def _grown(
     is_held = common.any(axis=1)
     row = row[is_held]
     node = node[is_held]
+    # smaller nodes of the frontier are left to the sets that add these first: a set would otherwise
+    # be made once for each order of its nodes
     passed = part.passed[row] | (part.frontier[row] & upto[node])
     frontier = (part.frontier[row] & ~upto[node]) | (growth[node] & ~passed)
     return _Growing(part.members[row] | single[node], common[is_held], frontier, passed)

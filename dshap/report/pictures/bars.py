@@ -15,6 +15,7 @@ from dshap.analysis.view import MAX_SHOWN, View, view_of
 from dshap.core.annotations import CubesLike, TableLike
 from dshap.core.duck_typing import has_member
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import ChartLibrary
 from dshap.core.printing import counted
 from dshap.report.charts.bar_charts import bars_chart
 from dshap.report.looks import Looks, words_of_columns
@@ -55,7 +56,7 @@ def bar(
     features: str | Sequence[str] | None = None,
     title: str = "",
     ax: Axes | None = None,
-    chart: str = "matplotlib",
+    chart: ChartLibrary = "matplotlib",
 ) -> Axes | LayerChart:
     """Draw mean |attribution| of every feature as bars, the largest on top.
 

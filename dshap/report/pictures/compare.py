@@ -12,6 +12,7 @@ from dshap.analysis.shades import grid_of
 from dshap.analysis.shown_features import Selection
 from dshap.analysis.side_by_side import SideBySide, side_by_side
 from dshap.core.annotations import CubeLike, PathLike
+from dshap.core.fixed_words import ChartLibrary
 from dshap.report.charts.compare_charts import compare_chart
 from dshap.report.labels import labels_of
 from dshap.report.looks import Looks, words_of_columns
@@ -65,7 +66,7 @@ def compare(
     features: str | Sequence[str] | None = None,
     title: str = "",
     ax: Axes | None = None,
-    chart: str = "matplotlib",
+    chart: ChartLibrary = "matplotlib",
 ) -> Axes | LayerChart:
     """Draw two explanations of the same rows back to back, feature by feature.
 

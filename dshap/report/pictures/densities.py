@@ -14,6 +14,7 @@ from dshap.analysis.shades import Shades
 from dshap.analysis.shown_features import Selection
 from dshap.analysis.swarms import Swarm, Swarms, swarms_of
 from dshap.core.annotations import CubeLike, TableLike
+from dshap.core.fixed_words import ChartLibrary
 from dshap.core.records import FloatArray
 from dshap.report.charts.swarm_charts import swarms_chart
 from dshap.report.looks import Looks, words_of_columns
@@ -55,7 +56,7 @@ def beeswarm(
     features: str | Sequence[str] | None = None,
     title: str = "",
     ax: Axes | None = None,
-    chart: str = "matplotlib",
+    chart: ChartLibrary = "matplotlib",
 ) -> Axes | LayerChart:
     """Draw the attributions of every feature, coloured from low to high values of its column.
 

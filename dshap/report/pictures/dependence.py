@@ -12,6 +12,7 @@ from dshap.analysis.dependences import Dependence, dependence_of
 from dshap.analysis.value_texts import category_texts, tick_texts
 from dshap.core.annotations import CubeLike, TableLike
 from dshap.core.errors import InputError
+from dshap.core.fixed_words import ChartLibrary
 from dshap.core.histograms import number_of_bins
 from dshap.core.records import FloatArray, Record
 from dshap.report.charts.dependence_charts import dependence_chart
@@ -70,7 +71,7 @@ def dependence(
     ax: Axes | None = None,
     partial_dependence: Prepared | None = None,
     color: str | None = None,
-    chart: str = "matplotlib",
+    chart: ChartLibrary = "matplotlib",
 ) -> Axes | LayerChart:
     """Draw the attribution of a feature against its column, with the mean and the quartiles.
 

@@ -9,6 +9,7 @@ from dshap.analysis.drift.drift_bars import DriftBars
 from dshap.analysis.drift.drift_record import Drift
 from dshap.analysis.rankings import INTERVAL
 from dshap.analysis.shown_features import Selection, ShownFeatures
+from dshap.core.fixed_words import ChartLibrary
 from dshap.core.rules import of_kind
 from dshap.report.charts.bar_charts import drift_chart
 from dshap.report.looks import Looks
@@ -43,7 +44,7 @@ def drift_bars(
     features: str | Sequence[str] | None = None,
     title: str = "",
     ax: Axes | None = None,
-    chart: str = "matplotlib",
+    chart: ChartLibrary = "matplotlib",
 ) -> Axes | LayerChart:
     """Draw the part of each column in the drift of rows as bars, the largest on top.
 

@@ -13,6 +13,7 @@ from dshap.analysis.numbers_as_text import decimals_of, picture_number
 from dshap.analysis.shown_features import Selection, words_of_sum
 from dshap.analysis.single_rows import single_row
 from dshap.core.annotations import CubeLike, RowKey, TableLike
+from dshap.core.fixed_words import ChartLibrary
 from dshap.report.charts.row_charts import force_chart
 from dshap.report.labels import labels_of, one_label
 from dshap.report.looks import Looks, words_of_columns
@@ -67,7 +68,7 @@ def force(
     features: str | Sequence[str] | None = None,
     title: str = "",
     ax: Axes | None = None,
-    chart: str = "matplotlib",
+    chart: ChartLibrary = "matplotlib",
 ) -> Axes | LayerChart:
     """Draw one row as a line of arrows: red ones raise the prediction, blue ones lower it.
 

@@ -11,6 +11,7 @@ from dshap.analysis.numbers_as_text import decimals_of, picture_number
 from dshap.analysis.segment_cells import SegmentCells, segment_cells
 from dshap.analysis.shown_features import Selection
 from dshap.core.annotations import CubeLike, TableLike
+from dshap.core.fixed_words import ChartLibrary
 from dshap.core.printing import counted
 from dshap.core.records import FloatArray
 from dshap.report.charts.cell_charts import heatmap_chart
@@ -70,7 +71,7 @@ def heatmap(
     features: str | Sequence[str] | None = None,
     title: str = "",
     ax: Axes | None = None,
-    chart: str = "matplotlib",
+    chart: ChartLibrary = "matplotlib",
 ) -> Axes | LayerChart:
     """Draw the mean attribution of every feature in every segment of the rows as a table of colours.
 

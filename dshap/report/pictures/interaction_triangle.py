@@ -10,6 +10,7 @@ import numpy as np
 from dshap.analysis.pair_effects import PairEffects, pair_effects
 from dshap.analysis.shown_features import Selection, words_of_sum
 from dshap.core.annotations import CubeLike
+from dshap.core.fixed_words import ChartLibrary
 from dshap.report.charts.cell_charts import interactions_chart
 from dshap.report.labels import labels_of
 from dshap.report.looks import Looks, words_of_columns
@@ -33,7 +34,7 @@ def interactions(
     features: str | Sequence[str] | None = None,
     title: str = "",
     ax: Axes | None = None,
-    chart: str = "matplotlib",
+    chart: ChartLibrary = "matplotlib",
 ) -> Axes | LayerChart:
     """Draw mean |interaction| of every two features, and mean |main effect| of each.
 

@@ -11,6 +11,7 @@ from dshap.analysis.history_lines import HistoryLines, history_lines
 from dshap.analysis.importance_history import ImportanceHistory, importance_history
 from dshap.analysis.shown_features import Selection
 from dshap.core.annotations import PathLike
+from dshap.core.fixed_words import ChartLibrary
 from dshap.core.records import FloatArray
 from dshap.report.charts.run_charts import over_runs_chart
 from dshap.report.labels import labels_of
@@ -54,7 +55,7 @@ def over_runs(
     features: str | Sequence[str] | None = None,
     title: str = "",
     ax: Axes | None = None,
-    chart: str = "matplotlib",
+    chart: ChartLibrary = "matplotlib",
 ) -> Axes | LayerChart:
     """Draw mean |attribution| of the eight largest features over the runs of a job.
 

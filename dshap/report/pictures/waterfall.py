@@ -13,6 +13,7 @@ from dshap.analysis.single_rows import SingleRow, single_row
 from dshap.analysis.steps_of_rows import MAX_STEPS as MAX_STEPS
 from dshap.analysis.steps_of_rows import Steps, steps_of
 from dshap.core.annotations import CubeLike, RowKey, TableLike
+from dshap.core.fixed_words import ChartLibrary
 from dshap.report.charts.row_charts import waterfall_chart
 from dshap.report.labels import labels_with_values
 from dshap.report.looks import Looks, words_of_columns
@@ -51,7 +52,7 @@ def waterfall(
     features: str | Sequence[str] | None = None,
     title: str = "",
     ax: Axes | None = None,
-    chart: str = "matplotlib",
+    chart: ChartLibrary = "matplotlib",
 ) -> Axes | LayerChart:
     """Draw how the attributions of one row lead from the base value to its prediction.
 
