@@ -79,11 +79,11 @@ class ImportanceHistory:
 def _times_in(runs: Sequence[str], days: Sequence[date | None]) -> list[datetime]:
     """The times of these runs, each on the day that it is for; none where an id is no time."""
     try:
-        began = [started_at(run) for run in runs]
+        began = [started_at(run).replace(tzinfo=None) for run in runs]  # numpy knows no zones
     except ValueError:
         return []
     return [
-        at if day is None else datetime.combine(day, at.timetz())
+        at if day is None else datetime.combine(day, at.time())
         for at, day in zip(began, days, strict=True)
     ]
 
