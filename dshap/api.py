@@ -102,88 +102,105 @@ def explain(
     progress: bool | None = None,
     **options: Unpack[ExplainOptions],
 ) -> xr.Dataset:
-    """Compute the Shapley values of every row, as an attribution cube.
+    """Split the prediction of every row among its columns: the Shapley values, as a cube.
 
-    Computes phi (n, d, k) = finish(Σ_S v_S(x) score_S): the design chooses coalitions and scores,
-    the value function gives the value of a coalition.
+    The attributions of a row add up to its prediction minus the base value.  They are computed as
+    phi (n, d, k) = finish(Σ_S v_S(x) score_S), for n rows, d players and k outputs.  The value
+    function gives the value v_S(x) of a coalition S, and the design gives the coalitions, their
+    scores and the final step.
 
     Parameters
     ----------
-    value : a value function of `dshap.values`; one that `prepare` prepared: then nothing is fitted
-        any more; an attributor, rows in and attributions out (`dshap.Attributor`); or a model:
+    value : value function, Prepared, attributor or model
+        What is explained: a value function of `dshap.values`; the result of `prepare`, from which
+        the run reads all that it would learn; an attributor of your own, which computes the
+        attributions of rows (`dshap.Attributor`); or a model:
 
         - a fitted tree ensemble of XGBoost, LightGBM, CatBoost or scikit-learn, short for
           `dshap.values.Trees(ensemble)`;
         - a model of `dshap.models`, short for `dshap.values.KernelInterventional(model, rows)`;
         - any other fitted model (a scikit-learn pipeline, an MLflow pyfunc), or a function such as
-          `model.predict_proba`: `dshap.values.Marginal` of its `predict_proba`, else of its `predict`,
-          with 100 of the rows as the background: chosen by `choose_background` if all columns are
-          numbers, else spread over the table.  A line of progress names this choice.
-    rows : the instances: a path of Parquet files (file, folder, glob or a list of them), numpy
+          `model.predict_proba`.  It is short for `dshap.values.Marginal` of the model's
+          `predict_proba`, or of its `predict` if it has no `predict_proba`.  The background is 100
+          of the rows: `choose_background` chooses them if all columns are numbers; otherwise they
+          are spread over the table.  A line of progress shows this choice.
+    rows : table, or path of a table
+        The rows to explain: a path of Parquet files (file, folder, glob or a list of them), numpy
         array, pandas DataFrame, pyarrow table or record batch, polars frame, DuckDB relation
         (Arrow's C stream protocol), Dask array or dataframe, xarray Dataset or DataArray,
         `deltalake.DeltaTable`, `pyarrow.dataset.Dataset`, `polars.LazyFrame`, or a source of
-        `dshap.sources`.  Columns are matched by name wherever the value function knows
-        names.  For `Tokens`, texts of any lengths: lists, an array padded at the end, or a table or
-        path with a column of texts.
-    design : "auto", "exact", "kriging", "kernelshap", "permutation", "quadrature" or a design of
-        `dshap.designs`.  For texts also a design without its graph, such as
-        `designs.local(order=2)`, or a function, length -> design.  "auto" is exact where there are
-        at most `max_coalitions` coalitions, else kriging with that many (kernelshap for more than
-        1,024 players or 4,096 coalitions).
+        `dshap.sources`.  Columns are matched by name if the value function has the names of its
+        columns, else by position.  For `Tokens`, give texts of any lengths: lists, an array padded
+        at the end, or a table or path with a column of texts.
+    design : str, design or callable, default "auto"
+        "auto", "exact", "kriging", "kernelshap", "permutation", "quadrature" or a design of
+        `dshap.designs`.  "auto" evaluates all coalitions if there are at most `max_coalitions`.
+        Otherwise it samples `max_coalitions` of them, for `kriging`, or for `kernelshap` if there
+        are more than 1,024 players or `max_coalitions` is above 4,096.  For texts, whose lengths
+        differ, give also a design without its graph, such as `designs.local(order=2)`, or a
+        function that returns the design of a length.
     store : path, optional
-        Folder of the cube, readable while it grows: the same call again resumes after a crash.
-        None returns a cube in the memory of this process, with the same values as in a store, and
-        the explained columns beside them, for pictures; ``keep_rows=False`` leaves these out.
-        More than 2 GiB of attributions and columns are refused before anything is computed: give
-        a path.  A call that fails or is interrupted leaves no result.  States that are learned
-        are in memory up to 256 MiB, the others in temporary files (`TMPDIR`); on a cluster the
-        workers write the whole cube there, and it is read into memory at the end.
+        Folder of the cube, such as "build/loans".  You can read it while it grows, and the same
+        call again resumes after a crash.  None returns a cube in the memory of this process, with
+        the same values as in a store and with the explained columns, which pictures need
+        (``keep_rows=False`` leaves them out).  Without a store, more than 2 GiB of attributions
+        and columns are refused before anything is computed, and a call that fails or is
+        interrupted leaves no result.  Learned states of up to 256 MiB then stay in memory, and
+        larger ones go into temporary files (`TMPDIR`).  On a cluster the workers write the whole
+        cube into temporary files, and this process reads it into memory at the end.
     client : distributed.Client or the address of a scheduler (`tls://…`), optional
-        None: the current Dask client if there is one, else this process.  The scheduler must be
-        able to reach `store` and `rows` by path on every worker.
+        The cluster that computes.  None uses the current Dask client, or this process if there is
+        no client.  Every worker must be able to open `store` and `rows` by the same paths.
     key : str, list of str, mapping or pandas.Index, optional
-        Column(s) of the rows that name them; for arrays a mapping name -> values; for a data frame
-        also an index.  The index of a data frame is the key without being asked for if it has a name,
-        no value twice, and integers, texts or times.
-    tol : float, optional
-        Tolerance: coalitions are drawn in rounds for a row, in each output, until the attributions
-        of all players at once are known to 2.09 tol of their range with 95 %: the row's largest
-        std_error is then tol/1.5 (8 players) to tol/1.9 (60 players) of the range.  The cube
-        contains `n_coalitions (instance)`, and `relative_error (instance, output)`, that largest
-        std_error over the range.  The error of draws (`Gaussian`, `Copula`) and of few background
-        rows is in both, but no row waits for it, as coalitions do not lower it: `n_samples` and
-        more background rows do.
+        The column or columns that identify a row, such as "customer_id".  For arrays, give a
+        mapping name -> values; for a data frame you may also give an index.  If you give no key,
+        the index of a data frame is the key, provided that it has a name and different values that
+        are integers, texts or times.
+    tol : float between 0 and 1, optional
+        Tolerance, such as 0.02: the number of coalitions is then chosen for each row.  They are
+        drawn in rounds until, for each output, all attributions of the row are known to within
+        2.09 tol times their range, simultaneously with 95 % confidence.  The largest std_error of
+        the row is then tol/1.5 (8 players) to tol/1.9 (60 players) of the range.  The cube stores
+        `n_coalitions (instance)`, and in `relative_error (instance, output)` the largest std_error
+        divided by the range.  `std_error` and `relative_error` include the error of random draws
+        (`Gaussian`, `Copula`) and of few background rows, but the rounds do not continue for it,
+        because more coalitions do not lower it: raise `n_samples`, or give more background rows.
     max_coalitions : int, default 2,048
-        The number at which rounds end and above which "auto" samples; a design with more
-        coalitions is refused.
-    quality : rows that nothing was learned from, optional
-        MSE_v on these rows goes into the cube's attribute `mse_v`, by coalition size too; see
-        `mse_v`.
-    what_if : store the model too, for the what-if of `dshap.report.page`: small linear
-        models, kernels and path-dependent tree ensembles.  The store then contains the model and,
-        of kernels, rows of the table.  A line of progress gives the reason where there is no
-        what-if.  The same call on a finished store adds it.
+        The most coalitions of a row: "auto" samples if there are more, rounds of `tol` end there,
+        and a design with more coalitions is refused.
+    quality : table or path of a table, optional
+        Rows from which nothing was learned.  The cube's attribute `mse_v` then has MSE_v on these
+        rows, in all and for each coalition size; see `dshap.mse_v`.
+    what_if : bool, default False
+        Store the model too, so that readers of the page (`dshap.report.page`) can change the values
+        of a row.  This works for small linear models, kernel models and path-dependent tree
+        ensembles; for others a line of progress shows the reason.  The store then contains the
+        model and, for a kernel model, rows of the table.  The same call on a finished store adds
+        it.
     columns : mapping, optional
-        The dictionary of columns, for pictures, pages, tables and messages: column, or group of
-        columns, key or output -> a mapping with `label`, `unit`, `format` (of Python, such as
-        ".0%", or "year"), `description`, `order` (of its categories), `values` (value -> text) and
-        `direction` ("higher is better", "lower is better").  A data frame may have one in its
-        `attrs["columns"]`, too.  It is stored with the cube and changes no number: another
-        dictionary is no reason to refuse a store.  None leaves that of the store.
+        The dictionary of columns: how pictures, pages, tables and messages name a column, a group
+        of columns, a key or an output.  It maps this name to a mapping with any of `label`, `unit`,
+        `format` (of Python, such as ".0%", or "year"), `description`, `order` (of its categories),
+        `values` (value -> text) and `direction` ("higher is better", "lower is better").  You can
+        also set it as `attrs["columns"]` of a data frame.  It is stored with the cube and changes
+        no number, so that a store with a different dictionary is not refused.  None leaves the
+        dictionary of the store unchanged.
     card : mapping, optional
-        The card of the model: `purpose`, `owner`, `audience`, `limitations` and others of
-        `dshap.core.model_card.CARD_FIELDS`, as texts.  It is stored as the dictionary is.
-    compute : False creates the store with its plan, every row pending, and computes nothing
+        The card of the model, a text for each of `purpose`, `owner`, `audience`, `limitations` and
+        other fields of `dshap.core.model_card.CARD_FIELDS`.  It is stored like the dictionary.
+    compute : bool, default True
+        False creates the store with its plan and marks every row as pending, and computes nothing.
     classes : list of str or int, optional
-        The classes of a model to explain, in the order of the outputs.  None explains all of them,
-        and of a tree ensemble of two classes the second.  For a tree ensemble that does not name its
-        classes, such as a booster of XGBoost, the names of all.
+        The classes of a classifier to explain, in the order that the outputs shall have, such as
+        ["gold", "silver"].  None explains all classes; for a tree ensemble of two classes, only the
+        second.  If a tree ensemble does not name its classes, such as a booster of XGBoost, give
+        the names of all.
     keep_rows : bool, optional
-        Whether to store the explained columns: in the Dataset without a store, else in the group
-        `rows` of the store.  None: yes without a store (but for texts), no with one.
-    progress : show rate and time left, on standard error or in one line of a notebook; None: on a
-        terminal and in a notebook
+        Whether to store the explained columns: in the group `rows` of the store or, without a
+        store, in the Dataset.  None stores them if there is no store (never for texts).
+    progress : bool, optional
+        Whether to show rate and time left, on standard error or in one line of a notebook.  None
+        shows them on a terminal and in a notebook.
     missing : {"refuse", "skip", "pass"}, default "refuse"
         What to do with rows that contain NaN or infinity: refuse the run, skip these rows, or pass
         them to the model.
@@ -193,17 +210,20 @@ def explain(
         The unit of the model's output, such as "EUR", for the cube's attributes and for pictures.
     interactions : bool, default False
         Adds `interaction (instance, feature, feature_other, output)`: half the Shapley interaction
-        index of each pair, main effects on the diagonal, rows summing to the attribution (designs
-        exact and kriging; `Trees` without a background).
+        index of each pair of players, and the main effect of each player on the diagonal, so that
+        each row of the matrix adds up to the attribution.  It needs the design "exact" or
+        "kriging", or `Trees`.
     codes : mapping, optional
         Reason codes: code -> the players that it groups, ``{"C01": ["debt", "limit"]}``; each
-        player has one code.  The cube then has the standard errors of their differences.
+        player has one code.  The cube then has the standard error of the difference of any two
+        codes.
     undo_codes : bool, optional
         Adds `reason_code_undone (instance, reason_code, output)`: v(N) − v(N without the players of
-        the code), which needs one more coalition for each code.
+        the code), the change of the prediction when these players are taken away together.  It
+        needs one more coalition for each code.
     stochastic : bool, default False
-        Set it for a model whose predictions of the same rows differ from call to call, which is
-        refused otherwise (`Marginal`): each coalition is predicted twice, v(N) and v(∅) 20 times,
+        Set it for a model whose predictions of the same rows differ from call to call; `Marginal`
+        refuses such a model otherwise.  Each coalition is predicted twice, v(N) and v(∅) 20 times,
         and std_error includes the noise, even for exact designs.
     instance_tile, coalition_tile, coalition_groups, micro_rows, row_span : int, optional
         Sizes of tasks, which the plan chooses by default: the rows of one task of the evaluation;
@@ -214,33 +234,34 @@ def explain(
         The memory of one worker process, in bytes or like "3GiB"; a plan that needs more is
         refused.
     wait : float, default 120
-        The seconds that a cluster may be without a worker before the run gives up.
+        How many seconds a run waits for a worker while the cluster has none, before it fails.
     scratch : str, optional
         The folder for temporary files of a run whose store is in a bucket; workers on other
-        machines must see it too.  None: the system's folder for temporary files.
+        machines must be able to open it.  None: the system's folder for temporary files.
 
     Returns
     -------
     xarray.Dataset
         `attribution (instance, feature, output)`, `prediction`, `base_value`, `status`; see
-        `dshap.open_cube`.  Their attribute `scale` names the scale of the numbers, such as
+        `dshap.open_cube`.  Their attribute `scale` is the scale of the numbers, such as
         "probability", "log-odds" or "unit of the target" (docs/value_functions.md lists all).
-        Without a store also `row_COLUMN (instance)`, the explained columns in
-        their own dtypes, whose `long_name` is the column's name.  A table without rows gives a
+        Without a store there is also a variable `row_COLUMN (instance)` for each explained column,
+        in its dtype; its `long_name` is the name of the column.  A table without rows gives a
         cube without instances, and nothing is written.
 
     Raises
     ------
     InputError
-        Bad rows, model or options, or an option of another name; nothing is written.
+        The rows, the model or an option is not valid, or an option is unknown; nothing is written.
     DoesNotFitError
-        A worker's memory, or this process's, is too small; nothing is started.
+        The memory of a worker, or of this process, is too small; nothing is started.
     StoreMismatchError
         The store contains another run; the message shows the differences.
     LockedError
-        Another process runs on this store.
+        Another process writes into this store.
     FailedBlocksError
-        Some rows have no attribution; the others are in the store, and the same call retries.
+        Some rows have no attribution; the others are in the store, and the same call again
+        computes the missing ones.
 
     Examples
     --------
@@ -272,6 +293,7 @@ def explain(
     with open_session(store, client, progress, asked) as (path, session):
         game = value_of_given(given, rows, classes, session)
         rows, key = with_index(rows, key, session.progress.say)
+        # the path may be the cube of a job, whose lock is on the folder above
         if read_job(path.parent) is not None and is_running(path.parent):
             raise LockedError(f"{path.parent} is locked by a running job: wait for it")
         try:
@@ -286,6 +308,7 @@ def explain(
         explanation = described(explanation, description, rows)
         if store is None:
             _check_in_memory(explanation, keeps_columns)
+        # before the run: a mistake in these rows is not found only after hours of computing
         if quality is None:
             held_out = None
         else:
@@ -354,19 +377,23 @@ def prepare(
     progress: bool | None = None,
     **options: Unpack[LearnOptions],
 ) -> Prepared:
-    """Learn once all that does not depend on an instance, for any number of runs.
+    """Learn once all that does not depend on an explained row, for any number of runs.
 
-    `explain(prepared, new_rows)` then fits nothing.
+    `explain(prepared, new_rows)` then reads these states and fits nothing.
 
     Parameters
     ----------
-    value : a value function that learns from its data (`KernelInterventional`,
-        `KernelObservational`, `ConditionalRegression`, `Gaussian`, `Trees` with a background)
-    rows : the data to learn from, in any form of the rows of `explain`; None: those of the value
-        function
-    design : "auto", "exact", "kernelshap" or a design of `dshap.designs`
-    store : path of a folder for the states; the same call again resumes after a crash, and computes
-        nothing where all states exist
+    value : value function
+        A value function that learns from its data: `KernelInterventional`, `KernelObservational`,
+        `ConditionalRegression`, `Gaussian`, or `Trees` with a background.
+    rows : table or path of a table, optional
+        The data to learn from, in any form that `explain` accepts.  None: the data of the value
+        function.
+    design : str or design, default "auto"
+        "auto", "exact", "kernelshap" or a design of `dshap.designs`.
+    store : path
+        Folder for the states.  The same call again resumes after a crash, and computes nothing if
+        all states exist.
     client, progress : as in `explain`
     max_coalitions, missing, memory_limit, wait, scratch : as in `explain`
     instance_tile, coalition_tile, row_span, micro_rows : as in `explain`
@@ -374,8 +401,8 @@ def prepare(
     Returns
     -------
     Prepared
-        Open it again with `dshap.open_prepared(store, value)`.  Constant columns remain players:
-        later rows may vary where the data do not.
+        Open it again with `dshap.open_prepared(store, value)`.  Columns that are constant in the
+        data remain players, because they may vary in rows that are explained later.
 
     Raises
     ------
@@ -411,10 +438,11 @@ def mse_v(
     progress: bool | None = None,
     **options: Unpack[LearnOptions],
 ) -> Quality:
-    """Measure how well conditional values are estimated: MSE_v, the smaller the better.
+    """Measure how well a value function estimates conditional expectations: MSE_v.
 
-    MSE_v is the mean of (f(x) − v_S(x))² over rows and over proper coalitions, which are all but
-    the empty and the full one.  It needs no true values.
+    Smaller is better.  MSE_v is the mean of (f(x) − v_S(x))² over rows and over the proper
+    coalitions, which are all except the empty and the full one.  It is in squared units of f, and
+    it needs no true values.
 
     The expectation v_S(x) = E[f(X) | X_S = x_S] has the least MSE_v of all functions of x_S, for
     any distribution of the rows.  Of two value functions, the one with the smaller MSE_v is
@@ -424,11 +452,14 @@ def mse_v(
 
     Parameters
     ----------
-    value : a value function, or a prepared one
-    rows : rows that nothing was learned from, in any form that `explain` accepts
-    design : the design whose proper coalitions are averaged over, weighted by size such that every
-        proper coalition counts alike; "auto": all of them where they are at most `max_coalitions`.
-        From a sample it is an estimate, interpolated for sizes without a coalition.
+    value : value function or Prepared
+    rows : table or path of a table
+        Rows from which nothing was learned, in any form that `explain` accepts.
+    design : str or design, default "auto"
+        The design whose proper coalitions are averaged over.  "auto" uses all coalitions if there
+        are at most `max_coalitions`.  From a sample, MSE_v is an estimate: coalitions are weighted
+        by their size, so that the sample counts like all proper coalitions, and sizes without a
+        coalition are interpolated.
     client, progress : as in `explain`
     max_coalitions, missing, memory_limit, wait, scratch : as in `explain`
     instance_tile, coalition_tile, row_span, micro_rows : as in `explain`
@@ -470,11 +501,12 @@ def _kind_of(
         return Explanation
     if session.is_local:
         return ExplanationInMemory
+    # workers are other processes, which cannot write into arrays of this one
     return ExplanationOfWorkers
 
 
 def _check_in_memory(explanation: Measurable, keeps_columns: bool) -> None:
-    """Raise a `DoesNotFitError` where attributions and stored columns do not fit in memory."""
+    """Raise a `DoesNotFitError` if attributions and stored columns do not fit in memory."""
     layout = explanation.layout
     size = 8 * layout.n_rows * len(layout.players) * len(layout.outputs)
     of_columns = keeps_columns * column_bytes(explanation.work.rows)
@@ -501,25 +533,37 @@ def fit[AnyModel: KernelModel](
     missing: MissingRule = "refuse",
     progress: bool | None = None,
 ) -> AnyModel:
-    """Fit a model on all rows of a table, on a cluster: the same bits as `model.fit`.
+    """Fit a kernel model on all rows of a table of any size, on a cluster if you have one.
+
+    The fitted model is bit for bit the same as that of `model.fit`, which needs the rows in
+    memory.
 
     Parameters
     ----------
     model : KernelRidge or KernelLogistic
-        Not changed; the fitted model is returned.
+        It is not changed.
     rows, client, progress : as in `explain`
-    target : column name(s) of the table; for an array or a data frame also the values, (n,) or (n,
-        k); None for a source that was opened with its target.  It contains numbers: for labels of
-        another type use `KernelLogistic.fit`
-    features : columns to fit on; None: all number columns but the target
-    missing : "refuse" or "skip" rows with NaN or infinity, in a feature or in the target
+    target : str, list of str, array or None
+        The name of the target's column, or several names.  For an array or a data frame you may
+        also give the values, (n,) or (n, k); for a source that was opened with its target, None.
+        Targets are numbers; for labels of a different type use `KernelLogistic.fit`.
+    features : list of str, optional
+        The columns to fit on.  None: all columns of numbers except the target.
+    missing : {"refuse", "skip"}, default "refuse"
+        What to do with rows that have NaN or infinity in a feature or in the target: refuse the
+        table, or skip these rows.
+
+    Returns
+    -------
+    KernelRidge or KernelLogistic
+        The fitted model.
 
     Raises
     ------
     InputError
-        Bad rows or options.
+        The rows or an option is not valid.
     DoesNotFitError
-        A worker's memory is too small for the sums.
+        The memory of a worker is too small for the sums.
 
     Examples
     --------
@@ -548,24 +592,28 @@ def fit_path[AnyModel: KernelModel](
     missing: MissingRule = "refuse",
     progress: bool | None = None,
 ) -> list[AnyModel]:
-    """Fit a model for each of several strengths of its Shapley penalty.
+    """Fit one model for each of several strengths of its Shapley penalty.
 
-    It is `model.fit_path` for any table, on a cluster.
+    It is `model.fit_path` for tables of any size, on a cluster if you have one.  The fits share
+    passes over the rows, so that s models cost less than s calls of `fit`.
 
     Parameters
     ----------
     model : KernelRidge or KernelLogistic with `shapley=`
-    strengths : (s,) of at least 0
+        It is not changed.
+    strengths : (s,) of float
+        Each at least 0, such as [0.0, 1.0, 100.0]; they replace the strength of the penalty.
     rows, target, features, client, missing, progress : as in `fit`
 
     Returns
     -------
-    list of s fitted models
+    list of KernelRidge or KernelLogistic
+        The s fitted models, in the order of `strengths`.
 
     Raises
     ------
     InputError, DoesNotFitError
-        As in `fit`; also for a model without a penalty, or a strength below 0.
+        As in `fit`; also if the model has no penalty, or a strength is below 0.
 
     Examples
     --------
@@ -629,35 +677,41 @@ def choose_background(
 
     Parameters
     ----------
-    rows, client : as in `dshap.explain`; every row counts, or 131,072 that are spread over a longer
-        table
-    n_background : int
-        The number of rows to choose; repeated ones are merged and their weights added.  The result
-        knows the number of rows of the table, so that `std_error` of `Marginal` includes how far
-        values over few rows may be from those over all: with 20 of 900 rows attributions were off
-        by 5 to 29 %.
-    method : {"thinning", "kmeans", "stratified", "random"}
-        "thinning": kernel herding towards the mean embedding of all rows, equal weights;
-        "kmeans": the rows nearest to k-means centres, each weighted by the share of the table
-        nearest to it; "stratified": one row of each cell of a partition by halving, weighted by
-        the cell's share; "random": rows drawn at random.  All choose among 10,000 rows drawn with
-        the seed.  `std_error` is that of random rows, and too large for the others
-        (docs/errors.md).
-    features : columns, in order, of numbers or of times; None: all number columns (give them where
-        the table has a target)
-    missing : "refuse" or "skip" rows with NaN or infinity
-    seed : int
+    rows, client : as in `dshap.explain`
+        All rows are used; of a table of more than 131,072 rows, this many, spread over the table.
+    n_background : int, default 100
+        The number of rows to choose; repeated rows are merged and their weights added.  The result
+        stores the number of rows of the table, so that `std_error` of `Marginal` includes the
+        difference to be expected between values over these few rows and values over all rows.
+    method : {"thinning", "kmeans", "stratified", "random"}, default "thinning"
+        How the rows are chosen, among 10,000 rows drawn with the seed:
+
+        - "thinning": kernel herding towards the mean embedding of all rows, with equal weights;
+        - "kmeans": the rows nearest to k-means centres, each weighted by the share of the table
+          that is nearest to it;
+        - "stratified": one row of each cell of a partition by halving, weighted by the share of
+          the cell;
+        - "random": rows drawn at random.
+
+        `std_error` is estimated as for random rows, and therefore too large for the three other
+        methods (docs/errors.md).
+    features : sequence of str, optional
+        The columns, in this order; they contain numbers or times.  None: all columns of numbers.
+        Give the columns if the table has a target, which would otherwise be one of them.
+    missing : {"refuse", "skip"}, default "refuse"
+        What to do with rows that contain NaN or infinity.
+    seed : int, default 0
 
     Returns
     -------
     Background
-        `rows`, `weights`, and `discrepancy`: the maximum mean discrepancy between them and *all*
-        rows, beside that of as many random rows.
+        Its `rows`, their `weights`, and `discrepancy`: the maximum mean discrepancy between the
+        chosen rows and *all* rows, next to that of the same number of random rows.
 
     Raises
     ------
     InputError
-        Bad rows or options.
+        The rows or an option is not valid.
 
     Examples
     --------

@@ -142,19 +142,21 @@ def cli() -> None:
 
 @cli.group("cluster", cls=_Commands)
 def of_clusters() -> None:
-    """Certificates, checks and manifests of the clusters that jobs run on."""
+    """Certificates, checks and manifests of clusters."""
 
 
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Results as JSON.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 QUIET = click.option(
-    "-q", "--quiet", is_flag=True, help="No progress and no results in words: errors only."
+    "-q", "--quiet", is_flag=True, help="Print only errors, without progress and results."
 )
 VERBOSE = click.option(
     "-v",
     "--verbose",
     is_flag=True,
-    help="Logs, tracebacks of errors, and after `dshap run` one row with its values, which a terminal "
-    "shows without -v too.",
+    help=(
+        "Print logs, and tracebacks of errors.  Where output is no terminal, `dshap run` then "
+        "also prints one explained row with its values."
+    ),
 )
 
 
@@ -410,15 +412,19 @@ SET = click.option(
     "settings",
     multiple=True,
     metavar="TABLE.KEY=VALUE",
-    help="A value in the place of the job file's, like source.path=other.parquet or explain.NAME.landmarks=64; "
-    "may be given several times.",
+    help=(
+        "Replace a value of the job file, for example source.path=other.parquet or "
+        "explain.NAME.landmarks=64.  May be given several times."
+    ),
 )
 TARGET = click.option(
     "--target",
     metavar="NAME",
     default="",
-    help="The values of [targets.NAME] in the place of the job file's others, like dev or prod; --set comes "
-    "after them.",
+    help=(
+        "Replace values of the job file by those in its table [targets.NAME], for example dev "
+        "or prod.  --set is applied afterwards."
+    ),
 )
 STORE = click.argument("store", metavar="STORE")
 
@@ -426,9 +432,11 @@ STORE = click.argument("store", metavar="STORE")
 CLUSTER = click.option(
     "--cluster",
     metavar="PROFILE",
-    help="The profile of the cluster that carries it out, in the place of [cluster]: the name of "
-    "NAME.toml in ./clusters, ~/.config/dshap/clusters or /etc/dshap/clusters, the path of such a "
-    "file, local (processes of this machine) or none (this process).",
+    help=(
+        "Run on this cluster in place of [cluster]: the path of a profile, the name of "
+        "NAME.toml in ./clusters, ~/.config/dshap/clusters or /etc/dshap/clusters, local "
+        "(processes of this machine) or none (this process)."
+    ),
 )
 
 
@@ -448,7 +456,10 @@ AS_OF = click.option(
     "--as-of",
     metavar="DATE",
     type=_Date(),
-    help="The date of {as_of} in the query of [source], like 2026-11-27; today in UTC where left out.",
+    help=(
+        "The date of the run, for example 2026-11-27, which replaces {as_of} in the query of "
+        "[source].  Default: today in UTC."
+    ),
 )
 
 
@@ -462,15 +473,17 @@ AS_OF = click.option(
     "--shards",
     metavar="N",
     type=click.IntRange(1, MOST_SHARDS),
-    help="Show too what each of N shards does: `dshap run --shard I/N`.",
+    help="Also show what each of N shards does, with `dshap run --shard I/N`.",
 )
 @click.option(
     "--probe",
     "n_probe",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Measure the model on N rows, such as 100: the hours that its predictions take, and what a smaller "
-    "design or background saves.",
+    help=(
+        "Measure the speed of the model on N rows, for example 100.  Shows the hours that its "
+        "predictions take, and the hours that a smaller design or background saves."
+    ),
 )
 def plan(
     job_file: str,
@@ -483,7 +496,10 @@ def plan(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Show the stages, tasks and bytes of a job; nothing is started or left behind."""
+    """Show the stages, tasks and bytes of a job.
+
+    No row is explained, and nothing is written.
+    """
     from dshap.jobs import load_job, plan_from_source
 
     job = load_job(job_file, settings, cluster, target)
@@ -536,37 +552,56 @@ class _Questions:
 @click.option(
     "--source",
     metavar="PLACE",
-    help="The rows: duckdb:///shop.duckdb, sqlite:///shop.sqlite, postgresql://user@host/database, or the path "
-    "of a database file, or of Parquet or CSV files.",
+    help=(
+        "The source of the rows: duckdb:///shop.duckdb, sqlite:///shop.sqlite, "
+        "postgresql://user@host/database, or the path of a database file or of Parquet or CSV "
+        "files."
+    ),
 )
 @click.option("--table", metavar="NAME", help="The table or view of a database.")
-@click.option("--query", metavar="SQL", default="", help="A query, in the place of a table.")
+@click.option(
+    "--query",
+    metavar="SQL",
+    default="",
+    help='A query in place of a table, for example "select * from customers".',
+)
 @click.option(
     "--model",
     metavar="PLACE",
     help="The model: a file of XGBoost, LightGBM, ONNX or skops, a pickle, or package.module:name.",
 )
 @click.option(
-    "--allow-pickle", is_flag=True, help="Read a model that is a pickle, which runs code in it."
+    "--allow-pickle",
+    is_flag=True,
+    help="Allow a model that is a pickle file.  Reading a pickle runs code in it.",
 )
 @click.option(
-    "--key", "keys", metavar="COLUMN", multiple=True, help="A key column; given for each."
+    "--key",
+    "keys",
+    metavar="COLUMN",
+    multiple=True,
+    help="A key column, which identifies rows.  Give the option once for each key column.",
 )
 @click.option(
     "--features",
     metavar="COLUMN,COLUMN",
-    help="The columns of a model that does not name its own, in the order of its fit.",
+    help=(
+        "The columns of the model, in the order of its fit, if the model file does not contain "
+        "their names."
+    ),
 )
 @click.option(
     "--sink",
     metavar="PLACE",
-    help="The table of the database that results are loaded into, or a folder; none for no sink.",
+    help=(
+        "The table of the database, or the folder, into which results are loaded; none: no sink."
+    ),
 )
 @click.option(
-    "--name", metavar="NAME", help="The name of the job; that of the table where left out."
+    "--name", metavar="NAME", help="The name of the job.  Default: the name of the table."
 )
-@click.option("--yes", is_flag=True, help="Take every proposal, without a question.")
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@click.option("--yes", is_flag=True, help="Accept every proposal without a question.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def init(
     job_file: str,
     source: str | None,
@@ -583,10 +618,10 @@ def init(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Write a first job file: a table and a model are asked for, the rest is proposed.
+    """Write a first job file for a table and a model.
 
-    On a terminal it asks for missing options.  The file has a comment on every choice, and is
-    ready for `dshap check`.
+    On a terminal, the command asks for missing options and proposes answers.  The job file has a
+    comment on every choice.  Check it with `dshap check`.
     """
     from dshap.core.rules import as_path
     from dshap.jobs.first_job import first_job, refuse_file
@@ -624,11 +659,11 @@ def check_of_job(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Check what a run needs: model, source, contract, store, sinks; nothing is left behind.
+    """Check everything that a run needs, without a run.
 
-    Each has a line: whether the model loads, the source opens with the columns that the run before
-    had, the store can be written, and each sink can be loaded: rights, shape, and which job loads
-    it.  No row is explained.  The exit status is that of the first line that failed.
+    Each line shows one check: the model loads, the source opens, it has the columns of the previous
+    run, the store can be written, and each sink can be loaded (rights, columns, no different job).
+    No row is explained, and nothing is written.  The exit status is that of the first failed check.
     """
     from dshap.jobs import check_job, load_job
 
@@ -644,7 +679,11 @@ def check_of_job(
 @SET
 @CLUSTER
 @click.option(
-    "--defaults", is_flag=True, help="Every key, those that the job leaves out too, and its origin."
+    "--defaults",
+    is_flag=True,
+    help=(
+        "Show every key and the origin of its value, including keys that the job file leaves out."
+    ),
 )
 @on_one_thread
 def job(
@@ -656,7 +695,10 @@ def job(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Show a job as it is read, with absolute paths; nothing is opened."""
+    """Show a job file as dshap reads it, with absolute paths.
+
+    Neither the source nor the model is opened.
+    """
     from dataclasses import asdict
 
     from dshap.jobfile.listing import as_toml, keys_of
@@ -672,7 +714,10 @@ def job(
 
 @command
 def schema(as_json: bool, quiet: bool) -> None:
-    """Show the JSON schema of job files, for editors and for programs that write them."""
+    """Print the JSON schema of job files.
+
+    Editors use it to check job files, and so can programs that write job files.
+    """
     from dshap.jobfile.json_schema import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
@@ -686,81 +731,110 @@ def schema(as_json: bool, quiet: bool) -> None:
 @click.option(
     "--reread",
     is_flag=True,
-    help="Read all rows of the table again, where files of the same size, times "
-    "and footer as in an earlier run are taken for unchanged.",
+    help=(
+        "Read all rows of the table again.  Otherwise files with the same size, times and "
+        "footer as in an earlier run count as unchanged."
+    ),
 )
 @click.option(
     "--wait",
     "wait_s",
     metavar="SECONDS",
     type=float,
-    help="How long a cluster may be without a worker; [cluster] wait, or 120, where left out.",
+    help=(
+        "The longest time that the run waits for a worker of the cluster.  Default: [cluster] "
+        "wait, or 120."
+    ),
 )
 @AS_OF
 @click.option(
     "--shard",
     metavar="I/N",
-    help="Explain the I-th of N shares of the blocks, after --only learn; with --only learn, learn the "
-    "I-th of N shares, after --only begin: a task of an array job of any queue.  auto/N takes I from "
-    "SLURM_ARRAY_TASK_ID (--array=1-N), JOB_COMPLETION_INDEX + 1 or AWS_BATCH_JOB_ARRAY_INDEX + 1.",
+    help=(
+        "Explain part I of N of the blocks, after --only learn, as a task of an array job.  "
+        "auto/N reads I from SLURM_ARRAY_TASK_ID (--array=1-N), JOB_COMPLETION_INDEX + 1 or "
+        "AWS_BATCH_JOB_ARRAY_INDEX + 1.  With --only learn, learn part I of N, after --only "
+        "begin."
+    ),
 )
 @click.option(
     "--only",
     type=click.Choice(PARTS),
-    help="Do what comes before the shards (learn: read, fit, learn; begin: the same but for learning that "
-    "shards share), or after them (finish: summaries, checks, sinks).",
+    help=(
+        "Run one part of the job.  learn: all work before the shards (read, fit, learn).  "
+        "begin: the same without the learning that shards share.  finish: all work after the "
+        "shards (summaries, checks, sinks)."
+    ),
 )
 @click.option(
     "--backfill",
     is_flag=True,
-    help="Explain a date before that of the last run, given with --as-of, into a cube of its own: "
-    "the cube that is read stays, and only sinks that append are loaded.",
+    help=(
+        "Explain a date before the last run, given with --as-of, into a separate cube.  The "
+        'current cube stays current, and only sinks with write = "append" are loaded.'
+    ),
 )
 @click.option(
     "--accept",
     metavar="RUN_ID",
     default="",
-    help="Accept the failed checks of this run: it becomes the run that later ones are compared with, "
-    "and the sinks that it blocked are loaded.",
+    help=(
+        "Accept the failed checks of this run.  Later runs are then compared with it, and the "
+        "sinks that its checks blocked are loaded."
+    ),
 )
 @click.option(
     "--sample",
     "n_sample",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Explain N rows, spread over the table, as a job of their own in STORE.sample: with a page, without "
-    "sinks; the store of the job is left alone.",
+    help=(
+        "Explain only N rows, spread over the table, in a separate store STORE.sample.  Writes "
+        "a page and loads no sinks; the store of the job does not change."
+    ),
 )
 @click.option(
     "--skip-code",
     metavar="N",
     type=int,
     default=0,
-    help="The exit status of a run that has nothing to do, such as 99, which Airflow shows as "
-    "skipped; 0 where left out.",
+    help=(
+        "The exit status of a run that has nothing to do, for example 99, which Airflow shows "
+        "as skipped.  Default: 0."
+    ),
 )
 @click.option(
     "--performance-report",
     "performance",
     metavar="FILE.html",
-    help="Write what every worker of the cluster did, and when, as one page of Dask.",
+    help=(
+        "Write the performance report of Dask, which shows what every worker of the cluster "
+        "did, and when."
+    ),
 )
 @click.option(
     "--metrics",
     metavar="FILE.prom",
-    help="Write how the run went as metrics of Prometheus, for the textfile collector of its node "
-    "exporter.",
+    help=(
+        "Write metrics of the run for Prometheus, in the text format of the textfile collector "
+        "of its node exporter."
+    ),
 )
 @click.option(
     "--lineage",
     metavar="FILE.ndjson",
-    help="Append events of OpenLineage: what the run read and wrote, and how it ended.",
+    help=(
+        "Append events of OpenLineage: the tables that the run read and wrote, and how it ended."
+    ),
 )
 @click.option(
     "--log",
     type=click.Choice(list(LOGS)),
     default="text",
-    help="Lines on standard error for people (text), or for machines (json).",
+    help=(
+        "The form of the lines on standard error: for people (text) or for machines (json).  "
+        "Default: text."
+    ),
 )
 def run(
     job_file: str,
@@ -783,7 +857,7 @@ def run(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Carry out a job, or finish one that was interrupted."""
+    """Run a job, or finish an interrupted run."""
     from dshap.core.options import RULES
     from dshap.core.rules import as_path
     from dshap.engine.performance import report_path
@@ -849,7 +923,7 @@ def run(
 
 
 def _refuse_with_sample(**options: Any) -> None:
-    """Raise an InputError where an option of a whole run is given beside --sample."""
+    """Raise an InputError if an option of a whole run is given beside --sample."""
     given = [f"--{name}" for name, value in options.items() if value]
     if given:
         raise InputError(
@@ -894,7 +968,7 @@ def _show_run(
 
 
 def _check_skip_code(given: int) -> None:
-    """Raise an InputError where --skip-code is a status that means something else."""
+    """Raise an InputError if --skip-code is a status that means something else."""
     is_free = LAST_STATUS < given <= 255 and given != INTERRUPTED
     if given != 0 and not is_free:
         raise InputError(
@@ -917,7 +991,10 @@ RUN_OF_STORE = click.option(
     "run_id",
     metavar="ID",
     default="",
-    help="The run whose cube is read, in a store with a cube for each run; left out, the current.",
+    help=(
+        "The run whose cube is read, in a store with one cube for each run.  Default: the "
+        "current one."
+    ),
 )
 
 
@@ -926,7 +1003,10 @@ RUN_OF_STORE = click.option(
 @RUN_OF_STORE
 @on_one_thread
 def status(store: str, run_id: str, as_json: bool, quiet: bool) -> None:
-    """Show how many rows and blocks are done, failed and left, and whether a run is going on."""
+    """Show how many rows and blocks are done, failed and missing.
+
+    Also shows whether a run is going on.
+    """
     from dshap.cube import named_cubes
     from dshap.report import progress_summary
     from dshap.storage.folder import Folder
@@ -951,7 +1031,10 @@ def _store(given: str) -> Place:
 @STORE
 @on_one_thread
 def runs(store: str, as_json: bool, quiet: bool) -> None:
-    """Show the runs of a job's store: when, how they ended, how many rows; --json prints all."""
+    """List the runs in the store of a job.
+
+    Each line has the time, the result and the number of rows; --json prints the whole records.
+    """
     from dshap.jobs import runs_summary
     from dshap.jobs.runs_in_words import WIDTH
 
@@ -967,7 +1050,7 @@ def runs(store: str, as_json: bool, quiet: bool) -> None:
 @RUN_OF_STORE
 @on_one_thread
 def show(store: str, run_id: str, as_json: bool, quiet: bool) -> None:
-    """Show how much each feature matters, over the rows that are finished so far."""
+    """Show how much each feature matters, over all finished rows."""
     from dshap.cube import named_cubes
     from dshap.jobs import fit_report
     from dshap.report import importance_summary
@@ -991,43 +1074,52 @@ class _Limit(click.ParamType[tuple[str, float]]):
 @partial(command, name="diff")
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="[NEW]", required=False)
-@click.option("--explain", metavar="NAME", default="", help="The explanation, of several.")
+@click.option(
+    "--explain",
+    metavar="NAME",
+    default="",
+    help="The name of the explanation, if there are several.",
+)
 @click.option(
     "--old-run",
     metavar="ID",
     default="",
-    help="The run of OLD, in a store with a cube for each run; left out, the current one, and "
-    "without NEW the one before that of --new-run.",
+    help=(
+        "The run of OLD, in a store with one cube for each run.  Default: the current one; "
+        "without NEW, the run before --new-run."
+    ),
 )
 @click.option(
     "--new-run",
     metavar="ID",
     default="",
-    help="The run of NEW; left out, the current one.",
+    help="The run of NEW.  Default: the current one.",
 )
-@click.option("--output", metavar="NAME", help="The output to compare; left out, all of them.")
+@click.option("--output", metavar="NAME", help="The output to compare.  Default: all outputs.")
 @click.option(
     "--rows",
     "n_rows",
     metavar="N",
     type=int,
     default=10,
-    help="How many of the rows that changed most are listed; 10 where left out.",
+    help="The number of listed rows, those that changed most.  Default: 10.",
 )
-@click.option("-o", "page", metavar="PAGE.html", help="Write the difference as one HTML page too.")
+@click.option("-o", "page", metavar="PAGE.html", help="Also write the difference as an HTML page.")
 @click.option(
     "--fail-above",
     "limits",
     metavar="METRIC=VALUE",
     type=_Limit(),
     multiple=True,
-    help="End with exit status 8 where a number lies above a value, such as psi=0.2: psi and "
-    "wasserstein (in units of the output) of a feature, ndcg_loss (1 - nDCG), spearman_loss "
-    "(1 - correlation), changed (the share of the rows in both whose attributions changed); may be "
-    "given several times.",
+    help=(
+        "End with exit status 8 if a number is larger than this, for example psi=0.2.  Numbers:"
+        " psi and wasserstein (in units of the output) of each feature, ndcg_loss (1 - nDCG), "
+        "spearman_loss (1 - correlation), changed (the share of common rows whose attributions "
+        "changed).  May be given several times."
+    ),
 )
 @click.option(
-    "--force", is_flag=True, help="Replace a file at -o that is there and that dshap has not made."
+    "--force", is_flag=True, help="Replace the file of -o even if dshap did not write it."
 )
 def difference(
     old: str,
@@ -1043,9 +1135,10 @@ def difference(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Show how attributions differ: OLD and NEW are stores, cubes in them, or two nights' cubes.
+    """Compare the attributions of two stores, cubes or runs.
 
-    Without NEW, OLD is a store with a cube for each run: the last run against the one before.
+    Without NEW, OLD is a store with one cube for each run: the last run is compared with the run
+    before it.
     """
     from dshap.core.errors import CheckFailedError
     from dshap.report import diff, difference_page, refuse_unknown_metrics, require_jinja
@@ -1079,10 +1172,15 @@ def difference(
     "features",
     metavar="NAME",
     multiple=True,
-    help="A column to compare, given for each; left out, all but the key.",
+    help=(
+        "A column to compare; give the option once for each.  Default: all columns except the key."
+    ),
 )
 @click.option(
-    "--key", metavar="NAME", multiple=True, help="A key column, which names rows; given for each."
+    "--key",
+    metavar="NAME",
+    multiple=True,
+    help="A key column, which identifies rows; give the option once for each.",
 )
 @click.option(
     "--rows",
@@ -1090,32 +1188,43 @@ def difference(
     metavar="N",
     type=int,
     default=10,
-    help="How many of the rows that carry most of the drift are listed; 10 where left out.",
+    help="The number of listed rows, those that contribute most to the drift.  Default: 10.",
 )
 @click.option(
     "--max-rows",
     metavar="N",
     type=int,
-    help="The most rows of each table that are compared, a seeded sample; left out, as many as "
-    "dshap.mmd_drift compares.",
+    help=(
+        "The largest number of rows of each table that are compared; larger tables are sampled."
+        "  Default: as in dshap.mmd_drift."
+    ),
 )
 @click.option(
     "--permutations",
     metavar="N",
     type=int,
     default=999,
-    help="The number of permutations that give p-values; 999 where left out.",
+    help="The number of permutations for p-values.  Default: 999.",
 )
-@click.option("--seed", metavar="N", type=int, default=0, help="Seed of samples and permutations.")
+@click.option(
+    "--seed",
+    metavar="N",
+    type=int,
+    default=0,
+    help="The seed of samples and permutations.  Default: 0.",
+)
 @click.option(
     "--level",
     metavar="P",
     type=float,
-    help="End with exit status 8 where the p-value of all columns together is at most this.",
+    help=(
+        "End with exit status 8 if the p-value of all columns together is at most P, for "
+        "example 0.01."
+    ),
 )
-@click.option("-o", "page", metavar="PAGE.html", help="Write the drift as one HTML page too.")
+@click.option("-o", "page", metavar="PAGE.html", help="Also write the drift as an HTML page.")
 @click.option(
-    "--force", is_flag=True, help="Replace a file at -o that is there and that dshap has not made."
+    "--force", is_flag=True, help="Replace the file of -o even if dshap did not write it."
 )
 def drift(
     old: str,
@@ -1132,9 +1241,10 @@ def drift(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Show how the rows of two tables differ, in all columns together: Parquet or CSV files.
+    """Compare the rows of two tables, in all columns together.
 
-    It finds changes that no column shows by itself, such as a correlation that turns.
+    OLD and NEW are Parquet or CSV files.  The comparison finds changes that no single column shows,
+    for example a correlation that changes its sign.
     """
     from dshap.core.errors import CheckFailedError
     from dshap.report import checked_level, drift_page, mmd_drift, require_jinja, seen_line
@@ -1170,26 +1280,32 @@ def drift(
     "path",
     metavar="FILE",
     required=True,
-    help="The file that is written, a table that ends in .parquet or .csv.",
+    help="The file to write, whose name ends in .parquet or .csv.",
 )
 @click.option(
     "--shape",
     type=click.Choice(["wide", "long", "top_k"]),
     default="wide",
-    help="A line for each row (wide), each feature of it (long), or its k largest (top_k); as in "
-    "a [[sink]] of a job file.",
+    help=(
+        "One line for each row (wide), for each row and feature (long), or for the k largest "
+        "features of each row (top_k), as in a [[sink]] of a job file."
+    ),
 )
 @click.option(
-    "--k", metavar="N", type=int, default=3, help="The features of a row in the shape top_k."
+    "--k",
+    metavar="N",
+    type=int,
+    default=3,
+    help="The number of features of a row, in the shape top_k.",
 )
 @click.option(
     "--explain",
     "name",
     metavar="NAME",
     default="",
-    help="The explanation, where there are several.",
+    help="The name of the explanation, if there are several.",
 )
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def export(
     store: str,
     run_id: str,
@@ -1201,9 +1317,10 @@ def export(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Write the attributions of a store to one file, block by block.
+    """Write the attributions of a store to one file.
 
-    The file gets its name once it is whole, and contains every row, pending ones without numbers.
+    The file contains every row; pending rows have no numbers.  It is renamed to its final name when
+    it is complete.
     """
     from dataclasses import asdict
 
@@ -1238,33 +1355,45 @@ def _named(cubes: dict[str, Place], name: str) -> Place:
     "keys",
     metavar="K",
     multiple=True,
-    help="A key to forget, such as 1007; of several key columns their values, separated by commas; "
-    "may be given several times.",
+    help=(
+        "A key to forget, for example 1007, or the values of several key columns with commas "
+        "between them.  May be given several times."
+    ),
 )
 @click.option(
     "--keys",
     "keys_file",
     metavar="FILE",
-    help="A file of keys: one a line, or a .csv or .parquet file with the key columns.",
+    help=(
+        "A file of keys: a text file with one key per line, or a .csv or .parquet file with the"
+        " key columns."
+    ),
 )
 @click.option(
     "--job",
     "job_file",
     metavar="JOB.toml",
-    help="A job of the store, whose sinks and page are reached beside those that its runs have "
-    "loaded; left out, the file that the last run was started with, where it is there.",
+    help=(
+        "A job file whose sinks and page also lose the rows, in addition to the sinks and pages"
+        " in the records of the runs.  Default: the job file of the last run, if it exists."
+    ),
 )
 @TARGET
 @click.option(
     "--known-only",
     is_flag=True,
-    help="Pass over keys that the store does not have; else none is forgotten then.",
+    help=(
+        "Skip keys that the store does not have.  Without this option, such a key stops the "
+        "command before it erases anything."
+    ),
 )
 @click.option(
     "--unsigned",
     is_flag=True,
-    help="Seal signed runs again without a signature where their key is not here; else nothing is "
-    "forgotten then.",
+    help=(
+        "Seal signed runs again without a signature if their signing key is missing.  Without "
+        "this option, the command then stops before it erases anything."
+    ),
 )
 def forget(
     store: str,
@@ -1277,10 +1406,10 @@ def forget(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Erase the rows of some keys from a store, and from the tables and pages of its runs.
+    """Erase rows from a store, its sinks and its pages.
 
-    All other values of finished cubes stay the same, bit for bit.  The same command again finishes
-    an erasure that was stopped.
+    All other values of finished cubes stay the same, bit for bit.  If the command was stopped, run
+    it again to finish the erasure.
     """
     from dshap.erasure.forgetting import forget_keys
 
@@ -1308,31 +1437,36 @@ def forget(
     "--output",
     metavar="PAGE.html",
     default="report.html",
-    help="The page to write; report.html where left out.",
+    help="The page to write.  Default: report.html.",
 )
 @click.option(
     "--all-rows",
     is_flag=True,
-    help="Every row, in a folder beside the page (report_rows beside report.html), from which the "
-    "page's search reads them without a server.",
+    help=(
+        "Write all rows into a folder next to the page (report_rows for report.html), so that "
+        "the search of the page finds every row.  No server is needed."
+    ),
 )
 @click.option(
     "--segment",
     "segments",
     multiple=True,
     metavar="COLUMN[:BINS]",
-    help="A column by whose values mean |attribution| is told, like plan or age:5; may be given "
-    "several times.",
+    help=(
+        "Show mean |attribution| for each value of this column, for example plan, or for "
+        "intervals, for example age:5.  May be given several times."
+    ),
 )
 @click.option(
     "--what-if",
     is_flag=True,
-    help="Let the values of a row be changed on the page, which then contains the model, and of "
-    "kernels rows of the table; [report] what_if = true keeps the model in the store.",
+    help=(
+        "Let readers change the values of a row on the page.  The page then contains the model,"
+        " and for kernel models rows of the table.  Needs a run with [report] what_if = true, "
+        "which stores the model."
+    ),
 )
-@click.option(
-    "--force", is_flag=True, help="Replace a file that is there and that dshap has not made."
-)
+@click.option("--force", is_flag=True, help="Replace the file even if dshap did not write it.")
 def report(
     store: str,
     run_id: str,
@@ -1344,9 +1478,10 @@ def report(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Write one HTML page about a store: what was explained, how sure it is, figures, any row.
+    """Write an HTML page about a store.
 
-    A page that dshap has made is renewed; another file is left alone.
+    The page shows what was explained, how accurate it is, pictures, and single rows.  A page that
+    dshap wrote is replaced; other files are not.
     """
     from dshap.cube import named_cubes
     from dshap.jobs import about_run
@@ -1379,18 +1514,20 @@ def report(
 @click.option(
     "--repair",
     is_flag=True,
-    help="Put back names, plan and metadata; remove what else is damaged, so that "
-    "the same `dshap run` or explain(store=...) computes exactly that again.",
+    help=(
+        "Restore damaged names, plans and metadata, and remove other damaged parts.  The same "
+        "`dshap run` or explain(store=...) then computes only these parts again."
+    ),
 )
 @click.option(
-    "--job", "job_file", metavar="JOB.toml", help="With --repair: carry out this job afterwards."
+    "--job", "job_file", metavar="JOB.toml", help="With --repair: run this job afterwards."
 )
 def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet: bool) -> None:
-    """Check all contents of a store: values, keys, names, metadata, plan, receipts, states, notes.
+    """Check all contents of a store for damage.
 
-    For a job, the records of its runs and their stored rows and keys are checked too.
-    Each damaged item is named, and the exit status is 7.  It is 11 where the store lacks what it
-    would be checked against.
+    The contents are values, keys, names, metadata, plan, receipts, states and notes, and for a job
+    the records of its runs with their stored rows and keys.  Each damaged part is named, and the exit
+    status is 7.  If the store lacks the records to check against, the exit status is 11.
     """
     from dshap.cube import named_cubes, store_parts
     from dshap.jobs import refuse_damage, repair_job_store, repair_with_job, verify_job_store
@@ -1413,7 +1550,11 @@ def verify(store: str, repair: bool, job_file: str | None, as_json: bool, quiet:
 
 
 RUN_SEALED = click.option(
-    "--run", "run_id", metavar="ID", default="", help="One run; left out, all runs of the store."
+    "--run",
+    "run_id",
+    metavar="ID",
+    default="",
+    help="Only this run.  Default: all runs of the store.",
 )
 
 
@@ -1423,36 +1564,45 @@ RUN_SEALED = click.option(
     "--verify",
     "verifies",
     is_flag=True,
-    help="Compare all that the statements name with what is there: cubes, records, sinks.",
+    help="Compare the cubes, records and sinks with the digests in the statements.",
 )
 @click.option(
     "--key",
     metavar="PUBLIC.pem",
-    help="With --verify: the key that the statements must be signed with, a path or PEM text.",
+    help=(
+        "With --verify: the public key with which the statements must be signed, as a path or "
+        "PEM text."
+    ),
 )
 @click.option(
     "--since",
     metavar="ID|DAY",
     default="",
-    help="With --key: the run, or the day, from which on statements must be signed with it; older "
-    "ones are checked without.",
+    help=(
+        "With --key: the first run or day whose statements must be signed, for example "
+        "2026-11-27.  Older statements are checked without a signature."
+    ),
 )
 @RUN_SEALED
 @click.option(
     "--job",
     "job_file",
     metavar="JOB.toml",
-    help="With --verify: the job whose [[sink]] are compared; left out, the one that each run has "
-    "recorded.",
+    help=(
+        "With --verify: the job file whose [[sink]] are compared.  Default: the job file in the"
+        " record of each run."
+    ),
 )
 @SET
 @TARGET
-@click.option("--no-sinks", is_flag=True, help="With --verify: compare no table of a sink.")
+@click.option("--no-sinks", is_flag=True, help="With --verify: do not compare the tables of sinks.")
 @click.option(
     "--sigstore",
     is_flag=True,
-    help="Sign the newest statement, or that of --run, by Sigstore with the identity of this job of "
-    "CI; the bundle lies beside it.",
+    help=(
+        "Sign the newest statement, or the statement of --run, with Sigstore and the identity "
+        "of this CI job.  The bundle is written next to the statement."
+    ),
 )
 def attest(
     store: str,
@@ -1468,10 +1618,10 @@ def attest(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Show what the runs of a job have sealed, or check it: the statement of each run.
+    """Show or check the sealed statements of a job's runs.
 
-    A statement lists the digests of the results of a run, and of its inputs.  Where something is
-    not as it was sealed, each such thing is named, and the exit status is 7.
+    A statement lists the digests of the results and of the inputs of a run.  Each result that differs
+    from its statement is named, and the exit status is 7.
     """
     from dshap.jobs.attesting import (
         AttestedSinks,
@@ -1509,26 +1659,44 @@ def attest(
     metavar="N",
     type=click.IntRange(1),
     default=1000,
-    help="How many rows of each explanation are computed again, a seeded sample; 1000.",
+    help=(
+        "The number of sampled rows of each explanation that are computed again.  Default: 1000."
+    ),
 )
 @click.option(
     "--key",
     "keys",
     metavar="KEY",
     multiple=True,
-    help="The key of a row that is computed again, in place of a sample; values of several key "
-    "columns with commas between them; may be given several times.",
+    help=(
+        "The key of a row to compute again in place of a sample, for example 1007, or the "
+        "values of several key columns with commas between them.  May be given several times."
+    ),
 )
-@click.option("--explain", metavar="NAME", default="", help="One explanation; all where left out.")
-@click.option("--seed", metavar="N", type=int, default=0, help="The seed of the sample.")
 @click.option(
-    "--run", "run_id", metavar="ID", default="", help="The run; left out, the newest one."
+    "--explain",
+    metavar="NAME",
+    default="",
+    help="Only this explanation.  Default: all explanations.",
+)
+@click.option(
+    "--seed", metavar="N", type=int, default=0, help="The seed of the sample.  Default: 0."
+)
+@click.option(
+    "--run",
+    "run_id",
+    metavar="ID",
+    default="",
+    help="The run to compute again.  Default: the newest run.",
 )
 @click.option(
     "--job",
     "job_file",
     metavar="JOB.toml",
-    help="The job, where the one that the run has recorded does not find its files here.",
+    help=(
+        "The job file to use if the job in the record of the run does not find its files on "
+        "this machine."
+    ),
 )
 @SET
 @TARGET
@@ -1545,10 +1713,10 @@ def replay(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Compute rows of a sealed run again, from its job, model and rows, and compare the bits.
+    """Compute rows of a sealed run again and compare the bits.
 
-    Nothing in the store is changed.  Where a bit differs, the first such block is named, and the
-    exit status is 8; differences of rounding on another processor are named as such.
+    The store does not change.  If a bit differs, the first differing block is named, and the exit
+    status is 8.  Differences by rounding on a different processor are reported as such.
     """
     from dshap.jobs.replay import replay_run
     from dshap.jobs.replay_outcome import WantedRows
@@ -1564,10 +1732,9 @@ def replay(
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
 def copy(source: str, target: str, as_json: bool, quiet: bool) -> None:
-    """Copy a store to another place, a folder or a bucket, and check all contents of the copy.
+    """Copy a store to a folder or bucket, and check the copy.
 
-    Each file is read back and compared.  A copy that was stopped is gone on with by the same
-    command.
+    Each file is read back and compared.  If a copy was stopped, the same command continues it.
     """
     from dshap.core.rules import as_place
     from dshap.cube import copy_store
@@ -1588,13 +1755,17 @@ def copy(source: str, target: str, as_json: bool, quiet: bool) -> None:
 @partial(command, group=of_clusters)
 @click.argument("folder", metavar="FOLDER")
 @click.option(
-    "--days", metavar="N", type=click.IntRange(1), default=365, help="How long they are valid; 365."
+    "--days",
+    metavar="N",
+    type=click.IntRange(1),
+    default=365,
+    help="The number of days that the certificates are valid.  Default: 365.",
 )
 def certificates(folder: str, days: int, as_json: bool, quiet: bool) -> None:
-    """Make the certificates of one cluster: ca.pem, cert.pem and key.pem in a private folder.
+    """Make the certificates of a cluster in a private folder.
 
-    Client, scheduler and workers show the same one.  Everyone with access to the folder can run
-    code on the cluster.
+    The files are ca.pem, cert.pem and key.pem.  Client, scheduler and workers use the same
+    certificate.  Everyone with access to the folder can run code on the cluster.
     """
     from dshap.core.rules import as_path
     from dshap.engine import make_certificates
@@ -1612,14 +1783,16 @@ def certificates(folder: str, days: int, as_json: bool, quiet: bool) -> None:
     "--job",
     "job_file",
     metavar="JOB.toml",
-    help="A job: whether the worker sees its store and its table.",
+    help="Also check whether the worker can read the table and the store of this job.",
 )
 @click.option(
     "--wait",
     "wait_s",
     metavar="SECONDS",
     type=click.FloatRange(0.0),
-    help="How long the worker is waited for; [cluster] wait, or 120, where left out.",
+    help=(
+        "The longest time that the command waits for the worker.  Default: [cluster] wait, or 120."
+    ),
 )
 @TARGET
 def check(
@@ -1630,10 +1803,10 @@ def check(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Start one worker of PROFILE, show its resources and the places that it sees, and stop it.
+    """Start one worker of PROFILE, check it, and stop it.
 
-    Versions on both sides, memory, whether store and table are seen, and the round trip of a task.
-    The exit status is 2 where a run would be refused.
+    Shows the versions on both sides, the memory, whether the worker sees the store and the table, and
+    the round-trip time of a task.  The exit status is 2 if a run would be refused.
     """
     from dshap.jobs import check_cluster
 
@@ -1649,30 +1822,35 @@ def check(
 @click.option(
     "--certificates",
     metavar="FOLDER",
-    help="Put these certificates into a secret of the manifest, which is then one itself.",
+    help=(
+        "Put these certificates into a secret of the manifest.  Then the manifest itself must "
+        "be kept secret."
+    ),
 )
 @click.option(
     "--shards",
     type=click.IntRange(min=1),
     metavar="N",
-    help="A run in parts: Jobs that learn and finish, and an Indexed Job of N shards.",
+    help=(
+        "Split the run into a Job that learns, an Indexed Job of N shards, and a Job that finishes."
+    ),
 )
 @click.option(
     "--learn-shards",
     "learning",
     type=click.IntRange(min=1),
     metavar="N",
-    help="With --shards: the learning is shared by N pods too.",
+    help="With --shards: N pods also share the learning.",
 )
 @click.option(
     "--schedule",
     metavar="TIMES",
-    help='A CronJob in place of a run now: times as cron has them, such as "0 3 * * *".',
+    help='Make a CronJob with this schedule, for example "0 3 * * *", in place of a single run.',
 )
 @click.option(
     "--time-zone",
     metavar="ZONE",
-    help='The time zone of --schedule, such as "Europe/Berlin"; "Etc/UTC" where left out.',
+    help='The time zone of --schedule, for example "Europe/Berlin".  Default: "Etc/UTC".',
 )
 @TARGET
 def manifest(
@@ -1687,12 +1865,12 @@ def manifest(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Show the objects of Kubernetes that run JOB on the pods of PROFILE, for `kubectl apply -f -`.
+    """Print the Kubernetes objects that run JOB on the pods of PROFILE.
 
-    A Job of the run with the scheduler beside it, an Indexed Job of workers, a service and a config
-    map with both files.  With --shards there is no scheduler: a Job that learns, and, suspended, an
-    Indexed Job of the shards and a Job that finishes.  With --schedule a CronJob starts one pod of the
-    size of [worker], which does all of the run.
+    Use them with `kubectl apply -f -`.  Without options: a Job for the run and its scheduler, an
+    Indexed Job of workers, a Service, and a ConfigMap with both files.  With --shards there is no
+    scheduler: a Job that learns and, both suspended, an Indexed Job of the shards and a Job that
+    finishes.  With --schedule, a CronJob starts one pod of the size of [worker] for the whole run.
     """
     from dshap.core.rules import as_path
     from dshap.engine.clusters.yaml_text import as_yaml

@@ -1,4 +1,4 @@
-"""`dshap.Explainer`: the calls of the shap package, giving a `shap.Explanation` for its plots."""
+"""`dshap.Explainer`: the calls of the shap package, which return a `shap.Explanation` for plots."""
 
 from __future__ import annotations
 
@@ -44,27 +44,35 @@ class ExplainerOptions(CubeOptions, total=False):
 
 
 class Explainer:
-    """Explain models with the calls of ``shap.Explainer``.
+    """Explain models with the calls of ``shap.Explainer``: create it once, then call it with rows.
 
-    A predict function is explained by interventional values, a tree ensemble by TreeSHAP; the
-    result is a ``shap.Explanation``.
+    A predict function is explained by interventional values, and a tree ensemble by TreeSHAP.  The
+    result is a ``shap.Explanation``, which the plots of shap accept.
 
     Parameters
     ----------
     model : callable, fitted model or value function
-        A predict function, rows -> (n,) or (n, k); a model with `predict` (a classifier: give its
-        `predict_proba`); a fitted `dshap.models.KernelRidge` or `KernelLogistic`, in closed form; a
-        tree ensemble of XGBoost, LightGBM or scikit-learn, which needs no masker
-        (`dshap.values.Trees`: log-odds of boosted classifiers of two classes, scores of those of
-        more); or a value function of `dshap.values`, which has its own background.
+        One of these:
+
+        - a predict function, rows -> (n,) or (n, k); for a classifier give its `predict_proba`;
+        - a model with `predict` that is not a classifier;
+        - a fitted `dshap.models.KernelRidge` or `KernelLogistic`, which is explained in closed form;
+        - a tree ensemble of XGBoost, LightGBM, CatBoost or scikit-learn, which needs no masker.  See
+          `dshap.values.Trees`: boosted classifiers of two classes are explained on the scale of
+          log-odds, those of more classes by their scores;
+        - a value function of `dshap.values`, which has its own background.
     masker : array, data frame, `Background`, shap masker with `data`, path or collection
-        The background.
+        The background: the rows from which absent columns get their values, such as ``X[:100]``.
     link : "identity", "logit", a link of `dshap.values`, or ``shap.links.logit``
+        The function of a prediction that is explained: ``"logit"`` explains log-odds in place of
+        probabilities.
     feature_names, output_names, players : as in `dshap.values.Marginal`
     classes : list of str or int, optional
-        The classes of a classifier to explain, in the order of the outputs; None: all.
+        The classes of a classifier to explain, in the order that the outputs shall have.  None
+        explains all.
     scale : str, optional
-        The scale of a predict function, such as "log-odds"; see `dshap.values.Marginal`.
+        The scale of the numbers that a predict function returns, such as "log-odds"; see
+        `dshap.values.Marginal`.
 
     Examples
     --------
@@ -103,6 +111,7 @@ class Explainer:
                 "players": players,
                 "scale": scale,
             }
+            # refused, as they would have no effect: the value function was made with its own
             named = [name for name, each in given.items() if each is not None] + ["link"] * (
                 link != "identity"
             )
@@ -172,11 +181,11 @@ class Explainer:
         ----------
         X : array, data frame, or any table that `dshap.explain` takes
         max_evals : int, optional
-            The most coalitions for each row (`max_coalitions` of `dshap.explain`); where there are
-            no more than that, all count.
-        interactions : bool
-            Whether the values are the interactions of all pairs of columns, as shap has them: half
-            the Shapley interaction index, main effects on the diagonal.
+            The most coalitions for each row (`max_coalitions` of `dshap.explain`).  If there are at
+            most this many coalitions, all are evaluated.
+        interactions : bool, default False
+            Whether to return the interactions of all pairs of columns, in the form that shap uses:
+            half the Shapley interaction index of each pair, and main effects on the diagonal.
         design, client : as in `dshap.explain`
         store, key, tol, columns, card, keep_rows, progress : as in `dshap.explain`
         missing, dtype, units, codes, undo_codes, stochastic : as in `dshap.explain`
@@ -186,14 +195,16 @@ class Explainer:
         Returns
         -------
         shap.Explanation
-            values (n, d), or (n, d, k) for several outputs; with interactions (n, d, d) or (n, d,
-            d, k); base_values (n,) or (n, k); data (n, columns); `error_std` where attributions
-            have standard errors.
+            `values` (n, d), or (n, d, k) for several outputs; with interactions (n, d, d) or (n, d,
+            d, k); `base_values` (n,) or (n, k); `data` (n, columns); and `error_std` if the
+            attributions have standard errors.
 
         Raises
         ------
         InputError
-            The shap package is not installed; else as in `dshap.explain`.
+            The shap package is not installed.
+        DshapError
+            As in `dshap.explain`.
         """
         require_shap()
         start = time.perf_counter()
@@ -219,14 +230,26 @@ class Explainer:
         client: ClientLike | None = None,
         **options: Unpack[ExplainerOptions],
     ) -> FloatArray:
-        """Explain rows; gives attributions alone, (n, d), or (n, d, k) for several outputs.
+        """Explain rows, and return only the array of attributions.
 
-        Options are those of a call, without interactions; the shap package is not needed.
+        The shap package is not needed.
+
+        Parameters
+        ----------
+        X, max_evals, design, client : as in a call of the explainer
+        store, key, tol, columns, card, keep_rows, progress : as in `dshap.explain`
+
+        Returns
+        -------
+        array
+            Attributions (n, d), or (n, d, k) for several outputs.
 
         Raises
         ------
         InputError
-            Interactions are asked for; else as in `dshap.explain`.
+            Interactions were asked for: only a call of the explainer returns them.
+        DshapError
+            As in `dshap.explain`.
         """
         given: Mapping[str, object] = options
         if given.get("interactions"):
@@ -242,7 +265,7 @@ class Explainer:
 
 
 def _refuse_given(is_given: bool, name: str, why: str) -> None:
-    """Raise where an option is given that does not apply."""
+    """Raise an error if an option is given that does not apply."""
     if is_given:
         raise InputError(
             f"{name} is given, and {why}: leave {name} out, or give a masker and a predict function"
@@ -272,7 +295,7 @@ def _predict_of(model: Any) -> Callable[[FloatArray], Any]:
 
 
 def _link_of(link: Any) -> LinkName | Link:
-    """The name of a link of shap, which is a function; any other link unchanged."""
+    """The name of a link of shap, which is a function; a link of dshap unchanged."""
     is_of_shap = callable(link) and not isinstance(link, Link)
     if is_of_shap:
         return getattr(link, "__name__", "identity")

@@ -13,9 +13,10 @@
 # %% [markdown]
 # # Correlated columns, explained in two ways
 #
-# Temperature and month go together, and so do humidity and the hour of the day. What is an *absent* column then? Under
-# interventional values it takes the values of background rows, whatever the others say; under observational ones those
-# that go with the columns that are present. This notebook explains one model both ways, and shows what differs.
+# Temperature is correlated with the month, and humidity with the hour of the day. Which value does an *absent* column
+# have then? With interventional values, it gets the values of background rows, whatever the present columns are. With
+# observational values, it gets values that are likely given the present columns. This notebook explains one model with
+# both, and shows how the results differ.
 
 # %%
 from pathlib import Path
@@ -34,9 +35,9 @@ hours = pd.read_parquet(ROOT / "workflows" / "data" / "bike_hour.parquet")
 hours[COLUMNS].corr(method="spearman").round(2)
 
 # %% [markdown]
-# **The model.** A Gaussian kernel with a length-scale for each column, 150 landmarks, all hours in the sums. A tenth of
-# the hours is held out; the R² is theirs. Length-scales can be chosen by validation (`RBF("validate")`, as
-# `workflows/bike_sharing.toml` does); given ones fit in a second.
+# **The model** is a kernel ridge regression with a Gaussian kernel, a length-scale for each column and 150 landmarks,
+# fitted to nine tenths of the hours. The printed R² is for the remaining tenth. Here the length-scales are fixed, so
+# the fit takes a second; `RBF("validate")` chooses them by validation, as in `workflows/bike_sharing.toml`.
 
 # %%
 kernel = dshap.kernels.RBF([3.0, 12.0, 1.7, 0.8, 4.0, 0.8, 1.5])
@@ -45,8 +46,9 @@ model.fit(hours[COLUMNS], hours["count"])
 print(model.report_)
 
 # %% [markdown]
-# **Interventional values** of kernel models have a closed form, so that the background is every hour there is.
-# `Marginal` gives the same numbers for any predict function, by calling it, at a cost that grows with the background:
+# **Interventional values** of kernel models have a closed form, so all hours can be the background. `Marginal`
+# computes the same numbers for any predict function, but it calls the function, at a cost that grows with the
+# background. Compare both on 50 hours and a background of 40 hours:
 
 # %%
 some = hours.sample(1_500, random_state=0).sort_values("instant")
@@ -64,8 +66,9 @@ assert float(difference.max()) < 1e-6
 interventional = dshap.explain(dshap.values.KernelInterventional(model, hours), some, **options)
 
 # %% [markdown]
-# **Observational values.** An absent column takes the values that go with those that are present: learnt from the table
-# by a conditional mean embedding. A January hour then stands for a cold one even where `temp` is absent.
+# **Observational values** need the distribution of absent columns given the present ones. A conditional mean embedding
+# learns it from the table. So if `temp` is absent and the month is January, the prediction is an average over cold
+# hours.
 
 # %%
 embedding = dshap.kernels.Nystrom(60)
@@ -73,17 +76,19 @@ conditional = dshap.values.KernelObservational(model, hours, embedding=embedding
 observational = dshap.explain(conditional, some, **options)
 
 # %% [markdown]
-# **Side by side.** Columns that go with others gain under observational values, at the cost of those they go with:
-# humidity tells the hour, the month tells the temperature. Those that stand alone (`yr`, `workingday`, `weathersit`)
-# keep theirs; r is the correlation of both attributions.
+# **The comparison.** Under observational values, correlated columns share credit: humidity receives a part because it
+# predicts the hour, and the month because it predicts the temperature. Columns that are hardly correlated with others
+# (`yr`, `workingday`, `weathersit`) keep their attributions. The r of each column is the correlation of its
+# interventional with its observational attributions.
 
 # %%
 explanations = {"interventional": interventional, "observational": observational}
 axes = dshap.report.compare(explanations)
 
 # %% [markdown]
-# **Humidity, both ways**, coloured by the hour. To the model it means little: interventional attributions are small.
-# But dry hours are those of the afternoon, so that observational attributions carry what humidity tells of the hour.
+# **Humidity under both**, coloured by the hour. The model hardly uses humidity, so the interventional attributions are
+# small. But dry hours are mostly hours in the afternoon, so the observational attributions include what humidity
+# reveals about the hour.
 
 # %%
 interventional.dshap.dependence("hum", colour="hr")
@@ -92,7 +97,8 @@ interventional.dshap.dependence("hum", colour="hr")
 observational.dshap.dependence("hum", colour="hr")
 
 # %% [markdown]
-# **One hour**, the busiest of these. Base value plus attributions is the prediction, under either notion: efficiency.
+# **One hour**, the one with the largest prediction. For both kinds, the base value and the attributions add up to the
+# prediction. This property is called efficiency.
 
 # %%
 row = int(interventional.prediction.argmax("instance")[0])
@@ -111,6 +117,6 @@ print(f"base value {base['interventional']:.1f}, prediction {prediction:.1f} ren
 one.round(1)
 
 # %% [markdown]
-# Which is right? Interventional values say what the *model* does with a column, observational ones what the column
-# *tells* of the prediction. `docs/value_functions.md` helps to choose, and `dshap.mse_v` measures how good an
-# estimate of the second is.
+# Which kind should you use? Interventional values describe what the *model* does with a column. Observational values
+# describe what the column *reveals* about the prediction. `docs/value_functions.md` helps you choose, and
+# `dshap.mse_v` measures how good an estimate of observational values is.

@@ -13,9 +13,9 @@
 # %% [markdown]
 # # Reading a cube of a million rows, lazily
 #
-# Attributions of many rows are kept in a cube: an xarray dataset in Zarr. It is opened without being read, and what is
-# asked of it reads no more than it needs. The cube here has 100,000 rows, so that this notebook takes seconds; with
-# `ROWS = 1_000_000` the cells below stay as they are.
+# dshap stores the attributions of many rows in a cube: an xarray dataset in Zarr. Opening a cube reads no
+# attributions, and each question reads only the parts of the cube that it needs. The cube here has 100,000 rows, so
+# that this notebook takes seconds; set `ROWS = 1_000_000` and the cells below work in the same way.
 
 # %%
 import tempfile
@@ -33,15 +33,16 @@ ROWS = 100_000
 STORE = Path(tempfile.mkdtemp()) / "lifts.zarr"
 
 # %% [markdown]
-# **A table** of powerlifting meets, made up where it is read: nothing is downloaded, and no row is kept in memory.
+# **A table** of powerlifting competitions. `SyntheticTable` generates its rows when they are read, so nothing is
+# downloaded and no row stays in memory.
 
 # %%
 lifts = SyntheticTable("powerlifting", ROWS)
 print(lifts.describe())
 
 # %% [markdown]
-# **The cube.** A kernel ridge predicts the deadlift; interventional values of all rows, with all of them as background.
-# The key is stored beside the attributions, and `keep_rows` keeps the explained columns.
+# **The cube.** A kernel ridge regression predicts the deadlift. Interventional values explain all rows, with all rows
+# as background. The key is stored with the attributions; `keep_rows` stores the explained columns too.
 
 # %%
 ridge = dshap.models.KernelRidge(
@@ -55,7 +56,7 @@ dshap.explain(value, lifts, store=STORE, keep_rows=True, units="kg", progress=Fa
 print(f"{ROWS:,} rows explained in {time.perf_counter() - started:.1f} s")
 
 # %% [markdown]
-# **Opening** reads names, shapes and attributes, no attribution.
+# **Opening** reads names, shapes and attributes, but no attributions.
 
 # %%
 started = time.perf_counter()
@@ -64,7 +65,8 @@ print(f"opened in {1000 * (time.perf_counter() - started):.0f} ms")
 print(cube)
 
 # %% [markdown]
-# **Which columns matter?** Every finished block left its sums, so that the ranking of all rows reads kilobytes.
+# **Which columns matter?** The run stored sums for every block of rows, so the ranking over all rows reads only
+# kilobytes.
 
 # %%
 started = time.perf_counter()
@@ -72,7 +74,8 @@ print("\n".join(ranking_lines(rankings({"interventional": STORE}), "kg")))
 print(f"in {1000 * (time.perf_counter() - started):.0f} ms")
 
 # %% [markdown]
-# **One row by its key.** `index=True` makes the key an index; a single row is then one chunk of the store.
+# **One row by its key.** With `index=True` the key becomes an index. Selecting a single row then reads one chunk of
+# the store.
 
 # %%
 by_key = dshap.open_cube(STORE, index=True)
@@ -82,8 +85,9 @@ print(f"lift {key}: {float(one.prediction):.1f} kg predicted")
 one.attribution.to_series().sort_values(key=abs, ascending=False).round(1)
 
 # %% [markdown]
-# **Sums over all rows** are Dask graphs: nothing is read until `compute`, and then a chunk at a time, so that memory
-# holds a few chunks however long the cube is. Efficiency, checked on every row:
+# **Sums over all rows** are Dask graphs. Nothing is read before `compute`, which then reads one chunk after the other,
+# so that only a few chunks are in memory, however many rows the cube has. Check here for every row that the
+# attributions and the base value add up to the prediction:
 
 # %%
 residual = abs(cube.attribution.sum("feature") + cube.base_value - cube.prediction).max()
@@ -93,8 +97,8 @@ assert largest < 1e-6
 print(f"largest |Σ attribution + base value − prediction|: {largest:.1e} kg")
 
 # %% [markdown]
-# **Groups.** The explained columns are a group of the store, a variable each, row for row beside the attributions.
-# Mean attributions of what lifters wear, of men and women:
+# **Groups.** The explained columns are a group of the store, named `rows`, with one variable for each column, in the
+# same order of rows as the attributions. Compute the mean attribution of each type of equipment for women and men:
 
 # %%
 rows = xr.open_zarr(STORE, group="rows", consolidated=False)
@@ -108,8 +112,8 @@ means.columns = ["women", "men"]
 means.round(2)
 
 # %% [markdown]
-# **Pictures of all rows** are made of counts, taken block by block: memory holds one block, whatever the number of
-# rows, and what was counted is kept beside the cube, so that the second picture takes less than the first.
+# **Pictures of all rows** need only counts, which dshap computes block by block with one block in memory. The counts
+# are stored with the cube, so a second picture is faster than the first.
 
 # %%
 started = time.perf_counter()
@@ -117,8 +121,8 @@ axes = cube.dshap.beeswarm()
 print(f"{ROWS:,} rows in {time.perf_counter() - started:.1f} s")
 
 # %% [markdown]
-# One column against its attributions, and mean attributions by segment, here five bins of body weight with equally
-# many lifters:
+# Two more pictures: the attributions of one column against its values, and mean attributions by segment, here five
+# intervals of body weight with equal numbers of lifters:
 
 # %%
 cube.dshap.dependence("squat_kg")
@@ -127,12 +131,12 @@ cube.dshap.dependence("squat_kg")
 cube.dshap.heatmap("bodyweight_kg:5")
 
 # %% [markdown]
-# **Out of the cube**: a data frame of some rows, or a file of all of them, written block by block (`dshap export
-# STORE --to lifts.parquet` on the command line).
+# **Export.** `to_frame` returns some rows as a data frame. On the command line, `dshap export STORE --to
+# lifts.parquet` writes all rows to a file, block by block.
 
 # %%
 cube.isel(instance=slice(3)).dshap.to_frame().round(1)
 
 # %% [markdown]
-# From here: `docs/stores.md` says what is in a cube and how a run is resumed, verified and repaired; plain
-# `xarray.open_zarr(store, consolidated=False)` reads it too.
+# Next: `docs/stores.md` describes the contents of a cube, and how to resume, verify and repair a run. Plain
+# `xarray.open_zarr(store, consolidated=False)` reads a cube too.

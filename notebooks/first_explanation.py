@@ -13,8 +13,8 @@
 # %% [markdown]
 # # A first explanation
 #
-# A model of one's own on a data frame, and three questions. Which columns matter? What does one of them do? Why this
-# prediction, for this row? The model here is XGBoost; the table holds every hour of two years of bike rentals.
+# You have a model and a data frame, and three questions. Which columns matter? What does one of them do? Why does this
+# row have this prediction? Here the model is XGBoost, and the table has all hours of two years of bike rentals.
 
 # %%
 from pathlib import Path
@@ -42,8 +42,9 @@ r2 = model.score(hours.loc[is_held_out, COLUMNS], hours.loc[is_held_out, "count"
 print(f"held-out R² {r2:.3f}")
 
 # %% [markdown]
-# **Three lines.** Shapley values share the distance between a prediction and the mean prediction among the columns.
-# `Trees` computes them in closed form, for all 17,379 hours; `instant`, the number of the hour, is the key of its row.
+# **Three lines.** The Shapley values of a row divide the difference between its prediction and the mean prediction
+# among the columns. `Trees` computes them in closed form for all 17,379 hours. The column `instant`, the number of the
+# hour, is the key of the rows.
 
 # %%
 value = dshap.values.Trees(model)
@@ -51,31 +52,33 @@ cube = dshap.explain(value, hours, key="instant", units="rentals per hour")
 axes = dshap.report.beeswarm(cube)
 
 # %% [markdown]
-# A line for each column, the one that matters most on top: to the right what raises the rentals of an hour, red where
-# the column is high. The hour of the day is first, and no simple slope; warm hours have more rentals, humid ones fewer,
-# and 2012 (`yr` = 1) more than 2011.
+# The picture has a line for each column; the column that matters most is on top. Points to the right of 0 raise the
+# rentals of an hour, and red points have a high value of the column. The hour of the day matters most, but rentals do
+# not simply rise or fall with it. Warm hours have more rentals, humid hours fewer, and 2012 (`yr` = 1) has more than
+# 2011.
 #
-# The cube holds all of it: attributions, predictions, the columns. Pictures are methods of it.
+# The cube contains attributions, predictions and the explained columns. Its pictures are methods of `cube.dshap`.
 
 # %%
 cube.dshap
 
 # %% [markdown]
-# **One column**: what `hr` does, hour by hour. The line is the mean attribution; the colour is the column by which it
-# differs most at the same hour. Commuters ride at 8 and at 17 to 18 o'clock, on working days; on free days people ride
-# at noon.
+# **One column**: the effect of `hr` for each hour of the day. The line is the mean attribution. The colour shows the
+# column that explains most of the differences within an hour, here `workingday`. Commuters ride at 8 and at 17 to 18
+# o'clock on working days; on free days people ride at noon.
 
 # %%
 cube.dshap.dependence("hr")
 
 # %% [markdown]
-# **Two groups**, side by side: mean |attribution| on free days and on working days.
+# **Two groups** compared: mean |attribution| on free days and on working days.
 
 # %%
 cube.dshap.bar(by="workingday")
 
 # %% [markdown]
-# **One row**, the busiest hour, by its key: from the mean prediction at the bottom to its own at the top.
+# **One row**, selected by its key: the busiest hour. The picture leads from the mean prediction at the bottom to the
+# prediction of this hour at the top.
 
 # %%
 busiest = int(hours["instant"][hours["count"].idxmax()])
@@ -88,13 +91,13 @@ assert abs(total - float(row["prediction"])) < 1e-2
 print(f"base value + attributions {total:.1f}, prediction {float(row['prediction']):.1f}")
 
 # %% [markdown]
-# **As a table**, for whatever comes next: the two columns that matter most for each hour, or a line for each row
-# (`"wide"`). `cube.dshap.to_shap()` is a `shap.Explanation`.
+# **As a table.** `to_frame("top_k", k=2)` has the two columns that matter most for each hour; `"wide"` has one line
+# for each row. `cube.dshap.to_shap()` returns a `shap.Explanation`.
 
 # %%
 cube.dshap.to_frame("top_k", k=2).head(4)[["instant", "rank", "feature", "value", "attribution"]]
 
 # %% [markdown]
-# From here: `store="attributions.zarr"` keeps the cube on disk and makes a run resumable, `client=` puts it on a Dask
-# cluster. What "absent column" means is a choice, and columns that go together are told differently by each: the
-# notebook `correlated_columns`.
+# Next: `store="attributions.zarr"` stores the cube on disk and makes a run resumable, and `client=` runs on a Dask
+# cluster. The attributions of correlated columns depend on how an absent column is defined: see the notebook
+# `correlated_columns`.

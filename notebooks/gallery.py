@@ -13,11 +13,12 @@
 # %% [markdown]
 # # Every picture, with its code
 #
-# Each picture takes a cube, that of `dshap.explain` or of `dshap.open_cube`, or the path of a store; it draws into axes
-# of your own with `ax=`, and returns them. What each shows, and from which numbers:
-# [Pictures](../docs/pictures.md).
+# Each function takes a cube from `dshap.explain` or `dshap.open_cube`, or the path of a store. It draws into new axes,
+# or into yours with `ax=`, and returns the axes. [Pictures](../docs/pictures.md) describes what each picture shows,
+# and how its numbers are computed.
 #
-# The model is a kernel ridge of the bikes that are hired in an hour; all 17,379 hours are explained.
+# The model is a kernel ridge regression for the number of bikes that are hired in an hour. All 17,379 hours are
+# explained.
 
 # %%
 import subprocess
@@ -53,7 +54,7 @@ cube = dshap.explain(value, X, units="bikes an hour")
 # %% [markdown]
 # ## Every feature: `beeswarm`
 #
-# To the right is what raises the number of bikes. Warm hours (red) have more, humid ones fewer.
+# Points to the right of 0 raise the number of bikes. Warm hours (red) have more hires, humid hours fewer.
 
 # %%
 axes = dshap.report.beeswarm(cube)
@@ -67,8 +68,8 @@ axes = dshap.report.bar(cube)
 # %% [markdown]
 # ## One feature against its column: `dependence`
 #
-# The second column, by colour, is found: the one by which attributions differ most at the same hour. Working days (red)
-# have their peaks at 8 and at 17 o'clock, free days (blue) one in the afternoon.
+# The function chooses the column for the colour: the one that explains most of the differences within an hour. Working
+# days (red) have peaks at 8 and at 17 o'clock, free days (blue) have one peak in the afternoon.
 
 # %%
 axes = dshap.report.dependence(cube, "hour")
@@ -100,7 +101,7 @@ axes = dshap.report.heatmap(cube, "hour:12")
 # %% [markdown]
 # ## Two explanations: `compare`
 #
-# What the model does with its inputs, above; what the data say about its predictions, below.
+# The upper bars show what the model does with its inputs, the lower bars what the data reveal about its predictions.
 
 # %%
 observational = dshap.values.KernelObservational(model, X, dshap.kernels.Nystrom(100))
@@ -110,8 +111,8 @@ axes = dshap.report.compare({"interventional": cube, "observational": by_data})
 # %% [markdown]
 # ## The nights of a job: `over_runs`
 #
-# A job explains the hours so far, trees of XGBoost this time; as winter turns to summer and winter again, other
-# features matter.
+# A job with trees of XGBoost runs four times, each time on all hours up to then. Which features matter changes with
+# the seasons.
 
 # %%
 folder = Path(tempfile.mkdtemp())
@@ -154,7 +155,8 @@ axes = dshap.report.interactions(pairs)
 # %% [markdown]
 # ## Drift of rows: `drift_bars`
 #
-# Rows of spring and of autumn: which columns have drifted, and by how much of the whole.
+# The picture compares hours of spring with hours of autumn: which columns have drifted, and what share of the whole
+# drift each column has.
 
 # %%
 season = hours["mnth"].map({4: "spring", 5: "spring", 10: "autumn", 11: "autumn"})
@@ -164,8 +166,8 @@ axes = dshap.report.drift_bars(dshap.mmd_drift(spring, autumn))
 # %% [markdown]
 # ## Words of a text: `sentence_picture`
 #
-# Red words speak for the film, blue ones against it. "not" turns the word behind it, so that the two share what they
-# mean together.
+# Red words raise the score of the film, blue words lower it. "not" reverses the word after it, so the two words share
+# their common effect.
 
 # %%
 EFFECTS = {"<pad>": 0.0, "not": 0.0, "a": 0.0, "film": 0.2, "and": 0.0, "good": 1.5, "slow": -1.0,
@@ -187,7 +189,8 @@ Image(dshap.report.sentence_picture(shown, "words.png"), width=600)
 # %% [markdown]
 # ## Pixels of an image: `heat_picture`
 #
-# A model tells 3 from 8. Red pixels speak for a 3, blue ones for an 8: where an 8 closes its loops, on the left.
+# A model distinguishes 3 from 8. Red pixels are evidence for a 3, blue pixels for an 8: on the left, where an 8 closes
+# its loops.
 
 # %%
 digits = load_digits()

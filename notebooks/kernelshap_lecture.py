@@ -13,9 +13,10 @@
 # %% [markdown]
 # # KernelSHAP, step by step
 #
-# A lecture shows how KernelSHAP explains one prediction: the bike rentals of a day, from humidity, temperature and wind
-# speed. Here are its five steps by hand, each beside what dshap does: coalitions, mapped rows, weights, regression,
-# values. With three columns there are eight coalitions, so that nothing is sampled and every step fits a table.
+# A lecture uses KernelSHAP to explain one prediction: the number of bike rentals on one day, predicted from humidity,
+# temperature and wind speed. This notebook does the five steps by hand and compares them with dshap: coalitions,
+# mapped rows, weights, regression, values. With three columns there are only eight coalitions, so nothing is sampled
+# and every step fits into a table.
 
 # %%
 from math import comb
@@ -46,8 +47,9 @@ days = pd.DataFrame(
 print(f"{len(days)} days, {days['count'].mean():.0f} rentals a day")
 
 # %% [markdown]
-# **The model** is a black box: any function from rows to predictions will do. The lecture does not say what its own is;
-# here it is a kernel ridge. The lecture's day is 19 February 2012: 51.6 % humidity, 5.1 °C, 17.0 km/h.
+# **The model** is a black box: any function from rows to predictions will do. The lecture does not describe its model;
+# here it is a kernel ridge regression. The explained day is the lecture's, 19 February 2012: 51.6 % humidity, 5.1 °C,
+# 17.0 km/h.
 
 # %%
 model = dshap.models.KernelRidge(
@@ -59,7 +61,8 @@ print(f"held-out R² {model.r2_[0]:.2f}; this day: {model.predict(x[None])[0]:.0
       f"{days.loc['2012-02-19', 'count']} counted")  # fmt: skip
 
 # %% [markdown]
-# **Step 1: coalitions.** A coalition is the set of columns that are present; a mask is the same as ones and zeros.
+# **Step 1: coalitions.** A coalition is the set of columns that are present. A mask writes a coalition in ones and
+# zeros.
 
 # %%
 design = dshap.designs.exact(3)
@@ -70,8 +73,9 @@ table = pd.DataFrame(masks.astype(int), index=names, columns=COLUMNS)
 print(table)
 
 # %% [markdown]
-# **Step 2: mapped rows.** The model wants numbers in every column. h_x keeps the value of x where the mask is 1, and
-# takes the value of another row where it is 0. The lecture's other row is 3 August 2012: 64.3 %, 28.0 °C, 14.5 km/h.
+# **Step 2: mapped rows.** The model needs a number in every column. A mapped row has the value of x where the mask is
+# 1, and the value of a second row where the mask is 0. The lecture takes 3 August 2012 as the second row: 64.3 %, 28.0
+# °C, 14.5 km/h.
 
 # %%
 other = days.loc["2012-08-03", COLUMNS].to_numpy(float)
@@ -79,8 +83,8 @@ mapped = pd.DataFrame(np.where(masks, x, other), index=names, columns=COLUMNS)
 mapped.assign(prediction=model.predict(mapped.to_numpy())).round(1)
 
 # %% [markdown]
-# One other row is an accident. The value of a coalition is the mean prediction over many of them, here over all days.
-# `Marginal` is this value function: its state for the coalitions is nothing but this mean.
+# The choice of a single second row is arbitrary. So the value of a coalition is the mean prediction over many second
+# rows, here over all days. The value function `Marginal` computes this mean.
 
 # %%
 background = days[COLUMNS].to_numpy()
@@ -88,9 +92,10 @@ values = np.array([model.predict(np.where(mask, x, background)).mean() for mask 
 table.assign(value=values.round(1))
 
 # %% [markdown]
-# **Step 3: weights.** The Shapley kernel gives a coalition of s of p columns the weight (p − 1) / (C(p, s) s (p − s)):
-# most to those that show a column alone, or all but one. The two ends would have infinite weight; they become
-# constraints instead. With three columns all six others weigh 1/3; with twelve the middle weighs next to nothing.
+# **Step 3: weights.** Of p columns, a coalition with s columns has the weight (p − 1) / (C(p, s) s (p − s)) of the
+# Shapley kernel. Coalitions with one column, or with all but one, have the largest weights. The empty and the full
+# coalition would have an infinite weight, and become constraints. With three columns, the six remaining coalitions
+# have the weight 1/3; the picture shows that with twelve columns, coalitions of medium size have nearly none.
 
 
 # %%
@@ -111,8 +116,9 @@ axes.set(
 axes.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
-# **Step 4: regression.** A linear model of the mask, g(z) = φ₀ + Σ φⱼ zⱼ, by weighted least squares. The constraints
-# φ₀ = v(∅) and Σ φⱼ = v(N) − v(∅) take the last coefficient away: p − 1 are left to solve for.
+# **Step 4: regression.** Fit a linear model of the mask, g(z) = φ₀ + Σ φⱼ zⱼ, by weighted least squares. The
+# constraints are φ₀ = v(∅) and Σ φⱼ = v(N) − v(∅), where N is the set of all columns. They determine the last
+# coefficient, so p − 1 coefficients have to be solved for.
 
 # %%
 inner = np.isfinite(weights)
@@ -128,8 +134,9 @@ print(
 )
 
 # %% [markdown]
-# **Step 5: values.** The coefficients are the Shapley values. dshap does all five steps, for as many rows as there are,
-# and comes to the same numbers; so do the lecture's own eight values, which give its 34, −1654 and −323.
+# **Step 5: values.** The coefficients are the Shapley values. dshap does all five steps for any number of rows, and
+# its numbers are the same. From the lecture's eight values the regression computes the lecture's attributions, 34,
+# −1654 and −323.
 
 # %%
 cube = dshap.explain(dshap.values.Marginal(model.predict, background), x[None], design="exact")
@@ -155,8 +162,9 @@ pd.DataFrame(
 ).round(1)
 
 # %% [markdown]
-# **The plot.** From the mean prediction to that of this day: the cold takes most of the rentals away, the wind some,
-# and dry air brings some back. The lecture's model agrees on cold and wind, and gives humidity next to nothing.
+# **The plot** leads from the mean prediction to the prediction of this day. The cold lowers the prediction most, the
+# wind lowers it too, and dry air raises it. The lecture's model agrees on cold and wind, but gives humidity almost
+# nothing.
 
 # %%
 figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
@@ -174,5 +182,5 @@ axes.margins(x=0.15)
 axes.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
-# With more columns, eight coalitions become 2^p. `dshap.designs.kernelshap(p, n_coalitions)` samples them, and
-# `kriging`, the default, makes more of as many: see `docs/designs.md`.
+# With more columns, there are 2^p coalitions. `dshap.designs.kernelshap(p, n_coalitions)` samples some of them.
+# `kriging`, the default, gets more accurate attributions from the same number of coalitions: see `docs/designs.md`.

@@ -13,10 +13,11 @@
 # %% [markdown]
 # # Learning with Shapley values: the regulariser
 #
-# Attributions explain a model after it was fitted. They can also be asked for while it is fitted: a *Shapley penalty*
-# adds the mean squared attribution of one player, a column or several, to what a fit makes small. Interventional values
-# make a model lean less on a column that may shift later (ISV-REG). Observational values also count what comes in
-# through columns that go with it, as fair learning needs (OSV-REG).
+# Attributions explain a model after it is fitted. A *Shapley penalty* uses attributions during the fit: it adds the
+# mean squared attribution of one player, a column or a group of columns, to the objective that the fit minimises. With
+# interventional values, the model relies less on a column whose distribution may shift later (ISV-REG). With
+# observational values, the penalty also includes what correlated columns reveal about the player, as fair learning
+# needs (OSV-REG).
 
 # %%
 import matplotlib.pyplot as plt
@@ -31,7 +32,7 @@ COLOURS = ["#33658a", "#f26419", "#86bbd8", "#f6ae2d", "#758e4f"]
 rng = np.random.default_rng(0)
 
 # %% [markdown]
-# **Data.** Five normal columns; x4 and x5 go together (correlation 0.9), and x5 matters most.
+# **Data.** Five normal columns. x4 and x5 have correlation 0.9, and x5 has the largest coefficient.
 
 # %%
 n = 2_000
@@ -42,8 +43,9 @@ y = X @ [1.0, 2.0, 3.0, 4.0, 10.0]
 train, test = X[:1_400], X[1_400:]
 
 # %% [markdown]
-# **A path.** One pass over the rows serves all strengths. Strength 0 is the plain model; as the strength grows, the
-# mean squared attribution of the player falls, on training rows and on rows held out.
+# **A path of strengths.** One pass over the rows is enough for all strengths of the penalty. Strength 0 is the model
+# without a penalty. As the strength grows, the mean squared attribution of x5 falls, on training rows and on held-out
+# rows.
 
 # %%
 strengths = [0.0, 0.1, 1.0, 10.0, 100.0, 1000.0]
@@ -62,8 +64,9 @@ assert (np.diff(sizes["train"]) < 0).all()
 assert sizes["train"].iloc[-1] < 0.001 * sizes["train"].iloc[0]
 
 # %% [markdown]
-# **Protection from a shift.** At test time x5 is measured with noise. The plain model is ruined by it; a penalised one
-# hardly feels it, and pays with a larger error where there is no noise: x4 stands in for x5.
+# **Robustness to a shift.** At test time x5 is measured with noise. The noise increases the error of the model without
+# a penalty very much, and that of a penalised model hardly at all. In return, a penalised model has a larger error if
+# there is no noise, because it uses x4 in place of x5.
 
 
 # %%
@@ -88,9 +91,9 @@ axes.legend(title="noise in x5", frameon=False)
 axes.spines[["top", "right"]].set_visible(False)
 
 # %% [markdown]
-# **What comes in through others.** Take x5 for a sensitive column. Under ISV-REG its own interventional values vanish,
-# but x4 takes over, and what x5 says of the prediction is still there: see its observational values. OSV-REG takes x4
-# along.
+# **Correlated columns.** Suppose that x5 is a sensitive column. With ISV-REG the interventional values of x5 vanish,
+# but the model uses x4 instead, which reveals x5. So the observational values of x5 remain. OSV-REG reduces the values
+# of x4 as well.
 
 # %%
 osv = KernelRidge(
@@ -128,8 +131,8 @@ assert spread.loc["observational, x4", "OSV-REG"] < 0.5 * spread.loc["observatio
 assert spread.loc["interventional, x4", "ISV-REG"] > 2 * spread.loc["interventional, x4", "plain"]
 
 # %% [markdown]
-# **Classes.** The same penalty goes with the log-odds of a kernel logistic model, by Newton's method. The player may be
-# a group of columns.
+# **Classes.** The same penalty works with the log-odds of a kernel logistic model, which Newton's method fits. The
+# player may be a group of columns.
 
 # %%
 labels = np.where(y + 5 * rng.normal(size=n) > 0, "yes", "no")
@@ -145,9 +148,9 @@ for model, strength in zip(
     )
 
 # %% [markdown]
-# **How far attributions can move.** The norm of the model bounds what a small change of a row can do to any attribution
-# (Theorem 6 of the paper): the difference is at most ‖f‖ (4 (1 − k(x, x')))^½. A penalised model need not have the
-# smaller norm: to be rid of x5 it may have to bend.
+# **How far attributions can move.** The norm of the model limits how much a small change of a row changes any
+# attribution (Theorem 6 of the paper): by at most ‖f‖ (4 (1 − k(x, x')))^½. A penalised model does not always have the
+# smaller norm, because it may need a more complicated function to avoid x5.
 
 # %%
 for name, model in models.items():
@@ -156,5 +159,5 @@ for name, model in models.items():
     print(f"{name}: norm {found.norm[0]:.0f}; {found}")
 
 # %% [markdown]
-# `workflows/rkhs_shap` has the experiments of the paper with ten seeds, and a table of people with sex as the sensitive
-# column.
+# `workflows/rkhs_shap` repeats the experiments of the paper with ten seeds, and with a table of people in which sex is
+# the sensitive column.

@@ -13,10 +13,11 @@
 # %% [markdown]
 # # RKHS-SHAP: interventional or observational?
 #
-# A Shapley value needs a notion of an absent column, and where columns go together there are two that differ.
-# *Interventional*: an absent column is drawn from the table whatever the others say. *Observational*: it is drawn as it
-# goes with those that are present, E[f(X) | X_S = x_S]. RKHS-SHAP computes both in closed form for kernel models, the
-# second by conditional mean embeddings. Here both are compared with what is true.
+# A Shapley value needs a definition of an absent column, and for correlated columns two definitions differ.
+# *Interventional*: the absent columns are drawn from the table, whatever the present columns are. *Observational*:
+# they are drawn from their distribution given the present columns, E[f(X) | X_S = x_S]. RKHS-SHAP computes both in
+# closed form for kernel models, and uses conditional mean embeddings for the observational values. This notebook
+# compares both with true values.
 
 # %%
 import matplotlib.pyplot as plt
@@ -32,7 +33,7 @@ rng = np.random.default_rng(0)
 # %% [markdown]
 # ## A column that the model does not use
 #
-# x1 and x2 are correlated, and the target is x1 alone. x3 is noise.
+# x1 and x2 are correlated, and the target is x1. x3 is noise.
 
 # %%
 n, correlation = 2_000, 0.9
@@ -57,9 +58,9 @@ magnitude = pd.DataFrame(
 print(magnitude.round(3))
 
 # %% [markdown]
-# Interventional values are true to the model: x2 gets next to nothing. Observational values are true to the data: x2
-# says what x1 is, up to noise, so it shares. For normal columns with correlation ρ the shares are known: x2 adds ρ x₂
-# to the empty coalition and nothing once x1 is there, so that φ₂ = ρ x₂ / 2; φ₁ is the rest.
+# Interventional values are true to the model: x2 gets nearly nothing. Observational values are true to the data: x2
+# predicts x1 up to noise, so it receives a share. For normal columns with correlation ρ the shares are known. x2 adds
+# ρ x₂ to the empty coalition, and nothing to the coalition of x1. So φ₂ = ρ x₂ / 2, and φ₁ is the rest.
 
 # %%
 phi = {name: cube.attribution.to_numpy()[:, :, 0] for name, cube in cubes.items()}
@@ -83,8 +84,9 @@ panels[0].set_ylabel("attribution of x2")
 # %% [markdown]
 # ## A banana
 #
-# Where columns go together in a curve, no normal distribution will do. The paper's Banana data: X1 is normal with
-# variance 10, X2 = q(X1² − 10) + noise, f = q(X1² − 10) + X2. An embedding learns the curve from the rows.
+# A normal distribution cannot describe columns whose dependence is a curve. Such are the Banana data of the paper: X1
+# is normal with variance 10, X2 = q(X1² − 10) + noise, and f = q(X1² − 10) + X2. An embedding learns the curve from
+# the rows.
 
 # %%
 q = 0.1
@@ -108,8 +110,8 @@ of_x1 = {
 }
 
 # %% [markdown]
-# What is true: interventional φ₁ = q(X1² − 10). Observational values need E[q(X1² − 10) | X2], an integral over X1,
-# done here on a grid.
+# True values for comparison: the interventional value is φ₁ = q(X1² − 10). The observational value needs E[q(X1² − 10)
+# | X2], an integral over X1, which is computed on a grid here.
 
 # %%
 grid = np.linspace(-30, 30, 4_001)
@@ -138,10 +140,10 @@ panels[0].legend(frameon=False)
 assert r2(truth["observational"], of_x1["observational"]) > 0.98
 
 # %% [markdown]
-# ## How good are conditional values without a truth?
+# ## How good are conditional values if the truth is unknown?
 #
-# MSE_v, the mean of (f(x) − v_S(x))² over rows and coalitions, is least for the true conditional expectation: it ranks
-# value functions on any table, measured on rows that nothing was fitted to.
+# MSE_v is the mean of (f(x) − v_S(x))² over rows and coalitions. The true conditional expectation has the smallest
+# MSE_v, so MSE_v ranks value functions on any table. Measure it on rows that were not used for fitting.
 
 # %%
 fresh = rng.normal(size=(1_000, 2)) * [np.sqrt(10), 1.0]
@@ -150,5 +152,5 @@ for name, value in values.items():
     print(f"{name:28s} {dshap.mse_v(value, fresh, progress=False)}")
 
 # %% [markdown]
-# Which of the two to take is a question about its use: what does the model do (interventional), or what do the data say
-# through the model (observational)? `workflows/rkhs_shap` has the experiments of the paper, run again.
+# Which kind you need depends on your question: what does the model do with its inputs (interventional), or what do the
+# data reveal about its predictions (observational)? `workflows/rkhs_shap` repeats the experiments of the paper.

@@ -11,11 +11,11 @@
 # ---
 
 # %% [markdown]
-# # Texts: which words a review is judged by
+# # Texts: which words decide about a review?
 #
-# A row can be a text of any length: each token is a player, and an absent one is replaced by the padding token. The
-# reviews here are made up of few words, so that a model of a few lines learns them, with what makes texts hard: "not"
-# turns the word after it, and a word alone says nothing of that.
+# A row can be a text of any length. Each token is a player, and the padding token replaces absent tokens. The reviews
+# here are generated from a few words, so that a small model can learn them. They contain one difficulty of real texts:
+# "not" reverses the word after it, which no single word shows.
 
 # %%
 import numpy as np
@@ -26,7 +26,8 @@ from sklearn.linear_model import LogisticRegression
 import dshap
 
 # %% [markdown]
-# **Reviews**: an opinion or two in a few words of filling, liked or not by how they add up.
+# **Reviews** consist of one or two opinions and some filling words. A review is likely to be positive if the sum of
+# its opinions is positive.
 
 # %%
 rng = np.random.default_rng(0)
@@ -56,7 +57,8 @@ liked = np.array(totals) + rng.logistic(size=len(totals)) > 0
 print(" ".join(texts[0]), "→", "liked" if liked[0] else "not liked")
 
 # %% [markdown]
-# **The model**: a logistic regression on the words and on the pairs of neighbours, for token ids padded at the end.
+# **The model** is a logistic regression on the number of each word, and of each word after "not". Its input are token
+# ids, padded at the end.
 
 # %%
 LONGEST = 12
@@ -84,8 +86,8 @@ def predict(ids: np.ndarray) -> np.ndarray:
 
 
 # %% [markdown]
-# **Texts of all lengths in one run.** The coalitions of a text are those of its own tokens: short ones are explained
-# exactly, and the link puts attributions on the scale of log-odds, where they add up.
+# **Texts of all lengths in one run.** The coalitions of a text are sets of its tokens, so short texts are explained
+# exactly. With `link="logit"` the attributions are in log-odds, in which the effects of words add up.
 
 # %%
 value = dshap.values.Tokens(
@@ -96,8 +98,8 @@ cube = dshap.explain(value, some, units="log-odds")
 cube
 
 # %% [markdown]
-# **Some reviews**, with "not" in them: red words speak for the film, blue ones against it; the number is the
-# log-odds. "not" and the word behind it share what they say together.
+# **Some reviews** with "not". Red words raise the log-odds that the film is liked, blue words lower them; the number
+# is the log-odds of the review. "not" and the word after it share their common effect.
 
 # %%
 lengths = cube["length"].values
@@ -109,8 +111,8 @@ shown = [
 Image(dshap.report.sentence_picture(shown, "reviews.png"), width=700)
 
 # %% [markdown]
-# **All reviews.** `to_frame` gives a line for each token; the mean attribution of a word, with and without "not" before
-# it, shows what the model has learned.
+# **All reviews.** `to_frame` has one line for each token. The mean attribution of a word, with and without "not"
+# before it, shows what the model has learned.
 
 # %%
 tokens = cube.dshap.to_frame("long")
@@ -122,7 +124,7 @@ assert means.loc["great", False] > 0.5 > means.loc["great", True]
 means.round(2)
 
 # %% [markdown]
-# Attributions and the base value add up to the log-odds of each review, whatever its length.
+# The attributions and the base value add up to the log-odds of each review, whatever its length.
 
 # %%
 total = tokens.groupby("row")["attribution"].sum().to_numpy() + cube["base_value"].values[:, 0]
@@ -130,4 +132,5 @@ assert np.abs(total - cube["prediction"].values[:, 0]).max() < 1e-9
 pd.Series(lengths).value_counts().sort_index().rename("texts of each length")
 
 # %% [markdown]
-# From here: `docs/texts.md` has tokenizers, other references than padding, and files of texts read by the block.
+# Next: `docs/texts.md` describes tokenizers, replacements other than padding, and how to read files of texts block by
+# block.

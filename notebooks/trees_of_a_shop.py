@@ -13,9 +13,9 @@
 # %% [markdown]
 # # Trees of a shop: categories, segments, reasons
 #
-# A shop knows of each order how it was paid, where it goes, what is in it, and whether it came back. Which orders
-# come back, and what is the reason of each? The columns are numbers, categories and gaps, as tables of shops are; the
-# model is XGBoost, which takes them so.
+# A shop knows for each order how it was paid, where it was sent, what it contains, and whether it was returned. Which
+# orders are returned, and for which reasons? Like most tables, this one has numbers, categories and missing values;
+# XGBoost, the model here, accepts all of them.
 
 # %%
 import tempfile
@@ -28,8 +28,8 @@ import xgboost
 import dshap
 
 # %% [markdown]
-# **The orders** are made up: clothes paid by invoice come back, above all those of new customers; a discount keeps
-# them.
+# **The orders** are generated. Clothes are returned more often, above all if they are paid by invoice. Long-standing
+# customers return less, and so do customers with a discount.
 
 # %%
 rng = np.random.default_rng(0)
@@ -58,7 +58,7 @@ came_back = rng.random(N) < 1 / (1 + np.exp(-log_odds))
 orders.head()
 
 # %% [markdown]
-# **The model**, on the columns as they are: categories and gaps included.
+# **The model** is fitted to the columns as they are, with categories and missing values.
 
 # %%
 columns = ["payment", "goods", "country", "price", "discount", "tenure"]
@@ -66,8 +66,8 @@ model = xgboost.XGBClassifier(n_estimators=50, max_depth=3, enable_categorical=T
 model.fit(orders[columns], came_back)
 
 # %% [markdown]
-# **Every order, in one call.** `Trees` explains the log-odds of an ensemble in closed form: no background, no sampling.
-# The order's number is the key of its row.
+# **Every order, in one call.** `Trees` explains the log-odds of a tree ensemble in closed form, without a background
+# and without sampling. The number of the order is the key of the row.
 
 # %%
 value = dshap.values.Trees(model)
@@ -78,13 +78,15 @@ cube.dshap
 cube.dshap.beeswarm()
 
 # %% [markdown]
-# Categories have no order, so their swarms are grey: what a category does is seen against its values.
+# Categories have no order, so their points are grey in the picture above. The next picture shows the attributions for
+# each value of a category.
 
 # %%
 cube.dshap.dependence("payment", colour="goods")
 
 # %% [markdown]
-# **Segments.** Mean |attribution| of every column in each kind of goods: how an order is paid matters most for clothes.
+# **Segments.** The picture shows the mean |attribution| of every column for each kind of goods. The payment matters
+# most for clothes.
 
 # %%
 cube.dshap.heatmap("goods", magnitude=True)
@@ -96,16 +98,16 @@ assert of_goods.index[-1] == "clothes"
 of_goods.round(2)
 
 # %% [markdown]
-# **Reasons of one order**, by its key: that which is likeliest to come back.
+# **Reasons of one order**, selected by its key: the order with the largest predicted probability of a return.
 
 # %%
 likeliest = int(cube["order_id"][int(cube["prediction"].argmax("instance")[0])])
 cube.dshap.waterfall(likeliest)
 
 # %% [markdown]
-# **Reasons of all orders**, as a table for those who work with it: the two columns that matter most for each. `dshap
-# export STORE --to reasons.parquet --shape top_k --k 2` writes the same from a store of any size, and a `[[sink]]` of
-# a job file loads it into a database every night.
+# **Reasons of all orders** as a table: the two columns that matter most for each order. `dshap export STORE --to
+# reasons.parquet --shape top_k --k 2` writes the same table from a store of any size, and a `[[sink]]` in a job file
+# loads it into a database every night.
 
 # %%
 reasons = cube.dshap.to_frame("top_k", k=2)
@@ -119,10 +121,10 @@ assert float(abs(total - cube["prediction"]).max()) < 1e-3
 first["feature"].value_counts()
 
 # %% [markdown]
-# **Against all orders.** So far an absent column went both ways at each decision, by the training rows that had gone
-# there. With a background it takes the values of other orders, here of all of them: their patterns of decisions are
-# counted once, so that the whole table costs no more than a hundred rows. The two differ where columns depend on each
-# other.
+# **Comparison with all orders.** So far, an absent column meant that at each decision on it both branches counted,
+# weighted by the numbers of training rows in them. With a background, an absent column gets the values of other
+# orders, here of all orders. dshap counts their patterns of decisions once, so all orders as background cost no more
+# than a hundred. Both kinds of values differ if columns depend on each other.
 
 # %%
 against_all = dshap.explain(
@@ -133,8 +135,8 @@ assert abs(float(against_all["base_value"][0]) - mean) < 1e-5
 (against_all["attribution"] - cube["attribution"]).std("instance").to_series().round(3)
 
 # %% [markdown]
-# **Partial dependence** comes from the same counts: the mean log-odds of all orders, had they this price, over the
-# attributions; thin lines are 200 orders.
+# **Partial dependence** comes from the same counts: the mean log-odds of all orders if all of them had this price. The
+# picture shows it together with the attributions; thin lines are 200 single orders.
 
 # %%
 counts = Path(tempfile.mkdtemp()) / "counts"

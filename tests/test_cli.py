@@ -486,7 +486,7 @@ def test_a_failed_block_and_a_failed_report(folder):
     assert verified.exit_code == 0
     assert (
         verified.stdout
-        == "marginal: verified: 3 of 3 blocks finished; 1 failed rows are left for the same run again\n"
+        == "marginal: verified: 3 of 3 blocks finished; the same run again computes 1 failed row\n"
     )
 
 

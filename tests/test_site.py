@@ -70,6 +70,12 @@ def test_every_page_of_the_repository_is_in_the_guide():
     assert missing == ["CHANGELOG"]  # the front page has it
 
 
+@pytest.mark.parametrize("page", documents(), ids=lambda page: page.stem)
+def test_tables_have_no_blank_line_below_their_heading(page):
+    """A blank line there makes a paragraph of bars out of the table."""
+    assert re.findall(r"^\|.*\|\n\n+\|---.*$", page.read_text(), re.MULTILINE) == []
+
+
 def test_pages_that_are_not_listed_or_not_reached_are_told(tmp_path):
     (tmp_path / "api").mkdir()
     (tmp_path / "index.html").write_text('<a href="a.html"></a><a href="https://b.c/d.html"></a>')

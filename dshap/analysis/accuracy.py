@@ -17,15 +17,20 @@ NOTED = ("mse_v", "learning_error", "fold_error", "pilot", "carried", "counted")
 
 
 def accuracy(cubes: CubesLike) -> dict[str, dict[str, JSON]]:
-    """Explanation -> `residual` of each output over finished blocks, and the notes of the run.
-
-    That is `mse_v`, `learning_error`, `fold_error`, `pilot`, `carried` and `counted`, as far as there
-    is any.
+    """Report the accuracy of each explanation: its largest residual, and what its run measured.
 
     Parameters
     ----------
-    cubes : mapping name -> path of a cube or an opened cube; or the path of a store, with all of its
-        cubes; or one opened cube
+    cubes : mapping, path or xarray.Dataset
+        Name -> path of a cube or an opened cube; or the path of a store, with all of its cubes; or
+        one opened cube.
+
+    Returns
+    -------
+    dict
+        Name of an explanation -> its `residual`, the largest |Σφ + base value − prediction| of each
+        output over the finished blocks, and those of the notes `mse_v`, `learning_error`,
+        `fold_error`, `pilot`, `carried` and `counted` that its run wrote.
 
     Raises
     ------
@@ -65,7 +70,9 @@ MOST_EXPONENT = 1_024
 
 @dataclass(frozen=True)
 class ErrorSizes:
-    """How large the standard errors of a cube are: each row counts by its largest one.
+    """How large the standard errors of a cube are.
+
+    Each row counts, for each output, by the largest error of its features.
 
     Examples
     --------
@@ -76,9 +83,9 @@ class ErrorSizes:
     """
 
     largest: float
-    """The largest of all rows; NaN where no row states an error."""
+    """The largest of all rows; NaN where no row has a known error."""
     median: float
-    """Right to within 1 %; NaN where no row states an error."""
+    """The median over the rows, right to within 1 %; NaN where no row has a known error."""
     rows: int
     """The number of rows with attributions."""
     unknown: int
@@ -86,18 +93,24 @@ class ErrorSizes:
 
     @property
     def has_some(self) -> bool:
-        """Whether any row states an error."""
+        """Whether any row has a known error."""
         return not np.isnan(self.largest)
 
 
 def error_sizes(path: CubeLike) -> ErrorSizes | None:
-    """The sizes of the standard errors of a cube, in units of its output; read block by block.
+    """Summarise the standard errors of a cube: the largest and the median, in units of its output.
 
-    None where the cube has no standard errors, as its values are exact.
+    The cube is read block by block.
 
     Parameters
     ----------
-    path : the path of a cube, or an opened cube
+    path : str, Path or xarray.Dataset
+        The path of a cube, or an opened cube.
+
+    Returns
+    -------
+    ErrorSizes or None
+        None where the cube has no standard errors, because its values are exact.
 
     Raises
     ------
@@ -139,6 +152,7 @@ def error_sizes(path: CubeLike) -> ErrorSizes | None:
     if not total:
         return ErrorSizes(np.nan, np.nan, rows, unknown)
     place = int(np.searchsorted(np.cumsum(counts), (total + 1) // 2))
+    # the middle of a bin may be above the largest size in it
     return ErrorSizes(largest, min(_middle(place), largest), rows, unknown)
 
 

@@ -148,6 +148,7 @@ def drawn_worths(old: Worths, new: Worths, seed: int = 0) -> tuple[FloatArray, F
 
 def _drawn(worths: Worths, weights: FloatArray, generator: np.random.Generator) -> FloatArray:
     """Means (draws, d) with groups of rows drawn so often, and errors of coalitions drawn too."""
+    # groups that are drawn may have rows on the other side only
     rows = np.maximum(weights @ worths.group_rows, 1)
     of_rows = weights @ worths.group_sums / rows[:, None]
     # The means have their bias subtracted, the sums of groups have not: only their change counts.

@@ -123,6 +123,7 @@ def _candidates(constant: float, low: float, high: float) -> Iterator[float]:
     signed = [0.0]
     for step in (1.0, 3.0, 2.0, 5.0):
         for power in reversed(powers):
+            # from its digits: the product 3 · 0.1 is 0.30000000000000004
             size = float(f"{step}e{power}")
             signed += [size, -size]
     yield from (value for value in signed if low <= value <= high)
@@ -138,6 +139,7 @@ def _round_numbers(low: float, high: float, most: int, is_whole: bool) -> list[f
     if is_whole:
         steps = [step for step in steps if step >= 1.0 and step == np.rint(step)] or [1.0]
     for step in steps:
+        # 1e-9: a quotient that is a whole number but for rounding counts as one
         first = np.ceil(low / step - 1e-9)
         last = np.floor(high / step + 1e-9)
         if last - first + 1 <= most:

@@ -59,6 +59,7 @@ def number(value: float | None, decimals: int, sign: bool = False) -> str:
     """
     if value is None or not math.isfinite(value):
         return "—"
+    # −0.0 + 0.0 is 0.0, which has no minus
     return f"{round(value, decimals) + 0.0:{'+' if sign else ''},.{decimals}f}"
 
 

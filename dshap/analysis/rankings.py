@@ -132,12 +132,18 @@ def student_reach(degrees: int) -> float:
 def rankings(cubes: CubesLike) -> list[Ranking]:
     """Rank the features of each explanation and output over its finished blocks.
 
-    It takes milliseconds.  An explanation without a finished row has no ranking.
+    This takes milliseconds, because the summaries of the blocks are read and no attributions.
 
     Parameters
     ----------
-    cubes : mapping name -> path of a cube or an opened cube; or the path of a store, with all of its
-        cubes; or one opened cube
+    cubes : mapping, path or xarray.Dataset
+        Name -> path of a cube or an opened cube; or the path of a store, with all of its cubes; or
+        one opened cube.
+
+    Returns
+    -------
+    list of Ranking
+        One for each explanation and output; an explanation without a finished row has none.
 
     Raises
     ------

@@ -96,6 +96,7 @@ def _sums(view: View, rows: slice, places: NDArray[np.int64], n_groups: int) -> 
             errors = errors[is_there]
     n, n_columns = places.shape
     ends = np.arange(0, n * n_columns + 1, n_columns)
+    # a column for each row of the cube, with a one in each of its groups
     members = scipy.sparse.csc_array(
         (np.ones(places.size), places.ravel(), ends), shape=(n_groups, n)
     )

@@ -22,7 +22,7 @@ from dshap.cube.summary import STATISTICS, estimates, named_means
 
 @dataclass(frozen=True)
 class Segments:
-    """The attributions of every feature, for rows of each value of a column.
+    """Mean attributions of every feature by segments of the rows, such as the values of a column.
 
     Arrays are (s, d): segments that have rows × features.
 
@@ -93,22 +93,28 @@ class Segments:
 def segments_of(
     cube: CubeLike, segment: str, rows: TableLike | None = None, output: str | int | None = None
 ) -> Segments:
-    r"""The mean attribution and mean |attribution| of every feature in each segment of the rows.
+    r"""Compute mean attributions and mean |attributions| of every feature in segments of the rows.
 
     The interval of a mean over the n rows of a segment treats them as a sample of more rows that
     are like them: mean ± :math:`t_{n-1}` · s / √n, s the standard deviation over these rows.  It
     covers less where few rows carry most of the sum: docs/performance.md reports how often.  Where
     these rows are all there are, the mean is exact.
 
-    Where attributions have standard errors, mean |attribution| is corrected as in
-    `feature_ranking`, and an upper bound of its error, 1.96 · mean standard error, is added in
-    square.
+    Where attributions have standard errors, the upward bias of mean |attribution| by sampled
+    coalitions is subtracted, and an upper bound of its error, 1.96 · mean standard error, is added
+    in square.
 
     Parameters
     ----------
     cube, rows, output : as in `beeswarm`
-    segment : name of a column with at most 200 values; or of one of numbers or times with a number
-        of bins of about equally many rows, "age:5"
+    segment : str
+        The name of a column with at most 200 values, such as "season"; or a column of numbers or
+        times and a number of bins with about equally many rows, such as "age:5".
+
+    Returns
+    -------
+    Segments
+        The means of each segment that has rows, with their intervals.
 
     Raises
     ------
@@ -192,6 +198,7 @@ def _intervals(sums: FloatArray, counts: NDArray[np.int64]) -> tuple[Interval, I
     found = estimates(named_means(means))
     square = means[0, STATISTICS.index("sum_of_squares")]
     reach = scipy.special.stdtrit(np.maximum(rows - 1, 1), (1 + CONFIDENCE) / 2)
+    # the spread below divides by n, so that it is over √(n − 1) here to be s / √n
     reach = np.where(rows > 1, reach, np.nan) / np.sqrt(np.maximum(rows - 1, 1))
 
     def interval(name: str, statistic: str) -> Interval:

@@ -69,8 +69,8 @@ def grid_of(limits: tuple[float, float], steps: int) -> FloatArray:
 def shades_of(histogram: Moments, places: FloatArray, grid: FloatArray) -> Shades:
     """The density of a histogram on a grid (g + 1,), coloured by the places of its value bins.
 
-    `places (…, v)` are those of the last axis of the value bins, NaN without order; the axes
-    before it, such as the bins of another column, stay.  Gives steps (g, …), which contain no rows
+    `places (…, v)` are those of the last axis of the value bins, NaN without order; the axes before
+    it, such as the bins of another column, stay.  Returns steps (g, …), which contain no rows
     beyond the smallest and the largest attribution.
     """
     ordered = np.nan_to_num(places)

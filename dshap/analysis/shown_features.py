@@ -148,6 +148,7 @@ def _named(option: str, given: Any, features: Sequence[str]) -> list[str] | None
     """The features that an option names, each once; None where it is None."""
     if given is None:
         return None
+    # a single name; an iterator of names has no dimension for numpy either
     if np.ndim(np.asarray(given, dtype=object)) == 0 and not has_member(given, "__next__"):
         given = [given]
     names = [str(name) for name in given]

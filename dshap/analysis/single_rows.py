@@ -57,15 +57,23 @@ def breakdown(
     cubes: CubesLike,
     instance: Sequence[str | int] | None = None,
 ) -> Breakdown:
-    """Break down one row, by its key, in every cube; None: the first row.
+    """Break down the prediction of one row into its attributions, in one or several explanations.
 
-    It reads one chunk of each cube.
+    One chunk of each cube is read.
 
     Parameters
     ----------
-    cubes : mapping name -> path of a cube or an opened cube; or the path of a store, with all of its
-        cubes; or one opened cube
-    instance : the key of the row, a value for each key column; without key columns its position
+    cubes : mapping, path or xarray.Dataset
+        Name -> path of a cube or an opened cube; or the path of a store, with all of its cubes; or
+        one opened cube.
+    instance : sequence of str or int, optional
+        The key of the row, a value for each key column, such as ``[17]``; in a cube without a key
+        the position of the row.  By default the first row.
+
+    Returns
+    -------
+    Breakdown
+        The key and the values of the row, and a part for each explanation and output.
 
     Raises
     ------

@@ -41,6 +41,7 @@ def steps_of(row: SingleRow, selection: Selection) -> Steps:
         As `Selection.chosen`.
     """
     most = MAX_STEPS
+    # one of the steps is the sum of the others
     if len(row.names) > MAX_STEPS:
         most = MAX_STEPS - 1
     chosen = row.chosen(selection, most)

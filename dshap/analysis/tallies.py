@@ -105,6 +105,7 @@ def kept_or_made(
     """
     kept = [_kept_of(view, each) for view, each in zip(views, columns, strict=True)]
     found = [_found(store, wanted) for store, wanted in zip(kept, digests, strict=True)]
+    # names that any explanation lacks: one pass counts them for all explanations
     missing = [name for name in digests[0] if any(name not in each for each in found)]
     made_anew: list[dict[str, Moments]] = [{} for _ in views]
     if missing:

@@ -47,7 +47,11 @@ from dshap.values.trees import Trees
 MAX_COALITIONS = 2_048
 """Design "auto" lists all coalitions up to this many, and samples (or uses a closed form) above."""
 MAX_TABLE_COALITIONS = 4_096
-"""The limit of design "auto" for value functions with a closed form, which is used above it."""
+"""The limit of design "auto" for value functions with a closed form, which is used above it.
+
+Up to about 12 players a table of all coalitions is faster than quadrature, and counts every
+background row.
+"""
 
 
 def _permutation(d: int, n_coalitions: int, seed: int) -> Design:
@@ -252,7 +256,8 @@ def _fallback(value: Explained, limit: int, seed: int, why: str) -> Listed:
     """The sampled design that "auto" chooses for tables: see `Fallback`."""
     n_players = len(value.players)
     if limit < LEAST["kriging"](n_players):
-        # a regression has as many unknowns as coalitions
+        # not kernelshap: its regression would have as many unknowns as coalitions, and was off by up
+        # to 59 times as much as one order and its reversal
         design = sampled("permutation", n_players, limit, seed)
         return Listed(value, design, why=f"{why}, too few coalitions for kriging")
     if n_players <= designs.MAX_KRIGED_PLAYERS and limit <= designs.MAX_KRIGED:

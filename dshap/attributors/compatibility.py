@@ -1,7 +1,7 @@
 """The one table of combinations: options against the methods that explain rows.
 
-A cell that is there is the sentence of the error; a cell that is not there goes together.  The
-errors are made from it, and so is "What goes with what" in docs/designs.md.
+A cell contains the sentence of the error; an absent cell is a combination that works.  The table
+gives the error messages, and the section "What goes with what" in docs/designs.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ASKS: Mapping[str, str] = {
     "keep_rows": "`keep_rows`",
     "coalition_groups": "`coalition_groups=2`",
 }
-"""An option, or another thing to ask for -> how the table of the docs writes it."""
+"""An option, or a function that a user calls -> its heading in the table of the docs."""
 
 KINDS: Mapping[str, str] = {
     "exact": "design `exact`",
@@ -47,7 +47,7 @@ KINDS: Mapping[str, str] = {
     "texts": "`Tokens`",
     "prepared": "prepared states",
 }
-"""Kind of method, design, or value function -> how the table of the docs writes it."""
+"""Kind of method, design, or value function -> its name in the table of the docs."""
 
 _NO_DESIGN = f"{{value}} is a closed form and lists no coalition: leave design at 'auto', {OTHER}"
 _GIVEN_NO_DESIGN = "{value} is an attributor and takes no design: leave design at 'auto'"
@@ -72,11 +72,11 @@ _NO_PAIRS = (
     "of these, kriging with max_coalitions of {enough} or more"
 )
 _NO_VALUES = (
-    "undo_codes asks for the value of one more coalition a code, and {value} computes "
-    f"attributions without any: leave undo_codes out, {OTHER}"
+    "undo_codes needs the value of one more coalition for each code, and {value} computes "
+    f"attributions without coalitions: leave undo_codes out, {OTHER}"
 )
 _NOISE = (
-    "stochastic=True is for Marginal, with a link that does not ask for the predicted class "
+    "stochastic=True is for Marginal, with a link that does not need the predicted class "
     "(LogOdds('name') names one): not for this {value}"
 )
 _NO_MEAN = (
@@ -105,7 +105,7 @@ TABLE: Mapping[str, Mapping[str, str]] = {
         "trees": _NO_DESIGN,
         "attributor": _GIVEN_NO_DESIGN,
         "texts": "kriging chooses from a pilot of rows that have the same players, and each text "
-        "has its own: give design='kernelshap' or 'permutation', or one of dshap.designs",
+        "has different ones: give design='kernelshap' or 'permutation', or one of dshap.designs",
         "prepared": _OTHER_DESIGN,
     },
     "tol": {
@@ -119,8 +119,8 @@ TABLE: Mapping[str, Mapping[str, str]] = {
         "texts": _of_texts(
             "tol", "lets one list of coalitions grow, and texts have a list for each length"
         ),
-        "prepared": "the states in {path} are those of one list of coalitions, and tol would let "
-        "it grow: leave tol out, or explain the value function itself",
+        "prepared": "the states in {path} were prepared for one list of coalitions, and tol adds "
+        "coalitions to it: leave tol out, or explain the value function itself",
     },
     "interactions": {
         "kernelshap": _NO_PAIRS,
@@ -131,30 +131,30 @@ TABLE: Mapping[str, Mapping[str, str]] = {
         "closed form": _NO_LIST,
         "attributor": _GIVEN_NO_LIST,
         "texts": _of_texts(
-            "interactions", "are of pairs of players, and each text has its own players"
+            "interactions", "are of pairs of players, and each text has different players"
         ),
     },
     "codes": {
-        "texts": _of_texts("codes", "group players, and each text has its own players"),
+        "texts": _of_texts("codes", "group players, and each text has different players"),
     },
     "undo_codes": {
         "attributor": _NO_VALUES,
-        "texts": _of_texts("undo_codes", "takes players away, and each text has its own players"),
-        "prepared": "the states in {path} are those of the listed coalitions, and undo_codes asks "
-        "for one more a code: leave undo_codes out, or explain the value function itself",
+        "texts": _of_texts("undo_codes", "takes players away, and each text has different players"),
+        "prepared": "the states in {path} were prepared for a list of coalitions, and undo_codes "
+        "needs one more for each code: leave undo_codes out, or explain the value function itself",
     },
     "stochastic": {
         **dict.fromkeys(("learned", "quadrature", "closed form", "trees", "attributor"), _NOISE),
         "texts": _of_texts("stochastic", "is for Marginal"),
-        "prepared": "the states in {path} are those of a model that was asked once, and "
-        "stochastic=True asks it again: explain the value function itself",
+        "prepared": "the states in {path} contain one prediction for each row, and stochastic=True "
+        "needs several: explain the value function itself",
     },
     "quality": {
-        "graph": "MSE_v is a mean over the coalitions of each size, and those of this design are "
-        "neighbours on a graph: give design='exact', or one of dshap.designs.kernelshap; or leave "
+        "graph": "MSE_v is a mean over the coalitions of each size, and this design lists only "
+        "coalitions of neighbours: give design='exact', or one of dshap.designs.kernelshap; or leave "
         "quality out",
-        "streamed": "MSE_v would read a background that is streamed for every row again: give rows "
-        "in memory, or leave quality out",
+        "streamed": "MSE_v would read the whole background from its table again for every row: give a "
+        "background in memory, or leave quality out",
         **dict.fromkeys(
             ("quadrature", "closed form", "trees"), _NO_MEAN.replace("{kind}", "a closed form")
         ),

@@ -197,6 +197,7 @@ class PilotPass:
     def partial(self, block: RowBlock) -> Stacked:
         values = np.zeros((0, self.n_coalitions))
         try:
+            # a failure is no error yet: the rows are tried again, and reported, when they are explained
             if block.is_ok.any():
                 values = self._games(block.good)
         except Exception as error:

@@ -512,6 +512,7 @@ class Listed(Method):
 
     def of_noisy_model(self) -> Self:
         value = self.value
+        # values whose operations are known do not call the model, and show no noise of its answers
         is_known = self.learns or math.isfinite(value.cost(1).operations)
         if is_known or value.link.is_by_row:
             raise not_together("stochastic", "learned", value=type(value).__name__)
@@ -772,6 +773,7 @@ class ByLength(Listed):
         return replace(work, info=replace(work.info, kept_bytes=work.info.kept_bytes + kept))
 
     def limited(self, options: RunOptions) -> RunOptions:
+        # tasks can share one list of coalitions, and texts have a list for each length
         return replace(options, coalition_groups=1)
 
     def base_pass(self, tiling: Tiling) -> None:

@@ -65,6 +65,7 @@ class NodeCount(NamedTuple):
     """How many nodes are enough, and the error that was measured with them."""
 
     nodes: int
+    """Number of quadrature nodes."""
     error: float
     """Largest |φ − φ with the reference nodes|, in units of `unit`; 0 with the exact number."""
 

@@ -29,7 +29,11 @@ from dshap.values.subset_table import SubsetTable
 CANDIDATES = 4_000
 """Size of the sample of the data that the background rows are chosen from."""
 PLANNED_NODES = 6
-"""Nodes that the plan assumes; the true number is known only when the rows are there."""
+"""Nodes that the plan assumes; the true number is known only when the rows are there.
+
+With 32 to 64 players, 4 nodes are enough for an error of 1e-6 with real kernels, 9 to 14 with Fourier
+features.
+"""
 N_TRIALS = 256
 """Number of (coalition, row) pairs to fit the background to, and of those to test it on.
 

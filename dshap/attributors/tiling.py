@@ -15,22 +15,29 @@ class Tiling:
     """The cuts of rows, coalitions and data into tiles, and the computations on these."""
 
     data_rows: int
+    """Number of rows of the data that are learned from."""
     n_outputs: int
     """Number of outputs after the link."""
     n_replicates: int
     """Number of jackknife groups; if there are none, of replicates for the noise of the model."""
     n_coalitions: int
+    """Number of coalitions of the design, the two ends counted."""
     pilot_coalitions: int
     """Number of coalitions whose values the design asks for first."""
     instance_tile: int
+    """Number of explained rows of one task."""
     chunk_rows: int
     """Number of rows of an inner chunk of the cube; an instance tile is one shard."""
     micro_rows: int
+    """Number of rows whose values are in memory at a time."""
     coalition_tile: int
+    """The most coalitions of a tile, which share one state."""
     coalition_groups: int
+    """Number of tasks that share the coalitions of an instance tile."""
     join_tiles: int
     """Number of coalition tiles whose states are evaluated together as one."""
     row_span: int
+    """Number of consecutive rows of the data that one task sums."""
     cache_bytes: int
     """Bytes of prepared states that a worker caches in memory."""
     tol: float | None

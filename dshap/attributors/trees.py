@@ -24,6 +24,7 @@ class TreeForm(PairedForm):
 
     value: Trees
     n_threads: int = 1
+    """Number of threads; the numbers do not depend on it."""
     pairs: bool = False
     """Whether interactions are computed too."""
     made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)

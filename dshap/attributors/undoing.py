@@ -39,6 +39,7 @@ class UndoneCodes:
     positions: tuple[tuple[int, ...], ...] = ()
     """For each code, its players among the active ones; empty if all are constant."""
     n_players: int = 0
+    """Number of active players d."""
 
     @classmethod
     def of(cls, codes: Codes, players: Sequence[str]) -> UndoneCodes:

@@ -54,9 +54,10 @@ class GroupParts(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """The e entries of the jackknife groups of one block: which value enters which group's sum.
+    """A table of which coalition values of a block enter the sums of which jackknife groups.
 
-    A value may enter the sum of one group, of several, or of none.
+    Each of the e entries pairs a coalition with a group.  A value may enter the sum of one group,
+    of several, or of none.
 
     Examples
     --------
@@ -190,8 +191,9 @@ class DesignInfo:
     def unmet(self) -> float:
         """An upper 95 % bound on the share of coalitions unlike all that were drawn: 3/m.
 
-        It is the rule of three; 0 where all coalitions are listed, there are no groups, or errors
-        are NaN.
+        This is the rule of three: what none of m independent draws shows is less frequent than 3/m
+        with 95 % confidence.  It is 0 where all coalitions are listed, where there are no groups,
+        and where errors are NaN.
         """
         if self.is_whole or not self.n_replicates or self.why_no_errors:
             return 0.0
@@ -203,6 +205,7 @@ class DesignInfo:
             of_groups = 8 * self.group_columns + 26 * self.n_replicates
         else:
             of_groups = 0
+        # a mask of one byte and a score of eight for each player
         return self.kept_bytes + m * (self.coalition_bytes or 9 * self.n_players + of_groups)
 
 
@@ -212,7 +215,9 @@ k), and predictions (n, k) or None."""
 
 
 class Status:
-    """CF flag values of `status (instance)`: whether a row is explained, and why not.
+    """The values of `status (instance)` in a cube: whether a row is explained, and why not.
+
+    They are flag values as the CF conventions have them, and `MEANINGS` has their words.
 
     Examples
     --------
@@ -398,9 +403,21 @@ def _placed(
 
 
 def jackknife_errors(estimate: FloatArray, replicates: FloatArray) -> FloatArray:
-    """Standard errors √Σ_g (x_(g) − x)² of estimates x (…) from replicates x_(g) (R, …).
+    """Standard errors √Σ_g (x_(g) − x)² of estimates x from jackknife replicates x_(g).
 
     The groups are added one after the other, so that no array of all differences is made.
+
+    Parameters
+    ----------
+    estimate : (…) array
+        The estimates x from all groups.
+    replicates : (R, …) array
+        The estimates x_(g) without each group, scaled as `Design.replicates` returns them.
+
+    Returns
+    -------
+    (…) array
+        A standard error for each estimate, in its units.
 
     Examples
     --------
@@ -424,12 +441,24 @@ ROUNDING = 1e-12
 def relative_errors(
     phi: FloatArray, std_error: FloatArray, v_empty: FloatArray, v_full: FloatArray
 ) -> FloatArray:
-    """Relative errors (n, k): the largest std_error of a player over the range of φ.
+    """Relative errors of rows: the largest std_error of a player over the range of φ.
 
-    `phi` and `std_error` are (n, d, k).  The ratio is 0 where the error is rounding, NaN where the
-    error is NaN.  The range of the noisy φ̂ exceeds that of φ, so max φ̂ − min φ̂ is multiplied
-    with √(1 − mean std_error²/var φ̂): the ratio is infinite where nothing but noise distinguishes
-    the players.
+    A ratio of 0.05 means that the least certain attribution of a row is known to within 5 % of the
+    distance between its largest and its smallest one.  The range of estimates φ̂ exceeds that of φ,
+    because of their noise, so that max φ̂ − min φ̂ is multiplied by √(1 − mean std_error²/var φ̂).
+
+    Parameters
+    ----------
+    phi, std_error : (n, d, k) arrays
+        Attributions and their standard errors.
+    v_empty, v_full : (n, k) or (k,) arrays
+        Base values and predictions, which determine which errors are mere rounding.
+
+    Returns
+    -------
+    (n, k) array
+        0 where the largest error is rounding, infinity where nothing but noise distinguishes the
+        players, NaN where the error is NaN.
 
     Examples
     --------
@@ -451,6 +480,7 @@ def relative_errors(
     ratio: FloatArray = np.divide(
         largest, span, out=np.where(largest == 0, 0.0, np.inf), where=span > 0
     )
+    # without a range the ratio of an unknown error would be infinite above
     return np.where(np.isnan(largest), np.nan, ratio)
 
 

@@ -205,7 +205,7 @@ class StreamsData(ValueFunction, Protocol):
 
     @property
     def streams_data(self) -> bool:
-        """Whether the data are read from a table; where not, `evaluate` gives the values."""
+        """Whether the data are read from a table; if not, `evaluate` returns the values."""
         ...
 
     def sums(self, state: State, rows: FloatArray, others: FloatArray) -> FloatArray:

@@ -83,6 +83,7 @@ def with_names(said: str, text: str) -> str:
         The text before it was filled in.
     """
     names = {_value_of(found): found.group() for found in _BRACES.finditer(text)}
+    # the longest first, as a short value may be a part of a long one
     for value in sorted(names, key=len, reverse=True):
         if len(value) >= SHORTEST:
             said = said.replace(value, names[value])

@@ -36,11 +36,10 @@ class DshapError(Exception):
 
 
 class InputError(DshapError, ValueError):
-    """A bad job, option, table or model; nothing was written."""
+    """A job, option, table or model that cannot be used; nothing was written."""
 
     column: str = ""
-    """The column of a table that it is about: one that is missing, or contains times; else
-    empty."""
+    """The column that the error is about, which is missing or contains times; else empty."""
     times: str = ""
     """The type of the times in that column, where numbers are needed; else empty."""
 
@@ -57,13 +56,13 @@ class NotSentError(InputError):
 
 
 class NotLearnedError(InputError):
-    """A shard of a run, or its finish, came before `dshap run JOB --only learn`."""
+    """A shard of a run, or its final step, was started before `dshap run JOB --only learn`."""
 
 
 class NotFittedError(InputError, AttributeError):
     """A model was asked for a result of a fit before `fit`.
 
-    It is an AttributeError too, as `hasattr` relies on that.
+    It is an AttributeError too, so that `hasattr` returns False for such a result.
     """
 
 
@@ -72,44 +71,44 @@ class PredictError(InputError):
 
 
 class DatabaseError(InputError):
-    """A database refused a statement or a connection; the message has its own words, masked."""
+    """A database refused a statement or a connection; the message quotes it without secrets."""
 
     sqlstate: str = ""
     """The five characters by which SQL names the error; empty where the driver gives none."""
     is_refusal: bool = False
-    """Whether the database answered, and refuses the user, the database or a statement: it will the
-    next time too, unlike a database that cannot be reached."""
+    """Whether the database answered, and refused the user, the database or a statement: it would
+    refuse a repetition too, while a database that could not be reached may answer later."""
 
 
 class DoesNotFitError(MemoryError, DshapError):  # only in this order does it unpickle as itself
-    """The plan needs more memory than there is; raised before anything starts."""
+    """The plan needs more memory than a process may use; raised before anything starts."""
 
     exit_status = 3
 
 
 class WalltimeError(DshapError):
-    """A block does not fit the time that the queue gives; raised before it is begun."""
+    """A block takes longer than the time limit of the queue; raised before the block begins."""
 
     exit_status = 3
 
 
 class StoreMismatchError(DshapError):
-    """The store contains another run; nothing in it was changed."""
+    """The store contains a different run; nothing in it was changed."""
 
     exit_status = 4
 
 
 class DamagedError(DshapError):
-    """A file of a store differs from its written content.
+    """A file of a store is no longer as it was written.
 
-    `dshap verify` names all such files, its `--repair` mends them.
+    `dshap verify` names all such files, and `dshap verify --repair` mends them.
     """
 
     exit_status = 7
 
 
 class CheckFailedError(DshapError):
-    """A run has ended, and a [[check]] of its job has passed its `error` bound."""
+    """A run has ended, but a number that a [[check]] measures is beyond its `error` bound."""
 
     exit_status = 8
 
@@ -121,9 +120,9 @@ class StaleSourceError(DshapError):
 
 
 class SinkError(DshapError):
-    """The cubes are done, and a [[sink]] of the job is not loaded.
+    """The cubes are finished, but a [[sink]] of the job is not loaded.
 
-    The same command loads it.
+    Run the same command again to load it.
     """
 
     exit_status = 10
@@ -140,22 +139,22 @@ class UncheckableError(InputError):
 
 
 class FailedBlocksError(DshapError):
-    """The run is over, and some rows have no attribution.
+    """The run has ended, but some rows have no attribution.
 
-    The same run again retries the blocks with such rows.
+    Run it again to repeat the blocks with such rows.
     """
 
     exit_status = 5
 
 
 class InterruptedRunError(DshapError):
-    """The cluster was lost during a run; the same run again continues after its finished blocks."""
+    """The cluster was lost during a run; run it again to continue after the finished blocks."""
 
     exit_status = 130
 
 
 class UnreachableError(InterruptedRunError, ConnectionError):
-    """An object store failed again and again, or could not be reached; run the same again later."""
+    """An object store failed again and again, or could not be reached; run it again later."""
 
 
 class LockedError(DshapError):
@@ -193,7 +192,7 @@ def shown(given: Any) -> str:
 def unknown_name(kind: str, given: str, allowed: Iterable[str], besides: Iterable[str] = ()) -> str:
     """The sentence for an unknown name: what was given, near names, and all allowed names.
 
-    Names of `besides`, which are allowed in the same place as something else, may be meant too.
+    The near names may include those of `besides`, which are allowed elsewhere in the same place.
     """
     names = sorted(map(str, allowed))
     near = near_names(given, [*names, *besides])

@@ -23,6 +23,8 @@ class _Face(ModuleType):
     """A package in which a module never hides the public name that is the same as its own."""
 
     def __setattr__(self, name: str, value: Any) -> None:
+        # Python sets each imported module as an attribute of its package: a module `page` would
+        # hide the function `page`
         if not isinstance(value, ModuleType) or name not in self.__all__:
             super().__setattr__(name, value)
 

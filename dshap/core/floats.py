@@ -37,6 +37,7 @@ def floats_of(given: Any, what: str, problem: str = "", advice: str = "") -> Flo
     """
     if is_sparse(given):
         raise InputError("sparse input is not supported: give rows as a dense array, X.toarray()")
+    # before the columns become one array of float64, where integers are rounded already
     _refuse_rounded_columns(given, what)
     try:
         plain = plain_array(unmasked(given, what))

@@ -62,7 +62,7 @@ def filled_ends(histogram: Moments) -> tuple[FloatArray, FloatArray]:
 def number_bins(sample: FloatArray, n_bins: int = MAX_VALUE_BINS) -> Record:
     """Bins of about equally many numbers of a sample, at most `n_bins`.
 
-    Gives `edges (bins − 1,)`: a number from an edge on is in the bin above it.  Each number is
+    Returns `edges (bins − 1,)`: a number from an edge on is in the bin above it.  Each number is
     alone where there are few.
     """
     values, counts = np.unique(sample[~np.isnan(sample)], return_counts=True)
@@ -75,7 +75,9 @@ def number_bins(sample: FloatArray, n_bins: int = MAX_VALUE_BINS) -> Record:
     lower = values[chosen - 1]
     upper = values[chosen]
     with np.errstate(invalid="ignore"):  # -inf has no middle to a number
+        # halves first, as upper − lower may overflow
         middle = lower + (upper / 2 - lower / 2)
+    # no number is between two neighbouring floats: then the edge is the upper one
     return Record({"edges": np.where(middle > lower, middle, upper)})
 
 
@@ -90,11 +92,12 @@ def category_bins(
 ) -> Record:
     """A bin for each frequent category of a sample, and one for all others; None is missing.
 
-    Gives `categories (bins,)`, the frequent ones in their `order`, else by name, and `OTHERS`.
+    Returns `categories (bins,)`, the frequent ones in their `order`, else by name, and `OTHERS`.
     """
     names, counts = np.unique(
         [value for value in sample.tolist() if value is not None], return_counts=True
     )
+    # stable, so that equally frequent categories are chosen by name
     frequent = names[np.argsort(-counts, kind="stable")[: n_bins - 1]]
     places = {name: place for place, name in enumerate(order)}
     ordered = sorted(map(str, frequent), key=lambda name: (places.get(name, len(places)), name))
@@ -155,7 +158,7 @@ def _cells(values: FloatArray, first: np.float64, scale: np.float64) -> CodeArra
 def histogram_of(phi: FloatArray, bins: CodeArray, n_bins: int) -> Moments:
     """The histogram of attributions (n,), NaN left out, whose column values are in `bins` (n,).
 
-    Gives `codes (c,)`, the bins of attributions, rising; `counts (c, v)`, the rows in each bin of
+    Returns `codes (c,)`, the bins of attributions, rising; `counts (c, v)`, the rows in each bin of
     attributions and each of the `n_bins` of column values, that of missing ones among them; and
     `sums (v,)`, `magnitudes (v,)` and `squares (v,)`, those of φ, |φ| and φ² added up; and `least (1,)`
     and `largest (1,)`, the ends of all φ, ∞ and −∞ without a row.  Histograms of the same value bins

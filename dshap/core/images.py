@@ -22,7 +22,9 @@ SIZE = Whole(1)
 def image_players(
     height: int, width: int, channels: int = 1, *, patch: int = 1, segments: ArrayLike | None = None
 ) -> dict[str, list[int]]:
-    """Players of images for `players=` of a value function; a pixel's channels stay together.
+    """Group the pixels of images into players, for `players=` of a value function.
+
+    A player is a pixel, a square patch, or a segment.  A pixel's channels belong to one player.
 
     Parameters
     ----------
@@ -89,6 +91,11 @@ def image_rows(images: ArrayLike | Sequence[ArrayLike]) -> FloatArray:
     ----------
     images : array (n, height, width) or (n, height, width, channels), or a sequence of images of
         one size
+
+    Returns
+    -------
+    (n, height · width · channels) array of float64
+        A row for each image: its pixels row by row, the channels of a pixel side by side.
 
     Raises
     ------

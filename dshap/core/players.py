@@ -16,11 +16,11 @@ BoolArray = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Players:
-    """The d players, each of which gets an attribution, and the columns of each.
+    """The d players of a game, each of which gets an attribution, and the columns of each.
 
     A player is a single column, or several columns under one name.  With the groups
-    ``{"location": ["lat", "lon"]}``, `of(n_columns, names, groups)` makes "location" one player, at
-    the position of its first column, and every other column a player.
+    ``{"location": ["lat", "lon"]}``, "location" is one player, at the position of its first column,
+    and every other column is a player of its own.  `Players.of` builds the record.
 
     Examples
     --------
@@ -44,6 +44,23 @@ class Players:
         column_names: Sequence[str] | None = None,
         groups: Mapping[str, Sequence[str | int]] | None = None,
     ) -> Players:
+        """Make a player of each group of columns, and of each column outside the groups.
+
+        Parameters
+        ----------
+        n_columns : int
+        column_names : names, optional
+            By default x0, x1, …
+        groups : mapping, optional
+            Name of a player -> its columns, by name or position, such as
+            ``{"location": ["lat", "lon"]}``.
+
+        Raises
+        ------
+        InputError
+            A column is unknown or belongs to two groups, a group has no column or the name of a
+            column outside it, or names repeat.
+        """
         if column_names:
             columns = [str(name) for name in column_names]
         else:
@@ -80,11 +97,13 @@ class Players:
         """The columns (m, columns) that are present when the players of masks (m, d) are."""
         if not len(self):
             return np.zeros((len(masks), self.members.shape[1]), dtype=bool)
+        # 0 for a column of no player too, which `has_one` therefore excludes
         owner = self.members.argmax(axis=0)
         has_one = self.members.any(axis=0)
         return np.take(np.asarray(masks, dtype=bool), owner, axis=1) & has_one
 
     def fingerprint(self) -> dict[str, list[int]]:
+        """Name of each player -> the positions of its columns."""
         return {
             name: [int(c) for c in np.flatnonzero(row)]
             for name, row in zip(self.names, self.members, strict=True)

@@ -52,7 +52,9 @@ which more rows do not mean more partial sums."""
 
 
 def digest_of(content: JSON) -> str:
-    """The blake2b digest of plain values, as hexadecimal text.
+    """A short text that identifies plain values: their blake2b digest, as 20 hexadecimal digits.
+
+    The order of the entries of a mapping makes no difference.
 
     Examples
     --------
@@ -67,7 +69,7 @@ def digest_of(content: JSON) -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """A flat record of named numpy arrays: sent, hashed and stored as arrays, never pickled.
+    """Numpy arrays by name, which are sent, hashed and stored together and never pickled.
 
     Examples
     --------
@@ -107,7 +109,7 @@ class Record:
         return hasher.hexdigest()
 
     def to_bytes(self) -> bytes:
-        """The bytes of an uncompressed .npz file of this record, which `numpy.load` opens."""
+        """The record as the bytes of an uncompressed .npz file, which `numpy.load` opens."""
         buffer = io.BytesIO()
         np.savez(buffer, **self.arrays)  # type: ignore[arg-type]
         return buffer.getvalue()
@@ -138,6 +140,8 @@ class State(Record):
 @dataclass(frozen=True)
 class Cost:
     """The cost of m coalitions and n rows: upper bounds of bytes, and floating-point operations.
+
+    A plan computes from it how many rows and coalitions fit into a task.
 
     Examples
     --------
@@ -181,11 +185,12 @@ EXTREMES: Mapping[str, Callable[[NDArray[Any], NDArray[Any]], NDArray[Any]]] = {
 
 
 class Moments(Record):
-    """Sums, smallest and largest values over rows, which can be added part by part.
+    """Sums, smallest and largest values over rows of a table, which add up over its parts.
 
-    Adding two records adds every array, but computes the minimum of arrays called `least` and the
-    maximum of those called `largest`: any tree over row spans gives the same quantity.  If the
-    record has an array `codes` with an entry for each row of `counts`, rows of the same code are added.
+    `one + two` adds every array, except that it computes the minimum of arrays called `least` and
+    the maximum of those called `largest`.  The total over a table is therefore the same quantity,
+    however its rows are divided.  If a record has an array `codes` with an entry for each row of
+    `counts`, rows of the same code are added.
 
     Examples
     --------
@@ -225,7 +230,7 @@ def _counts_by_code(one: Record, two: Record) -> dict[str, NDArray[Any]]:
 
 
 class Stacked(Record):
-    """Arrays with one entry per row; adding two records concatenates their rows.
+    """Arrays with an entry for each row of a table; `one + two` concatenates their rows.
 
     Examples
     --------
@@ -252,15 +257,17 @@ class Summable(Protocol):
 
 
 class TreeSum[AnySummable: Summable]:
-    """A sum in a fixed tree: chains of neighbours, then pairs of chains, level by level.
+    """A sum whose rounding does not depend on how the work was divided: it has a fixed tree.
 
-    An odd last chain moves up a level.  The tree depends on the number of leaves alone.  Every sum
-    over row spans is made here, so that every executor gets the same bits.  Sums of whole chains,
-    added with `chain=1`, give the bits of all their leaves.
+    Leaves are added in chains of neighbours, then chains in pairs, level by level; an odd last
+    chain moves up a level.  The tree depends on the number of leaves alone.  Every sum over row
+    spans is made here, so that every executor gets the same bits.  Sums of whole chains, added with
+    `chain=1`, give the bits of all their leaves.
 
     Parameters
     ----------
-    chain : number of leaves of a chain
+    chain : int
+        The number of leaves of a chain; by default 33.
 
     Examples
     --------
@@ -286,6 +293,8 @@ class TreeSum[AnySummable: Summable]:
         else:
             size = 1
             total = leaf
+        # two finished sums of as many leaves become one, as carries of a binary counter do: few
+        # sums are in memory at once
         while size >= self._chain and stack and stack[-1][0] == size:
             size = 2 * size
             total = stack.pop()[1] + total
@@ -300,7 +309,17 @@ class TreeSum[AnySummable: Summable]:
 
 
 def tree_sum[AnySummable: Summable](leaves: Iterable[AnySummable]) -> AnySummable:
-    """Add leaves in the fixed tree of `TreeSum`.
+    """Add leaves, such as records of sums, in the fixed tree of `TreeSum`.
+
+    Parameters
+    ----------
+    leaves : iterable of objects with a `+`
+        At least one, in their order.
+
+    Returns
+    -------
+    object of the type of the leaves
+        Their sum.
 
     Examples
     --------

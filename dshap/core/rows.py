@@ -70,6 +70,7 @@ def row_draws(positions: NDArray[np.integer], seed: int) -> FloatArray:
     """A uniform number in [0, 1) for each row (n,), from seed and position in the table alone."""
     key = splitmix64(np.array([seed % 2**64], dtype=np.uint64) + _GOLDEN)
     counter = np.asarray(positions).astype(np.uint64) + np.uint64(1)
+    # the upper 53 bits, which a float64 represents exactly
     return (splitmix64(key + counter * _GOLDEN) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 

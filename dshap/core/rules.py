@@ -76,6 +76,8 @@ def _one(given: Any) -> Any:
         if type(given) in (int, float):
             return given
         return array.reshape(()).item()
+    # numbers that numpy stores as objects, such as fractions; True and False are Real, and no
+    # numbers here
     if isinstance(given, numbers.Real) and array.dtype.kind != "b":
         return given
     return None
@@ -396,6 +398,7 @@ def finite_array(name: str, given: Any, ndims: Sequence[int], shape: str) -> Flo
     try:
         array = np.array(given, dtype=float)
     except (TypeError, ValueError):
+        # no option has 9 axes, so that the check below refuses it
         array = np.empty((0,) * 9)
     if array.ndim not in ndims:
         raise refused(name, given, f"numbers of shape {shape}")
@@ -472,7 +475,7 @@ RULES: Mapping[str, Rule] = {
 
 
 def checked(**options: Any) -> list[Any]:
-    """Check options by their rules; gives their plain forms in the order given.
+    """Check options by their rules; returns their plain forms in the order given.
 
     Raises
     ------

@@ -54,6 +54,8 @@ class SpreadOrder:
     def step(self) -> int:
         """The number of runs from one run to the next in the order."""
         step = max(1, round(self.n_runs * GOLDEN))
+        # with a common divisor the order would come back to its first run before it has met all
+        # runs
         while math.gcd(step, self.n_runs) > 1:
             step += 1
         return step

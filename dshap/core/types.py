@@ -29,17 +29,23 @@ from dshap.core.records import JSON, BoolArray, Cost, FloatArray, Moments, Recor
 class Design(Protocol):
     """A list of coalitions, and the rule that turns their values into attributions.
 
-    A design knows nothing of models or data.
+    A design receives only the values of its coalitions; it depends on neither a model nor data.
     """
 
     @property
-    def info(self) -> DesignInfo: ...
+    def info(self) -> DesignInfo:
+        """The sizes and properties of the design."""
+        ...
+
     def block(self, start: int, stop: int) -> CoalitionBlock:
         """Coalitions start..stop; every call returns the same ones, on any worker."""
         ...
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """Attributions (n, d, k) from sums (n, d, k) over *all* coalitions and the ends (n, k)."""
+        """Attributions (n, d, k) from sums (n, d, k) of values × scores over *all* coalitions.
+
+        `v_empty` and `v_full`, (n, k), are the values of the empty and of the full coalition.
+        """
         ...
 
     def replicates(
@@ -64,17 +70,27 @@ class Design(Protocol):
 
 @runtime_checkable
 class RowReader(Protocol):
-    """A table that tasks on workers read in spans of rows.
+    """A table that tasks on workers read in spans of rows: the protocol of all sources.
 
-    It is small, picklable (arrays in memory excepted) and opened on the worker.
+    A reader is small and can be pickled, except that arrays in memory go with it.  A worker opens
+    the table again.
     """
 
     @property
-    def n_rows(self) -> int: ...
+    def n_rows(self) -> int:
+        """The number of rows of the table."""
+        ...
+
     @property
-    def feature_names(self) -> tuple[str, ...]: ...
+    def feature_names(self) -> tuple[str, ...]:
+        """The columns to explain, in the order of `RowBlock.x`."""
+        ...
+
     @property
-    def key_names(self) -> tuple[str, ...]: ...
+    def key_names(self) -> tuple[str, ...]:
+        """The key columns; empty without a key."""
+        ...
+
     @property
     def key_dtypes(self) -> Mapping[str, str]:
         """Key column -> "int64", "datetime64[ns]" or "string"."""
@@ -86,7 +102,10 @@ class RowReader(Protocol):
         ...
 
     @property
-    def has_target(self) -> bool: ...
+    def has_target(self) -> bool:
+        """Whether the table has a target."""
+        ...
+
     @property
     def column_dtypes(self) -> Mapping[str, np.dtype]:
         """Feature column -> its own dtype, one for the whole table."""
@@ -105,7 +124,9 @@ class RowReader(Protocol):
         keys: bool = False,
         target: bool = False,
         columns: bool = False,
-    ) -> RowBlock: ...
+    ) -> RowBlock:
+        """Rows start..stop, if asked for with keys, target, and columns in their own dtypes."""
+        ...
 
     def read_bytes(self, n_rows: int) -> int:
         """Peak bytes of reading n_rows beyond the block that is returned."""
@@ -139,7 +160,7 @@ class RecordStore(Protocol):
     def remove(self, name: str) -> None: ...
     def names(self) -> Iterator[str]: ...
     def mend(self, names: Iterable[str] | None = None) -> list[str]:
-        """Remove the damaged ones of these records (all where None); gives their names."""
+        """Remove the damaged ones of these records (all if None); returns their names."""
         ...
 
 
@@ -190,7 +211,10 @@ class Link(Protocol):
     """A function g of expectations, such as the logarithm: v_S(x) = g(E f) is attributed."""
 
     @property
-    def is_identity(self) -> bool: ...
+    def is_identity(self) -> bool:
+        """Whether link values are the expectations themselves."""
+        ...
+
     @property
     def is_by_row(self) -> bool:
         """Whether v(empty) differs from row to row."""
@@ -227,8 +251,13 @@ class Link(Protocol):
         """Link values (n, m, k') of expectations (n, m, k) of rows with predictions (n, k)."""
         ...
 
-    def describe(self) -> str: ...
-    def fingerprint(self) -> dict[str, JSON]: ...
+    def describe(self) -> str:
+        """A few words for plans and logs."""
+        ...
+
+    def fingerprint(self) -> dict[str, JSON]:
+        """Name and parameters: everything that changes a link value."""
+        ...
 
 
 @runtime_checkable
@@ -236,10 +265,13 @@ class Predictor(Protocol):
     """The model f that is explained, with the names of its columns and outputs."""
 
     @property
-    def n_columns(self) -> int: ...
+    def n_columns(self) -> int:
+        """The number of columns of the rows."""
+        ...
+
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the columns that the model was fitted on; None where it knows none."""
+        """Names of the columns that the model was fitted on; None where it was fitted without."""
         ...
 
     @property
@@ -322,7 +354,11 @@ class Explained(Protocol):
 
 @runtime_checkable
 class ValueFunction(Explained, Protocol):
-    """The value v_S(x) of a proper coalition S for an instance x; knows nothing of estimators."""
+    """The rule that gives a coalition S of players its value v_S(x) for an instance x.
+
+    It is evaluated for proper coalitions only: v(empty) and v(N) are computed from predictions of
+    the model.  It does not depend on the design.
+    """
 
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """Do all work on the coalitions masks (m, d) that does not depend on an instance."""
@@ -341,7 +377,7 @@ class ValueFunction(Explained, Protocol):
 class GivenAttributor(Explained, Attributor, Protocol):
     """An attributor that `explain` accepts in place of a value function.
 
-    It knows its model and players too.
+    It has a model, players and a link too, as a value function has.
     """
 
     @property

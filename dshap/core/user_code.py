@@ -131,6 +131,7 @@ def _frames_of_import(error: BaseException) -> Iterator[tuple[str, int]]:
     is_importing = was_machinery = False
     for frame in traceback.extract_tb(error.__traceback__):
         is_users = _is_users(frame.filename)
+        # the machinery of imports runs the body of a module, a frame of this name
         is_importing |= was_machinery and is_users and frame.name == "<module>"
         was_machinery = frame.filename.startswith("<frozen importlib")
         if is_importing and is_users:

@@ -188,6 +188,7 @@ class Wording:
 
     def inside(self, label: str) -> str:
         """A label as a sentence has it after its first word: without a capital in English."""
+        # an abbreviation such as "GDP" keeps its capital
         if self.language == "en" and label[1:2].islower():
             return f"{label[:1].lower()}{label[1:]}"
         return label

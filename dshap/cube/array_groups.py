@@ -90,7 +90,8 @@ class ZarrGroup:
             dtype=new.dtype,
             chunks=new.chunks,
             shards=new.shards,
-            # the checksum makes any reader of Zarr fail on a bit that changed
+            # level 0 is the default level of Zstandard; the checksum makes any reader of Zarr fail
+            # on a bit that changed
             compressors=(ZstdCodec(level=0), Crc32cCodec()),
             fill_value=new.fill,
             chunk_key_encoding={"name": "default", "separator": new.separator},

@@ -494,6 +494,7 @@ def create_store(path: Place, job: Mapping[str, Any]) -> None:
         if not has_copy(path):
             _created(path, create, lambda private, path: renew_copy(path, private))
         return
+    # cubes and records of runs stay as they are: only the documents of the root are made again
     if lost_its_metadata(path) or holds_runs_alone(path):
         _created(path, create, lambda private, path: renew_copy(path, private))
         return

@@ -277,9 +277,20 @@ def _kind_of(key: zarr.Array[Any]) -> str:
 
 
 def finished_blocks(store: str | Place) -> Iterator[FinishedBlock]:
-    """The finished blocks of the cube at `store`, in row order; those that lost files are left out.
+    """Iterate over the finished blocks of a cube, in row order, in bounded memory.
 
-    In the folder of an explanation with a cube for each run it is the current one.
+    Blocks that lost files are left out.
+
+    Parameters
+    ----------
+    store : str, Path or BucketPath
+        The path of a cube, or its address in a bucket.  In the folder of an explanation with a cube
+        for each run the current cube is read.
+
+    Yields
+    ------
+    FinishedBlock
+        A block, whose values are read when you ask for them.
 
     Raises
     ------
@@ -303,6 +314,7 @@ def finished_blocks(store: str | Place) -> Iterator[FinishedBlock]:
     path = cube_at(as_place("store", store))
     cube = CubeArrays(path)
     receipts = sorted(receipts_of(path).whole())
+    # in a bucket one listing, instead of a request for each file
     sizes = Folder(path).sizes(len(receipts))
     for _, receipt in receipts:
         if not lost_files(path, receipt, sizes):

@@ -82,6 +82,8 @@ class CheckedStore(WrapperStore[Store]):
     async def _get_many(
         self, requests: Iterable[tuple[str, BufferPrototype, ByteRequest | None]]
     ) -> AsyncGenerator[tuple[str, Buffer | None], None]:
+        # by `get` of this class; the method of the wrapper asks the wrapped store and would miss
+        # the known files
         async for found in Store._get_many(self, requests):
             yield found
 

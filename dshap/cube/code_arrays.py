@@ -35,6 +35,7 @@ def code_errors(phi: FloatArray, replicates: FloatArray, members: FloatArray) ->
     total = np.zeros((n, n_codes, n_codes, k))
     own = np.arange(n_codes)
     of_one = np.zeros((n, n_codes, k))
+    # one replicate after the other: all differences at once would take R times the memory
     for replicate in replicates:
         moved = np.matmul(members.T, replicate - phi)  # (n, C, k)
         total += np.square(moved[:, :, None] - moved[:, None, :])

@@ -97,6 +97,7 @@ def _with_str(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind not in "TO":
         return values
     codes, texts = pd.factorize(values.astype(object))
+    # a cube stores a missing text as an empty one
     texts[texts == ""] = None
     found: NDArray[Any] = texts[codes]
     found[codes < 0] = None

@@ -31,7 +31,7 @@ class StoreCopy:
 
 
 def copy_store(source: Place, target: Place, say: Callable[[str], None]) -> StoreCopy:
-    """Copy a store, and read each file back; a copy that was stopped is gone on with.
+    """Copy a store, and read each file back; continue a copy that was stopped.
 
     The copy is a store once all its files are there: its root document comes last.
 
@@ -57,6 +57,7 @@ def copy_store(source: Place, target: Place, say: Callable[[str], None]) -> Stor
 
 
 def _copied(made: Folder, put: Folder, root: str) -> StoreCopy:
+    # the mark of a copy names its source: the rest of a different store's copy is refused
     token = hashlib.blake2b(made.get(root) or b"", digest_size=16).hexdigest().encode()
     is_begun = put.get(CREATING) == token
     if not is_begun:
@@ -69,6 +70,7 @@ def _copied(made: Folder, put: Folder, root: str) -> StoreCopy:
             put.delete(name)
         put.replace(CREATING, token)
     names = [name for name in _names_in(made) if name != root]
+    # files that the source no longer has, and the root document, which has to come last
     for name in set(_names_in(put)) - set(names):
         put.delete(name)
     with ThreadPoolExecutor(AT_ONCE) as pool:

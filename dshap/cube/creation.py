@@ -160,6 +160,7 @@ class CreationInBucket:
         for name in files.tree():
             if name != ROOT:
                 self.folder.replace(name, files.get(name) or b"")
+        # another process may have made a store here meanwhile: its root document stays
         if not self.folder.put_new(ROOT, files.get(ROOT) or b""):
             raise FileExistsError(str(self.place))
         self.folder.delete(CREATING)

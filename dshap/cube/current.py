@@ -48,6 +48,7 @@ def set_current(folder: Place, run_id: str) -> None:
     if before is not None and not files.has_file(CURRENT):  # a folder or a broken link
         files.clear_way(CURRENT)
         before = None
+    # only where nobody has written the pointer since it was read above
     if not files.exchange(CURRENT, before, f"{run_id}\n".encode()):
         raise LockedError(
             f"{folder / CURRENT} was written by another process while it was to name {run_id}: run "

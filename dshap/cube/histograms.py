@@ -83,6 +83,7 @@ class KeptHistograms:
                     folder.remove(other)
             for counted, histogram in histograms.items():
                 name = f"{self.values}-{counted}"
+                # a damaged one goes first, as a file that is there is never written over
                 folder.mend([name])
                 if self._has_room():
                     folder.put(name, _packed(histogram))

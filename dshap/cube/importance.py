@@ -62,9 +62,9 @@ class Importance:
 
 
 def feature_ranking(path: Place) -> xr.Dataset:
-    """Global importance of the features, from the summaries of the finished blocks.
+    """Rank the features by their global importance, from the summaries of the finished blocks.
 
-    Gives `mean`, `mean_magnitude` and `mean_square` (feature, output) of the attributions, in
+    Returns `mean`, `mean_magnitude` and `mean_square` (feature, output) of the attributions, in
     milliseconds at any number of rows.  Each has a `<name>_std_error`, the error of sampling
     coalitions and of random draws.  All instances share the coalitions and the draws, so this error
     comes from the statistics of the jackknife groups and does not fall with the number of instances;

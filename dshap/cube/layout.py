@@ -154,6 +154,7 @@ def variable_names(columns: Iterable[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     for column in columns:
         name = re.sub(r"[^\w.-]", "_", column).strip(".") or "column"
+        # two columns may get one name, such as "a b" and "a_b"
         while name in ("instance", *names.values()):
             name += "_"
         names[column] = name

@@ -113,6 +113,7 @@ class BlockTimes:
         overall = self._rate([block for _, block in new], now - since)
         recent = new[-RECENT:]
         if len(new) > len(recent):
+            # up to now, and not to the end of the last block, so that a run that hangs gets slower
             stretch = now - new[-RECENT - 1][0]
         else:
             stretch = now - since

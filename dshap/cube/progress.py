@@ -66,6 +66,7 @@ def _status(path: Place) -> CubeStatus:
     done = 0
     for name, receipt in _records(receipts_of(path), is_sealed):
         groups = receipt.get("failed", [])
+        # the block was explained after it had failed
         failed.pop(name, None)
         if groups:
             failed[name] = groups

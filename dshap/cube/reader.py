@@ -29,6 +29,7 @@ from dshap.cube.zarr_stores import stored_array, stored_dataset, stored_group
 from dshap.storage.folder import Folder
 
 MAX_INDEXED_ROWS = 10_000_000
+"""The most rows of a cube whose key `open_cube` makes an index, which is in memory."""
 ORDER = (
     "attribution",
     "std_error",
@@ -67,21 +68,28 @@ def empty_cube(players: Sequence[str], outputs: Sequence[str], scale: str) -> xr
 
 
 def open_cube(store: str | Place, *, index: bool = False) -> xr.Dataset:
-    """The attribution cube at `store`, opened lazily: attributions are read when they are used.
+    """Open the attribution cube at `store` lazily: attributions are read when they are used.
+
+    A cube can be opened while a run still writes it: rows of unfinished blocks are pending.
 
     Parameters
     ----------
-    store : path of a cube, or of the folder of an explanation with a cube for each run, of which
-        the current one is opened; a store of several explanations has one in each of its groups
-    index : make the key an index, so that ``cube.sel(id=5)`` works for a key column "id", with
-        several key columns ``cube.sel(shop=5, day="2012-08-09")`` (up to 10 million rows)
+    store : str, Path or BucketPath
+        The path of a cube, such as "build/loans/reasons", or its address in a bucket.  A store of
+        several explanations has a cube in each of its groups.  In the folder of an explanation with
+        a cube for each run the current cube is opened.
+    index : bool
+        Whether to make the key an index, so that ``cube.sel(id=5)`` works for a key column "id",
+        and ``cube.sel(shop=5, day="2012-08-09")`` for several key columns.  The index is in memory
+        (10 million rows at most).
 
     Returns
     -------
     xarray.Dataset
-        dims (instance, feature, output); `attribution`, `prediction`, `base_value`, `status`, the
-        stored explained columns, as `row_COLUMN`, and the key as a coordinate without
-        an index, named after its column (`key_status` and the like where the cube has that name).
+        A Dataset along (instance, feature, output) with the variables `attribution`, `prediction`,
+        `base_value` and `status`, and the stored explained columns as `row_COLUMN`.  Each key
+        column is a coordinate of its name (with the prefix `key_` where the cube has a variable of
+        that name).
 
     Raises
     ------

@@ -148,6 +148,7 @@ class Shards:
         The first row of the file is `begin` in them.
         """
         first = max(-begin // self.chunk_rows, 0)
+        # rounded up: the chunk behind the last one that has some of these rows
         last = -((begin - n_rows) // self.chunk_rows)
         return [
             (begin + place * self.chunk_rows, offset, size)
@@ -255,6 +256,7 @@ class Shards:
             content = VLenUTF8().encode(values.ravel())
         else:
             content = np.ascontiguousarray(values)
+        # the level of `ZarrGroup.create`, so that the bytes are those that Zarr writes
         return _with_checksum(Zstd(level=0).encode(content))
 
     def _chunk(self, content: memoryview) -> NDArray[Any] | None:

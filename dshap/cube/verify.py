@@ -241,8 +241,9 @@ def finish_again(path: Place) -> bool:
     """List the files of a finished run again, with the note that follows from the stored blocks.
 
     A lost copy of the metadata is made of them, where they name the run and all values are those of
-    their receipts.  Gives False, and changes nothing, where a block or a value is missing: only a run
-    can finish the cube then.  Notes on measurements of a run, such as MSE_v, are not made again.
+    their receipts.  Returns False, and changes nothing, if a block or a value is missing: only a
+    run can finish the cube then.  Notes on measurements of a run, such as MSE_v, are not made
+    again.
     """
     if any(_unknown(path)) or any(_receipts(path, look_at_values(path))):
         return False

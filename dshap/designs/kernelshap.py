@@ -63,11 +63,15 @@ class KernelShapDesign(BaseDesign):
 
     kind = "kernelshap"
     n_players: int
+    """Number of players d."""
     budgets: tuple[int, ...]
     """Numbers of coalitions after each round, ∅ and N counted: at most 2^d, even where paired."""
     sampling: Literal["leverage", "kernel"] = "leverage"
+    """How coalitions are drawn: "leverage" or "kernel"; see `kernelshap`."""
     paired: bool = True
+    """Whether each coalition is drawn with its complement."""
     seed: int = 0
+    """Seed of the draws; all instances share them."""
     n_replicates: int = N_REPLICATES
     """Number of jackknife groups; 0: no standard errors."""
 

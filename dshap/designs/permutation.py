@@ -55,9 +55,13 @@ class PermutationDesign(BaseDesign):
 
     kind = "permutation"
     n_players: int
+    """Number of players d."""
     n_permutations: int
+    """Number of orders; reversed ones count."""
     antithetic: bool = True
+    """Whether every order comes with its reversal."""
     seed: int = 0
+    """Seed of the orders; all instances share them."""
     max_replicates: int = N_REPLICATES
     """The most jackknife groups; 0: no standard errors."""
 

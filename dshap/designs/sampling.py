@@ -40,7 +40,9 @@ class Stratum:
     """A stratum: all units of one size."""
 
     n_players: int
+    """Number of players d."""
     size: int
+    """Number of players of a unit, at most d/2 if units are pairs."""
     n_sizes: int
     """Number of coalition sizes in a unit: 2 for a pair (S, S̄) of different sizes, else 1."""
     is_halved: bool
@@ -302,6 +304,8 @@ def _mass(
         [s.mass / s.n_units if h < n_enumerated else 0.0 for h, s in enumerate(strata)]
     )
     draws = np.where(stratum < n_enumerated, 0, draws)
+    # counts alone: times the kernel's weight they would count the kernel twice, an error that only
+    # games with interactions of three players and more show
     per_draw = sum(s.mass for s in strata[n_enumerated:]) / max(1, int(draws.sum()))
     return np.asarray(per_unit[stratum] + draws * per_draw)
 

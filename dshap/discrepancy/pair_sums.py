@@ -45,6 +45,7 @@ class PairSums:
     cells: FloatArray
     """(d + 1, C, C): Σ Φ_j over the pairs of two cells, and last Σ k."""
     n_nodes: int
+    """Number of quadrature nodes; a tile that needs more takes all."""
 
     @property
     def error(self) -> float:
@@ -163,6 +164,7 @@ class _Tiles:
             return found
         of_groups = found[2]
         n_pairs = np.outer(np.diff(first[0]), np.diff(second[0]))
+        # the attributions of a pair add up to v(N) − v(∅): a difference shows that nodes are too few
         missed = of_groups[:-1].sum(axis=0) - of_groups[-1] + base.prod() * n_pairs
         if np.abs(missed / n_pairs).max() <= TILE_ADDITIVITY:
             return found

@@ -53,6 +53,7 @@ def dealt_cells(n_old: int, n_new: int, seed: int = 0) -> Cells:
     """Deal the rows of both samples into cells of `rows_of_a_cell`, `MAX_CELLS` + 2 at most."""
     size = rows_of_a_cell(n_old, n_new)
     most = MAX_CELLS - min(n_old, n_new) // size
+    # a separate stream: the permutations have the same seed, and do not depend on the dealing
     rng = np.random.default_rng((seed, 1))
     of_row = np.empty(n_old + n_new, np.intp)
     is_old: list[bool] = []

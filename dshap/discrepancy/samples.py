@@ -30,6 +30,7 @@ class TwoSamples:
     new: FloatArray
     """(n, columns)"""
     names: tuple[str, ...]
+    """Names of the columns."""
     is_categorical: BoolArray
     """(columns,): whether values only count as equal or different."""
 
@@ -55,8 +56,11 @@ class ComparedRows:
     x: FloatArray
     """(m + n, kernel columns): the old rows first."""
     n_old: int
+    """Number of old rows m, the first of `x`."""
     names: tuple[str, ...]
+    """Names of the d players, which are the columns of the samples."""
     kernel: ProductKernel
+    """The product kernel of all kernel columns."""
     members: BoolArray
     """(d, kernel columns): the columns of each player."""
     base: FloatArray

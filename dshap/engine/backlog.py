@@ -22,9 +22,10 @@ LEAST_BACKLOG = 64
 threads."""
 
 IDLE_LOOKS = 60
-"""The looks of Dask, one a second, after which it ends a worker without tasks (`wait_count`).
+"""How many seconds Dask waits before it ends a worker without tasks (`wait_count`, checks once a
+second).
 
-Its own three seconds are shorter than the time between two stages of a run.
+Its default of three seconds is shorter than the time between two stages of a run.
 """
 
 

@@ -1,4 +1,4 @@
-"""The time that a block takes in this process, measured on a few of its rows."""
+"""The time of a block in this process, from a few of its rows: does it end before the walltime."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dshap.engine.explain import Evaluation
 SAMPLE_S = 1.0
 """The least seconds of a sample from which the time of a row is known well enough."""
 GROWN = 4
-"""The times of the first sample that the last one takes at least, where it has not `sample_rows`
-rows: an error of the first then changes the time of a row by a quarter at most."""
+"""How many times as long as the first sample the last one must take, unless it has `sample_rows`
+rows: an error in the first then changes the time of a row by a quarter at most."""
 
 STARTED_LATE = 0.1
-"""The share of the limit that other commands of the same job have taken before this process began,
-from which its next attempt may have more time: these commands are then quick, as they are done."""
+"""If earlier commands of the same queue job took at least this share of the walltime, the next
+attempt may have more time: these commands are done, and end quickly when they are repeated."""
 
 REMEDY = (
     "this shard would never end. Give it more time or more cores, or lower [run] instance_tile and "

@@ -1,4 +1,4 @@
-"""Certificates by which the client, the scheduler and the workers of a cluster know each other.
+"""Certificates by which the client, the scheduler and the workers of a cluster trust each other.
 
 Every process that can speak to a scheduler can run code as its user.  All three sides therefore
 show a certificate that one authority has signed, and connections are encrypted.
@@ -26,7 +26,11 @@ VALID_DAYS = 365
 
 @dataclass(frozen=True)
 class Certificates:
-    """The files of an authority, a certificate that it has signed, and the key of that.
+    """The files for encrypted connections of a cluster (TLS).
+
+    They are the certificate of an authority, a certificate that this authority has signed, and the
+    private key of the signed certificate.  The client, the scheduler and all workers use the same
+    three files.
 
     Examples
     --------
@@ -53,7 +57,7 @@ class Certificates:
         return cls(*(Path(folder) / name for name in FILES))
 
     def check(self) -> None:
-        """Raise an `InputError` where a file is missing or unreadable, or is no longer valid."""
+        """Raise an `InputError` if a file is missing or unreadable, or is no longer valid."""
         from cryptography import x509
 
         for path in (self.authority, self.certificate, self.key):
@@ -92,7 +96,7 @@ class Certificates:
         )
 
     def configuration(self) -> dict[str, object]:
-        """Give the same settings as Dask's configuration has them, for processes that read it."""
+        """The same settings as keys of Dask's configuration, for processes that read it."""
         tls = "distributed.comm.tls"
         files = {
             f"{tls}.{role}.{part}": str(path)
@@ -104,15 +108,22 @@ class Certificates:
 
 
 def make_certificates(folder: str | Path, days: int = VALID_DAYS) -> Certificates:
-    """Make an authority, and one certificate for all sides of a cluster, in a private folder.
+    """Make the certificates by which only your processes can connect to your cluster.
 
-    The key of the authority is thrown away: nothing else can be signed by it.  Each folder has an
-    authority of its own, so that the clusters of two folders do not trust each other.
+    It makes a new authority, and one certificate for the client, the scheduler and all workers.
+    The private key of the authority is not stored, so that the authority can sign nothing else.
+    Each folder has a different authority: the clusters of two folders do not trust each other.
 
     Parameters
     ----------
-    folder : the folder; it is made where it is missing
-    days : the days for which they are valid
+    folder : path
+        A folder that only you can read; it is created if it does not exist.
+    days : int, default 365
+        The number of days for which the certificates are valid.
+
+    Returns
+    -------
+    Certificates
 
     Raises
     ------
@@ -148,6 +159,7 @@ def make_certificates(folder: str | Path, days: int = VALID_DAYS) -> Certificate
 
 def _put_private(path: Path, content: bytes) -> None:
     """Write a new file that its owner alone can read."""
+    # the mode at the creation: after a later chmod another user might have opened the file already
     with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
         file.write(content)
 
@@ -173,7 +185,7 @@ def _signed(days: int) -> tuple[bytes, bytes, bytes]:
             .issuer_name(name("dshap authority"))
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(minutes=5))  # clocks differ
+            .not_valid_before(now - datetime.timedelta(minutes=5))  # clocks of machines differ
             .not_valid_after(now + datetime.timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
         )

@@ -43,6 +43,7 @@ SENT_AWAY = "dshap-sent-away"
 ENCRYPTED = ("tls", "wss")
 """The protocols of addresses whose connections are encrypted."""
 CONNECT_S = 10
+"""Seconds to wait for the answer of a scheduler whose address was given in place of a client."""
 NOTICE_S = 2.0
 """Seconds to wait for the first worker before a line informs the user about the wait."""
 
@@ -112,25 +113,35 @@ def local_client(
     is_open: bool = False,
     environment: Mapping[str, str] | None = None,
 ) -> distributed.Client:
-    """Start a cluster of worker processes on this machine; end it with `shut_down`.
+    """Start a cluster of worker processes on this machine, and connect to it.
 
-    The scheduler listens on the loopback interface, without a dashboard.  Every process that can
-    speak to a scheduler can run code as its user, and all users of a machine share its loopback
-    interface. Connections are therefore encrypted, and both sides must show a certificate that
-    exists only in the memory of these processes.  No process listens for anything else: Dask's HTTP
-    servers, which ask for no certificate, are stopped as they start.
+    End it with `shut_down`.  The scheduler listens on the loopback interface, without a dashboard.
+    Every process that can connect to a scheduler can run code as its user, and all users of a
+    machine share its loopback interface.  Connections are therefore encrypted, and both sides must
+    show a certificate that exists only in the memory of these processes.  Dask's HTTP servers ask
+    for no certificate, so that they are stopped as soon as they start.
 
     Parameters
     ----------
-    workers : number of processes; one for each core when None
-    memory_limit : memory of each worker, like "3GiB"
-    threads : number of tasks that one worker runs at once
-    minimum, maximum : bounds of the number of processes, where it follows the tasks that wait; it
-        does not where `maximum` is None, and `workers` is the number
-    set_as_default : make it the current client, which `explain` uses when no client is given
-    is_open : use no certificates, so that other processes, of any user of this machine, can
-        connect
-    environment : variables of the environment of the workers
+    workers : int, optional
+        Number of worker processes.  None: one for each core.
+    memory_limit : str or int, default "auto"
+        Memory of each worker, such as "3GiB".  "auto" divides the memory of the machine.
+    threads : int, default 1
+        Number of tasks that one worker runs at the same time.
+    minimum, maximum : int
+        Bounds of the number of processes, such as 0 and 8: processes then start and end with the
+        number of waiting tasks.  If `maximum` is None, there are always `workers` processes.
+    set_as_default : bool, default True
+        Whether `explain` and other functions use this client if you give them none.
+    is_open : bool, default False
+        Whether to use no certificates.  Processes of every user of this machine can then connect.
+    environment : mapping, optional
+        Environment variables of the workers, such as ``{"OMP_NUM_THREADS": "1"}``.
+
+    Returns
+    -------
+    distributed.Client
 
     Raises
     ------
@@ -146,7 +157,7 @@ def local_client(
     'running'
     >>> shut_down(client)  # doctest: +SKIP
     """
-    # a worker process has imported the script that starts workers
+    # a worker process imports the script that started it, and must not start workers itself
     if vars(multiprocessing.current_process()).get("_inheriting"):
         sys.exit(1)  # without a message: the first process gives the reason
     logging.getLogger("distributed").setLevel(logging.ERROR)
@@ -200,18 +211,31 @@ def connect(
     security: distributed.Security | None = None,
     is_open: bool = False,
 ) -> distributed.Client:
-    """Connect to the scheduler at an address like tls://10.0.0.5:8786 or tcp://127.0.0.1:8786.
+    """Connect to the Dask scheduler at an address.
 
     Parameters
     ----------
-    security : the certificates of a tls:// address; those of Dask's configuration where None
-    is_open : whether a connection that leaves this machine may go without encryption
+    address : str
+        Such as "tls://10.0.0.5:8786" or "tcp://127.0.0.1:8786".
+    timeout_s : float, default 30
+        Seconds to wait for an answer.
+    set_as_default : bool, default True
+        Whether `explain` and other functions use this client if you give them none.
+    security : distributed.Security, optional
+        The certificates for a tls:// address, such as `Certificates.security()`.  None: the
+        certificates of Dask's configuration.
+    is_open : bool, default False
+        Whether to accept a connection to a different machine that is not encrypted.
+
+    Returns
+    -------
+    distributed.Client
 
     Raises
     ------
     InputError
-        No scheduler answers, or it does not accept these certificates; or the address leaves this
-        machine without encryption.
+        No scheduler answers, it does not accept these certificates, or the connection to a
+        different machine would not be encrypted.
 
     Examples
     --------
@@ -304,7 +328,7 @@ def _await_first(client: distributed.Client, wait_s: float, say: Callable[[str],
         client.wait_for_workers(1, timeout=notice)
         return
     except TimeoutError:
-        say(f"waiting for workers of {masked(address)}: none yet, for {wait_s:g} s at most")
+        say(f"waiting up to {wait_s:g} s for workers of {masked(address)}")
     try:
         client.wait_for_workers(1, timeout=max(wait_s - notice, 0.1))
     except TimeoutError as error:
@@ -316,7 +340,7 @@ def _await_first(client: distributed.Client, wait_s: float, say: Callable[[str],
 
 
 def shut_down(client: distributed.Client) -> None:
-    """Close a client and the local cluster that it started.
+    """Close a client, and end the local cluster that was started with it.
 
     Examples
     --------

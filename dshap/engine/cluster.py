@@ -61,12 +61,14 @@ Mapping and zeroing this much memory again takes some 10 ms.
 """
 
 ATTEMPTS = 5
-"""How often all workers are asked the same while some are lost."""
+"""How often a request to all workers is repeated while workers are lost."""
 PAUSE_S = 1.0
-"""Seconds in between, in which the scheduler sees that a worker is gone."""
+"""Seconds between two attempts, in which the scheduler notices that a worker is gone."""
 
 WORKER_LOG = logging.getLogger("distributed.worker")
 
+# of a worker process: run -> its context.  A task has the name of its run only, so that the model
+# and the states are not sent with every task
 _contexts: dict[str, Any] = {}
 
 
@@ -74,7 +76,9 @@ _contexts: dict[str, Any] = {}
 class _Promise:
     """A pending sum of `parts` (from left to right) that a worker will compute.
 
-    Leaves are collected until there are `FAN_IN` of them; sums are submitted at once.
+    Leaves are collected until there are `FAN_IN` of them; sums are submitted without waiting for
+    more.  `TreeSum` adds promises as it adds numbers, so that the cluster sums in the same order as
+    the plain loop, and gives the same bits.
     """
 
     parts: tuple[Future, ...]
@@ -103,7 +107,7 @@ class _Batch:
     future: Future
     n_tasks: int
     reduction: Reduction | None = None
-    """The reduction that this future is the result of; None where more of it follows."""
+    """The reduction that this future is the result of; None if more of it follows."""
 
     @property
     def is_last(self) -> bool:
@@ -115,8 +119,8 @@ class _Batch:
     ) -> None:
         """Call back with the result or the error of a reduction whose future is done.
 
-        `fetch` gives the result of a future, or raises its error.  An error before the last batch
-        ends the run here, unless `on_failed` will hear of it.
+        `fetch` returns the result of a future, or raises its error.  An error before the last batch
+        ends the run here, unless there is an `on_failed`, which then receives it.
         """
         if self.reduction is None:
             if on_failed is None and self.future.status == "error":
@@ -168,7 +172,7 @@ class _Pack(_Batch):
 
 @dataclass
 class _Window:
-    """The batches that have been submitted and have not ended, and how many tasks there may be."""
+    """The submitted batches that have not ended, and the number of tasks that they may have."""
 
     size: int = 0
     running: dict[Future, _Batch] = field(default_factory=dict)
@@ -197,18 +201,26 @@ def _n_last(reduction: Reduction) -> int:
 
 
 class DaskExecutor:
-    """An executor that submits reductions in a bounded window and collects them as they complete.
+    """The executor on a Dask cluster.
+
+    It submits a limited number of tasks at a time, collects results as they complete, and goes on
+    when a worker is lost.
 
     Parameters
     ----------
     client : distributed.Client
-    wait_s : seconds that the cluster may be without a worker, before the first and after the last
-    say : called with each line about workers that are waited for or lost, and with the facts of a
-        worker that is lost, as in `Events.say`
-    lifetime_s : seconds after which a worker ends itself; None where it has no walltime
-    seen : noun -> a place that every worker must see
-    grows : whether the cluster grows with its backlog.  It also counts as one that does where its
-        client has called `adapt`, or where it has no worker yet
+    wait_s : float, default 120
+        How many seconds it waits for a worker while the cluster has none, before it gives up.
+    say : callable, optional
+        Receives each line about workers that are awaited or lost, and facts about a lost worker, as
+        in `Events.say`.
+    lifetime_s : float, optional
+        Seconds after which a worker ends itself.  None: workers have no walltime.
+    seen : mapping, optional
+        Noun -> a folder or bucket that every worker must be able to open, such as the store.
+    grows : bool, default False
+        Whether the cluster starts workers when tasks wait.  This is assumed in any case if its
+        client has called `adapt`, or if it has no worker yet.
 
     Examples
     --------
@@ -281,7 +293,7 @@ class DaskExecutor:
                 self.client.unregister_worker_plugin(run)
 
     def _await_workers(self) -> None:
-        """Wait where a cluster has no worker any more, as it may scale down while it has no task."""
+        """Wait for a worker: between two stages a cluster may have scaled down to none."""
         try:
             await_workers(self.client, self._wait_s, self._say)
         except OSError as error:
@@ -297,7 +309,7 @@ class DaskExecutor:
         self._is_checked = True
 
     def _asked_of_all(self, ask: Callable[[], object]) -> None:
-        """Ask something of all workers; once more where one is lost while it is asked."""
+        """Send a request to all workers, and repeat it if a worker is lost meanwhile."""
         for _ in range(ATTEMPTS):
             try:
                 ask()
@@ -312,6 +324,7 @@ class DaskExecutor:
         raise _gone(lost) from lost
 
     def _send(self, run: str, context: Any) -> None:
+        # tried here first, to tell a model that cannot be pickled from workers that cannot read it
         try:
             plugin = ContextPlugin(run, context)
             cloudpickle.dumps(plugin)
@@ -439,7 +452,7 @@ class DaskExecutor:
         self._workers = workers
         what_follows = "others do its tasks"
         if not workers:
-            what_follows = "its tasks wait for another"
+            what_follows = "its tasks wait for a new worker"
         for address in lost:
             self._n_lost += 1
             counts = f"workers lost: {self._n_lost}, left: {len(workers)}"
@@ -453,7 +466,10 @@ class DaskExecutor:
         self._send_away(new)
 
     def _send_away(self, late: set[str]) -> None:
-        """Let workers end that came late with other versions than this process has."""
+        """End workers that came late and have different versions than this process.
+
+        Their results could differ in the last bits.
+        """
         if not late:
             return
         strangers = late & with_other_versions(self.client)
@@ -464,8 +480,8 @@ class DaskExecutor:
             self.client.set_metadata(SENT_AWAY, sorted(self._strangers))
             self.client.retire_workers(sorted(strangers), close_workers=True, remove=True)
             self._say(
-                f"worker {', '.join(sorted(strangers))} has other versions than this process: it is "
-                "sent away"
+                f"worker {', '.join(sorted(strangers))} has different versions from this process: it is "
+                "not used"
             )
 
     def _batches(
@@ -485,8 +501,8 @@ class DaskExecutor:
     ) -> Iterator[_Batch]:
         """Submit reductions, each of which may fail without the others.
 
-        Those that are a single task are submitted together, as many as there is room for, quick
-        ones in packs.
+        Reductions of a single task are submitted together, as many as the window has room for, and
+        quick ones in packs.
         """
         number = 0
         following = next(reductions, None)
@@ -520,9 +536,10 @@ class DaskExecutor:
     def _submitted(
         self, run: str, reduction: Reduction, submit: Callable[..., Future]
     ) -> Generator[_Batch, None, Future]:
-        """Submit the leaves, the fixed tree of their sums, and the finish; gives the last future.
+        """Submit the leaves, the fixed tree of their sums, and the final step; return its future.
 
-        The leaves of a chain are a batch, but for those of the last one.
+        The leaves of each chain are a batch, except those of the last chain, which belong to the
+        batch of the final step.
         """
         leaves = reduction.leaves
         sums = TreeSum[_Promise](chain=1)
@@ -562,7 +579,7 @@ class DaskExecutor:
 
     @property
     def memory_limit(self) -> int | None:
-        """The smallest memory limit of any worker, in bytes; None where no worker has one."""
+        """The smallest memory limit of any worker, in bytes; None if no worker has one."""
         limits = [
             worker["memory_limit"]
             for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()
@@ -578,9 +595,9 @@ def _gone(error: BaseException) -> InterruptedRunError:
 
 
 class ContextPlugin(WorkerPlugin):
-    """A worker plugin: gives every worker the context of a run, and compiles the loops there.
+    """A worker plugin that stores the context of a run on every worker, and compiles the loops.
 
-    Restarted and late workers get it too.
+    It is a plugin, and not a task, because Dask sets up restarted and late workers by it too.
     """
 
     def __init__(self, name: str, context: Any) -> None:
@@ -589,7 +606,10 @@ class ContextPlugin(WorkerPlugin):
         self.versions = versions_here()
 
     def setup(self, worker: Any) -> None:
-        """Set up a worker; one with other versions has no context, and is sent away by the client."""
+        """Set up a worker.
+
+        One with different versions gets no context, and the client ends it.
+        """
         # first, so that a worker of other versions gets no context and can do no task of the run
         refuse_other_versions_than(self.versions)
         _keep_freed_memory()

@@ -13,7 +13,7 @@ from dshap.core.records import JSON
 
 @dataclass(frozen=True)
 class Count:
-    """How far a stage is."""
+    """The progress of a stage: how many of its units are done, and since when it runs."""
 
     stage: str = ""
     explanation: str = ""
@@ -22,18 +22,18 @@ class Count:
     unit: str = ""
     done: int = 0
     kept: int = 0
-    """The units that an earlier run had done; `done` includes them."""
+    """The number of units that an earlier run had done; `done` includes them."""
     seconds: float = 0.0
     """The time since the stage began."""
 
     @property
     def rate(self) -> float:
-        """Units a second over this stage."""
+        """Units per second in this run; those of an earlier run do not count."""
         return (self.done - self.kept) / max(self.seconds, 1e-9)
 
     @property
     def seconds_left(self) -> float | None:
-        """The time left at this rate; None where nothing has ended."""
+        """The time left at this rate; None if nothing has ended."""
         return seconds_left((self.total or 0) - self.done, self.rate)
 
 
@@ -42,15 +42,15 @@ class Event:
     """One thing that happens in a run."""
 
     name: str
-    """The event of a line for machines: "stage_started", "progress" and "stage" of stages, "message"
-    and others of lines for people.  Lines leave out "ended", as "stage" is more precise, and
-    "blocks", which are those that this process has of an explanation."""
+    """The name, as in lines of JSON: "stage_started", "progress" and "stage" for stages, "message"
+    and others for lines that people read.  Two names are not in these lines: "ended", because
+    "stage" is more precise, and "blocks", the blocks that this process explains."""
     count: Count
-    """How far the current stage is."""
+    """The progress of the current stage."""
     text: str = ""
     """The line for people; empty for none."""
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """More about it for machines, beside the name and the count."""
+    """Further facts for machines."""
 
 
 Progress = Callable[[Event], None]
@@ -58,7 +58,12 @@ Progress = Callable[[Event], None]
 
 
 class Events:
-    """The one stream of the events of a run: every listener hears each of them, in this order.
+    """Send the events of a run, such as its progress and its messages, to all listeners.
+
+    Parameters
+    ----------
+    *listeners : callable
+        Each receives every event, in the order of the events; for example a `LineProgress`.
 
     Examples
     --------
@@ -104,10 +109,10 @@ class Events:
 
 
 def while_held(check: Callable[[], None]) -> Progress:
-    """A listener that ends the run before its next step where `check` finds the store lost.
+    """Make a listener that ends the run at its next event if the lock of the store was lost.
 
-    `check` raises a `LockedError` then, before the run writes files that another one may be
-    writing. Lines for people still go on.
+    `check` then raises a `LockedError`, before the run writes files that a different run may be
+    writing.  Messages for people do not call it.
     """
 
     def hear(event: Event) -> None:

@@ -19,13 +19,13 @@ from dshap.engine.events import Events
 from dshap.engine.graph import Call, Executor, Reduction
 
 ALIKE = 8
-"""Number of failures for one reason, with no success before them, after which a run stops."""
+"""Number of blocks that fail for the same reason, before any succeeds, after which a run stops."""
 KILLED = "its task killed the worker again and again (most often: out of memory)"
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Rows of an instance tile that have no attribution, and the reason.
+    """Rows of a block that have no attribution, and the reason.
 
     Examples
     --------
@@ -36,28 +36,31 @@ class Failure:
     """
 
     tile: int
+    """The number of the block, from 0."""
     start: int
     stop: int
+    """The rows of the block: start to stop − 1."""
     n_rows: int
-    """The number of failed rows from start to stop; all of them if the tile has no attribution."""
+    """The number of failed rows among them; all of them if the block has no attribution."""
     where: str
-    """The first failed row, or the range of rows, in words."""
+    """The first failed row, or the range of rows, in words, such as "row 16"."""
     reason: str
+    """The error in words."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole tile failed: it has no attributions and no receipt."""
+        """Whether all rows of the block failed: it has no attributions and no receipt."""
         return self.n_rows == self.stop - self.start
 
 
 class BlockWriter(Protocol):
-    """A writer of whole instance tiles of one cube."""
+    """Writes the blocks of one cube; a block is an instance tile with its receipt."""
 
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
         """Store a tile and then its receipt, and return the receipt.
 
-        `attribution` is that of the rows of `block` that are ok; the writer itself has those that
-        it carries.  The receipt's `failed` lists the rows without attributions.
+        `attribution` has the rows of `block` that are ok.  The writer adds the rows that are copied
+        from an earlier cube.  `failed` of the receipt lists the rows without attributions.
         """
         ...
 
@@ -82,7 +85,7 @@ class BlockWriter(Protocol):
         ...
 
     def done(self, tiles: Iterable[int] | None = None) -> set[int]:
-        """The tiles, of these or of all, that have a receipt without failed rows."""
+        """The tiles, among these or all, that have a receipt without failed rows."""
         ...
 
     def endings(self) -> dict[int, dict[str, Any]]:
@@ -143,7 +146,7 @@ class Evaluation:
 
 @dataclass
 class _Reductions:
-    """The reductions of some tiles, each made when it is asked for, and the number that is left."""
+    """Iterates over the reductions of some tiles, makes each when needed, and counts those left."""
 
     evaluation: Evaluation
     tiles: Iterator[int]
@@ -166,8 +169,9 @@ def evaluate(
 ) -> list[Failure]:
     """Attribute and write all tiles that are not done; return the failed rows, tile by tile.
 
-    Failed tiles are also marked as failed in the cube.  Of `chosen` tiles only these are done; the
-    stored parts of their sums are left, as others may be adding to the same tiles.
+    Failed tiles are also marked as failed in the cube.  With `chosen`, only these tiles are
+    attributed, and the stored parts of their sums stay: other processes may need them for the same
+    tiles.
     """
     tiles = evaluation.tiles
     wanted = range(len(tiles)) if chosen is None else chosen
@@ -264,6 +268,7 @@ def _again_alone(
         if failure.reason != KILLED or n_killed == ALIKE:
             left.append(failure)
             continue
+        # bound as a default below: a closure would see the list of the last turn of the loop
         again: list[Failure] = []
 
         def failed(reduction: Reduction, error: Exception, again: list[Failure] = again) -> None:
@@ -327,6 +332,7 @@ def _reduction(evaluation: Evaluation, tile: int) -> Reduction:
 def _whole(evaluation: Evaluation, _: None, tile: int) -> dict[str, Any]:
     """Attribute one tile and write it to the cube; return the receipt."""
     block = evaluation.read(tile)
+    # nothing is left to explain: the attributor, and with it the model, is not called
     if evaluation.writer.is_carried(tile).any() and not block.is_ok.any():
         return evaluation.write(tile, block, evaluation.writer.unexplained(0, ""))
     with naming(tile, block):
@@ -341,6 +347,7 @@ def _whole(evaluation: Evaluation, _: None, tile: int) -> dict[str, Any]:
 def _part(evaluation: Evaluation, tile: int, part: int) -> tuple[str, ...]:
     """Compute and store one part of the sums of one tile; return its name in a tuple."""
     name = evaluation.part_name(tile, part)
+    # an earlier attempt at the tile may have stored it
     if not evaluation.store.has(name):
         block = evaluation.read(tile)
         with naming(tile, block):
@@ -411,6 +418,7 @@ def _stop_if_alike(failures: Sequence[Failure], n_blocks: int) -> None:
     FailedBlocksError
         All reasons are alike; the message gives the reason.
     """
+    # numbers, such as positions of rows, differ from block to block
     reasons = {re.sub(r"\d+", "#", failure.reason) for failure in failures}
     if len(reasons) == 1:
         raise FailedBlocksError(

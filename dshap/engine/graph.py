@@ -50,7 +50,11 @@ def partition_tasks(parts: Sequence[Any], write: WritePart) -> list[Any]:
 
 
 class Executor(Protocol):
-    """An executor of reductions: it has a context for them and calls back as each completes."""
+    """What carries out the plan of a run: a plain loop in this process, or a Dask cluster.
+
+    It computes reductions, which are sums over tasks followed by a final step, and calls a function
+    with the result of each.
+    """
 
     def run(
         self,
@@ -59,7 +63,19 @@ class Executor(Protocol):
         on_done: OnDone,
         on_failed: OnFailed | None = None,
     ) -> None:
-        """Run the reductions; without `on_failed` the first error ends the run."""
+        """Compute the reductions.
+
+        Parameters
+        ----------
+        context : object
+            The first argument of every task, such as the model and the rows; each process gets it
+            once.
+        reductions : iterable of Reduction
+        on_done : callable
+            Receives each reduction and its result.
+        on_failed : callable, optional
+            Receives each reduction that failed, and its error.  None: the first error ends the run.
+        """
         ...
 
     @property
@@ -69,7 +85,7 @@ class Executor(Protocol):
 
     @property
     def memory_limit(self) -> int | None:
-        """The memory limit of the smallest worker, in bytes; None where it is not known."""
+        """The memory limit of the smallest worker, in bytes; None if it is not known."""
         ...
 
     @property
@@ -79,19 +95,20 @@ class Executor(Protocol):
 
     @property
     def workers(self) -> Mapping[str, int]:
-        """The numbers `workers` and `workers_lost`; empty where there is no cluster."""
+        """`workers` and `workers_lost`, the numbers of workers; empty without a cluster."""
         ...
 
     def each_partition(self, parts: Sequence[object], write: WritePart) -> list[int]:
-        """The results of write(partition, index), called where Dask has each delayed partition.
+        """Call write(partition, index) for each delayed partition of Dask; return the results.
 
-        The partitions themselves never pass through this process, unless they are here already.
+        The call runs on the worker that computes the partition, so that the partitions never pass
+        through this process, unless they are here already.
         """
         ...
 
 
 class LoopExecutor:
-    """An executor that runs everything in this process, one task after the other.
+    """The executor without a cluster: it runs all tasks in this process, one after the other.
 
     Examples
     --------
@@ -118,6 +135,7 @@ class LoopExecutor:
         on_done: OnDone,
         on_failed: OnFailed | None = None,
     ) -> None:
+        # the bits of sums may depend on the number of threads, and a cluster has one for each task
         with one_blas_thread():
             for reduction in reductions:
                 total = None

@@ -1,4 +1,4 @@
-"""Executors of a job; a cluster starts with its first task."""
+"""Executors of a job, whose cluster starts with the first task: a run without work starts none."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ClusterExecutor:
     threads : the threads of one worker
     wait_s : the seconds that the cluster may be without a worker
     say : function that shows a line about the workers
-    lifetime_s : the seconds after which a worker ends itself; None where it has no walltime
+    lifetime_s : the seconds after which a worker ends itself; None if it has no walltime
     seen : noun -> a place that every worker must see
     report : a performance report from the start of the cluster to its end; None for none
     grows : whether the cluster grows with its backlog
@@ -75,7 +75,7 @@ class ClusterExecutor:
 
     @property
     def set_limit(self) -> int | None:
-        """The memory limit of one worker that was set, in bytes; None where none was."""
+        """The memory limit of one worker that was set, in bytes; None if none was."""
         return self._limit
 
     @property

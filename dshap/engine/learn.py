@@ -86,8 +86,8 @@ def learn(
 
     def done(reduction: Reduction, _: None) -> None:
         for name in _kept_names(reduction):
-            # only now: Dask may compute a result of a lost worker anew, which reads these sums
-            # again
+            # only now: if a worker is lost, Dask computes its results again, and these read the
+            # stored sums again
             learning.store.remove(name)
         on_done()
 
@@ -244,6 +244,7 @@ def run_pass(
     on_done: Callable[[], None] = lambda: None,
 ) -> Any:
     """Run a pass over these spans, and each pass that follows from it; return the last result."""
+    # the finish of a pass may be the next pass, as of Newton's method
     found: Any = one
     while isinstance(found, Pass):
         found = run_once(executor, found, reader, spans)

@@ -29,7 +29,7 @@ class Patience:
     """
 
     lifetime_s: float | None
-    """The seconds that a worker lives; None where it has no end."""
+    """The seconds that a worker lives; None if it has no end."""
     wait_s: float = WAIT_S
     """The seconds that the cluster may be without a worker."""
     say: Callable[..., None] = say_nothing
@@ -117,8 +117,7 @@ class Patience:
         if self.alone_since is None:
             self.alone_since = now
             self.say(
-                f"the cluster has no worker left: waiting for another, for {self.wait_s:g} s at "
-                "most",
+                f"the cluster has no worker left: waiting up to {self.wait_s:g} s for a new one",
                 event="no_workers",
                 wait_s=self.wait_s,
             )

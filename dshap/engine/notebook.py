@@ -9,7 +9,8 @@ from dshap.core.printing import printable
 from dshap.engine.progress import LineProgress
 
 INTERVAL_S = 0.5
-"""Seconds between two updates of the line; each update is a message to the browser."""
+"""Seconds between two updates of the line: more than on a terminal, as each update is a message to
+the browser."""
 
 
 def is_notebook() -> bool:
@@ -27,10 +28,10 @@ def is_notebook() -> bool:
 
 
 class NotebookProgress(LineProgress):
-    """Progress in a notebook: the current stage in one line that is replaced.
+    """Show progress below a notebook cell: the current stage, in one line that is replaced.
 
-    Messages are above it, with the stage that ended before each.  It needs no widgets: the output
-    has an id of its own, and each update replaces the last state.
+    Messages of the run are shown above this line, each after the stage that ended before it.  No
+    widgets are needed: the cell's output has an id, and each update replaces its content.
 
     Examples
     --------

@@ -186,7 +186,7 @@ class OwnProcesses:
         """
         if self._cluster.running is not None:
             return
-        self._say(f"this takes longer: {self._n_processes} processes of this machine go on")
+        self._say(f"this takes longer: {self._n_processes} processes of this machine continue")
         try:
             self._cluster.start()
         except InputError as error:
@@ -194,7 +194,7 @@ class OwnProcesses:
 
     def _stay(self, error: Exception) -> None:
         """Do all that follows in this process."""
-        self._say(f"this process goes on alone: {error}")
+        self._say(f"this process continues alone: {error}")
         self._loop = Watched(1)
 
     def _begin(

@@ -17,7 +17,7 @@ now."""
 
 
 def reset_peak() -> bool:
-    """Reset the peak of this process to its resident memory; False where that is not possible."""
+    """Reset the peak of this process to its resident memory; False if that is not possible."""
     try:
         CLEAR.write_text(RESET_PEAK)
     except OSError:
@@ -66,7 +66,7 @@ class PeakMeter:
         self._are_reset = all(on_workers(executor, reset_peak))
 
     def client(self) -> int | None:
-        """Peak bytes of this process; None where the system does not measure it."""
+        """Peak bytes of this process; None if the system does not measure it."""
         if self._is_reset:
             return peak_bytes()
         return None

@@ -51,7 +51,7 @@ NOT_KNOWN = "not known"
 
 @dataclass(frozen=True)
 class Stage:
-    """One step of a run: many tasks of one kind.
+    """One stage of a run, such as the evaluation: many tasks of one kind.
 
     Examples
     --------
@@ -66,18 +66,23 @@ class Stage:
     task_bytes: int
     """The peak bytes of one task."""
     operations: float
-    """Floating-point operations of the whole stage; infinity where a black box hides them."""
+    """Floating-point operations of the whole stage; infinity if it calls a model of unknown cost."""
     reads: str
+    """What its tasks read, in words, such as "rows"."""
     makes: str
+    """What its tasks compute, in words, such as "attributions"."""
     grain: str
-    """The unit of finished work that a resumed run does not compute again."""
+    """The unit of finished work that a resumed run does not compute again, such as "tile"."""
     predictions: float = 0.0
     """The most rows that the model predicts in the whole stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Tiling):
-    """How a run is cut into tiles and stages: all that the executors need to know.
+    """How a run is divided into tiles and stages, with the bytes and the work of each task.
+
+    Print it for a table of the stages and the reason of each choice.  It follows from shapes,
+    options and seed alone, so that every machine makes the same plan and the same numbers.
 
     Examples
     --------
@@ -99,10 +104,10 @@ class Plan(Tiling):
     n_players: int
     """Number of players of the design; players whose columns are constant are left out."""
     pilot_rows: int
-    """Number of rows whose values the design sees before the evaluation, to settle its choices."""
+    """Number of rows whose values the design reads before the evaluation, to make its choices."""
     stages: tuple[Stage, ...]
     reasons: tuple[tuple[str, str], ...]
-    """(choice, reason) of each option that was "auto"."""
+    """(option, reason of its value) for each option that the plan chose."""
 
     @property
     def n_instance_tiles(self) -> int:
@@ -114,9 +119,9 @@ class Plan(Tiling):
         return spans(0, self.n_rows, self.instance_tile)
 
     def pilot_positions(self, n_coalitions: int) -> list[int]:
-        """Evenly spaced positions of the rows that a pilot of the first `n_coalitions` sees.
+        """Evenly spaced positions of the rows that a pilot of the first `n_coalitions` evaluates.
 
-        The fewer coalitions it asks for, the more rows it sees, up to `PILOT_ROWS`.
+        The fewer coalitions it evaluates, the more rows it can afford, up to `PILOT_ROWS`.
         """
         n = min(PILOT_ROWS, self.n_rows, self.pilot_rows * (self.n_coalitions // n_coalitions))
         positions: list[int] = np.linspace(0, self.n_rows - 1, n).round().astype(int).tolist()
@@ -174,7 +179,7 @@ class Plan(Tiling):
         return idle_bytes + self.cache_bytes + OVERHEAD_BYTES
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), allow_nan=True)
+        return json.dumps(asdict(self), allow_nan=True)  # operations of a black box are infinite
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Plan:

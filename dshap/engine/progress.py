@@ -21,7 +21,7 @@ SINGULAR = {"passes": "pass"}
 
 
 class SilentProgress:
-    """A display that shows nothing.
+    """A display that shows nothing, for runs whose progress nobody reads.
 
     Examples
     --------
@@ -34,14 +34,17 @@ class SilentProgress:
 
 
 class LineProgress:
-    """A display of lines like ``evaluation 8,192 of 17,379 rows, 512 rows/s, 18 s left``.
+    """Show progress in lines such as ``evaluation 8,192 of 17,379 rows, 512 rows/s, 18 s left``.
 
-    On a stream that is no terminal each line begins with the time.
+    On a terminal the line is replaced five times a second.  In a file or a log, each line begins
+    with the time.
 
     Parameters
     ----------
-    stream : where the lines go; standard error by default
-    interval : seconds between lines where the stream is no terminal
+    stream : text file, optional
+        Where the lines are written.  None: standard error.
+    interval : float, default 10
+        Seconds between two lines if the stream is no terminal.
 
     Examples
     --------
@@ -99,12 +102,16 @@ class LineProgress:
 
 
 class JsonProgress(LineProgress):
-    """A display for machines: a line of JSON for each event, flushed at once.
+    """Write a line of JSON for each event of a run, for programs that read its log.
+
+    Each line is flushed as soon as it is written.
 
     Parameters
     ----------
-    stream : where the lines go
-    interval : seconds between the lines of progress inside a stage
+    stream : text file
+        Where the lines are written, such as `sys.stderr`.
+    interval : float, default 60
+        Seconds between two lines of progress in the same stage.
 
     Examples
     --------
@@ -146,14 +153,15 @@ class JsonProgress(LineProgress):
 
 
 class ToldProgress:
-    """The progress of a run as plain values, for display by another process.
-
-    It is reported at once when the explanation of rows begins, and else when the listener wants it.
+    """The progress of a run as plain values, which a different process can display.
 
     Parameters
     ----------
-    tell : called with the values at each step, and whether they should be seen at once
-    executor : gives the executor whose workers are counted; None where none has started
+    tell : callable
+        Receives the values at each step, and whether they should be shown without delay: when the
+        explanation of rows begins, and when a worker is lost.
+    executor : callable
+        Returns the executor whose workers are counted, or None if none has started.
 
     Examples
     --------

@@ -1,4 +1,8 @@
-"""How rows and coalitions are cut into tiles, by the options and the cost of a value function."""
+"""Sizes of tiles: how many rows and coalitions a task has, from options and the cost of values.
+
+Nothing here depends on the number or memory of workers: the same shapes give the same tiles, and
+with them the same sums, bit for bit, on any cluster.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,7 @@ SHORT_TASK_SECONDS = 0.25
 MAX_INSTANCE_TILE = 32_768
 # so that writing a block takes 1 % of its time or less ("Blocks" in docs/performance.md)
 MIN_INSTANCE_TILE = 256
+# of a table so small that `MIN_INSTANCE_TILE` would leave workers without a task
 SMALLEST_TILE = 64
 MOST_BLOCKS = 1 << 20
 """Largest number of blocks of a table, as long as a tile can grow within its memory.
@@ -82,6 +87,8 @@ def cut_tiles(
     instance_tile = options.instance_tile or _instance_tile(row, n_rows, wanted, share)
     n_instance_tiles = math.ceil(n_rows / instance_tile)
     is_black_box = not work.learns and not math.isfinite(row.operations)
+    # fewer tasks than of other value functions: a row that several coalitions of one task need is
+    # predicted once, and again by each task
     if is_black_box:
         wanted = BLACK_BOX_TASKS
         tile = options.coalition_tile or _black_box_tile(
@@ -173,7 +180,7 @@ def _instance_tile(row: Cost, n_rows: int, wanted: int, row_share: float) -> int
 
 
 def _seconds(cost: Cost) -> float:
-    """Estimated seconds of one core, from operations or predictions; 0 where neither is known."""
+    """Estimated seconds of one core, from operations or predictions; 0 if neither is known."""
     if math.isfinite(cost.operations):
         return cost.operations / OPERATIONS_PER_SECOND
     return cost.predictions * PREDICTION_SECONDS
@@ -199,7 +206,7 @@ def _coalition_tile(work: Work, proper: int, data_rows: int) -> int:
 def _kept_spans(work: Work, tile: int, data_rows: int, row_span: int) -> int:
     """Number of spans whose sums for a coalition tile are stored, by `KEPT_SUM_SECONDS`.
 
-    It is a chain of the tree of sums, or chains by a power of two; 0 where it would be all spans.
+    It is a chain of the tree of sums, or chains by a power of two; 0 if it would be all spans.
     """
     if not work.learns:
         return 0

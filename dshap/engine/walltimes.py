@@ -20,7 +20,7 @@ ASKED_S = 20.0
 def deadline_of(
     environment: Mapping[str, str], worker: WorkerOptions, started: float = STARTED
 ) -> Deadline | None:
-    """The time at which the queue ends this process; None where no limit is known.
+    """The time at which the queue ends this process; None if no limit is known.
 
     SLURM gives it, by variables or by its command `squeue`; for other queues it is [worker] walltime
     from the start of this process (`started`, in seconds since 1970).
@@ -37,7 +37,7 @@ def deadline_of(
 
 
 def _slurm_job(environment: Mapping[str, str]) -> str:
-    """The job of SLURM that this process belongs to; empty where there is none.
+    """The job of SLURM that this process belongs to; empty if there is none.
 
     A task of an array is named by both numbers: the number of the last task is that of the whole array.
     """
@@ -49,7 +49,7 @@ def _slurm_job(environment: Mapping[str, str]) -> str:
 
 
 def _times_of_slurm_job(environment: Mapping[str, str], job: str) -> tuple[float, float] | None:
-    """The start and the end of a job of SLURM in seconds since 1970; None where it has no end.
+    """The start and the end of a job of SLURM in seconds since 1970; None if it has no end.
 
     Versions before 22.05 give no variable with the start: it is infinite then.
     """
@@ -79,7 +79,10 @@ def seconds_of(told: str) -> float | None:
 
 
 def _asked_of_slurm(job: str) -> str:
-    """The times that a job has had and has left, as SLURM writes them; empty where it does not answer."""
+    """The time that a job has run and the time that is left, as SLURM prints them.
+
+    Empty if SLURM does not answer.
+    """
     command = ["squeue", "--noheader", "--jobs", job, "--format=%M %L"]
     try:
         asked = subprocess.run(command, capture_output=True, text=True, timeout=ASKED_S)

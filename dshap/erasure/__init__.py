@@ -1,1 +1,1 @@
-"""Erasure: the rows of persons leave all files of a store, and the tables that were loaded from it."""
+"""Erasure of rows of persons from all files of a store, and from the tables loaded from it."""

@@ -53,11 +53,11 @@ class Forgotten:
     resealed: tuple[str, ...] = ()
     """The sealed runs that have a new statement."""
     warnings: tuple[str, ...] = ()
-    """Lines about signatures that are others than before."""
+    """Lines about signatures that differ from those before."""
 
     @property
     def failure(self) -> DshapError | None:
-        """The error about the places that could not be reached; None where there are none."""
+        """The error about the places that could not be reached; None if there are none."""
         left = self.erasure.left
         if not left:
             return None
@@ -111,39 +111,39 @@ def forget_keys(
 ) -> Forgotten:
     """Erase the rows of some keys from a store, from the sinks of its job, and from its page.
 
-    The place of each row stays in finished cubes, without values; all other bits stay the same.
-    Sums of the blocks that had such a row are computed again.  The erasure is recorded with a keyed
-    digest of each key.
+    In finished cubes each erased row keeps its position, without values, and all other values keep
+    their bits; sums of blocks with such a row are computed again.  The erasure is recorded, with a
+    keyed digest of each key in place of the key.
 
     Parameters
     ----------
     store : str or Place
         The store of a job, or of one cube.
     keys : sequence of str
-        Keys as texts; of several key columns separated by commas.
+        Keys as texts, such as "4711"; values of several key columns are separated by commas.
     file : str, optional
         A file of keys: one a line, or a CSV or Parquet file with the key columns.
     job_file : str, optional
-        A job of the store, whose sinks and page are reached beside those that its runs have
-        recorded; left out, the file that the last run names, where it is there.
+        A job of the store; its sinks and page are searched in addition to those that runs have
+        recorded.  None: the job file of the last run, if it still exists.
     target : str
         The target of the job file.
     known_only : bool
-        Whether keys that the store does not have are passed over.
+        Whether to ignore keys that the store does not have, in place of an error.
     unsigned : bool
-        Whether signed runs are sealed again without a signature where their key is not here.
+        Whether signed runs are sealed again without a signature if their key is not available.
     say : function, optional
         Receives a line for people.
 
     Raises
     ------
     InputError
-        A key that the store does not have, a key of another type, a store without keys, or signed
-        runs whose key is not here; nothing is erased then.
+        The store does not have a key, or has no keys; a key has a different type; or the key of a
+        signed run is not available.  Nothing is erased.
     LockedError
         A job runs on the store.
     DamagedError
-        A cube is not as it was written.
+        A cube has changed since it was written.
     """
     place = place_of(store)
     if read_job(place) is None and read_run(place) is None and not is_job_store(place):
@@ -185,6 +185,7 @@ class _Forgetting:
 
     def carry_out(self, *, known_only: bool, unsigned: bool) -> Forgotten:
         work = self.work
+        # before anything is erased: a missing key of a signature must not be noticed half way
         runs = [run.run_id for run in runs_in_store(self.store)]
         seals, warnings = keys_of_seals(self.store, runs, work.jobs.keys(), unsigned=unsigned)
         self._clear()
@@ -206,6 +207,8 @@ class _Forgetting:
         erasure = Erasure(new_erasure_id(), tuple(digests), chosen.names)
         if same is not None:
             erasure = replace(same, keys=tuple(digests), ended_at="")
+        # the positions and digests first: a killed erasure is known by this record, and finished by
+        # the same keys although some of their rows are gone
         self.journal.write(self._as_is(erasure))
         dropped = self._drop_unfinished_runs()
         for place in PLACES:
@@ -280,7 +283,10 @@ class _Forgetting:
         )
 
     def _refuse_unfinished_cubes(self) -> None:
-        """Raise where a cube that all runs share is not finished: its blocks may be written again."""
+        """Raise an error if a cube that all runs share is not finished.
+
+        A later run would write its remaining blocks, with the rows that are to be erased.
+        """
         for name in self.work.positions:
             path = all_cubes_in(self.store)[name]
             if "/" not in name and not is_finished(path):

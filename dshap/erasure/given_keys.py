@@ -29,7 +29,7 @@ def read_keys(given: Sequence[str], file: str | None, kinds: Mapping[str, str]) 
     Parameters
     ----------
     given : sequence of str
-        Keys as texts; of several columns separated by commas, as in a CSV file.
+        Keys as texts; values of several columns are separated by commas, as in a CSV file.
     file : str, optional
         A file of keys: a CSV or Parquet file with the key columns by their names, or a text file of
         one key a line.

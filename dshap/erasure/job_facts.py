@@ -12,7 +12,7 @@ WITH_ROWS = ("background", "categories", "census", "classes", "model", "sample")
 
 
 class JobFacts(HoldsRows):
-    """The states in the store of a job: each is found or learned again by the next run."""
+    """The facts in the store of a job; the next run computes each of them again."""
 
     noun = "facts"
 

@@ -1,7 +1,7 @@
 """The record of an erasure: `state/erasures/ID.json`, begun before anything is erased.
 
-It has keyed digests in the place of the keys, the positions of the erased rows, and the sinks.  The
-secret of the digests is beside it: without it the digests are useless for everybody.
+It contains keyed digests in place of the keys, the positions of the erased rows, and the sinks.
+The secret of the digests is a file next to it; without the secret nobody can use the digests.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Journal:
 
     @property
     def unfinished(self) -> Erasure | None:
-        """The erasure that was killed before its end; None where none was."""
+        """The erasure that was killed before its end; None if none was."""
         return next((each for each in self if not each.is_over), None)
 
     @property
@@ -104,7 +104,7 @@ class Journal:
         return frozenset(digest for each in self for digest in each.keys)
 
     def secret(self) -> bytes:
-        """The secret of the keyed digests; it is made where there is none."""
+        """The secret of the keyed digests; it is made if there is none."""
         self._folder.put_new(SECRET, secrets.token_hex(SECRET_BYTES).encode())
         return bytes.fromhex((self._folder.get(SECRET) or b"").decode())
 
@@ -131,7 +131,7 @@ def erased_of_cube(store: Place, cube: str) -> int:
 
 
 def refuse_erased(store: Place, run_id: str, cube: Place) -> None:
-    """Raise where a run cannot be computed again, as rows of it were erased.
+    """Raise an error if a run cannot be computed again, as rows of it were erased.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Keys and digests of rows: the place of an erased row stays, without its key and its digest."""
+"""Keys and digests of rows: an erased row keeps its position, without its key and its digest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dshap.tables.parts_without import erase_in_digests
 
 
 class KeyFiles(HoldsRows):
-    """The keys and digests of the rows of each run: `keys/RUN_ID/rows.parquet`."""
+    """The files `keys/RUN_ID/rows.parquet`, with keys and digests of the rows of each run."""
 
     noun = "rows of keys"
 
@@ -37,7 +37,7 @@ class KeyFiles(HoldsRows):
             work.count(self.noun, n_gone)
 
     def _mark(self, run: RunFolders) -> None:
-        """Write the digest of the file again, without the extremes of columns."""
+        """Write the record of the file again, with its new digest and without column extremes."""
         room = Folder(run.keys)
         with room.open(ROWS) as opened:
             mark = {"digest": digest_of_file(opened), "census": {}}

@@ -1,6 +1,6 @@
 """The table of the kinds of places with rows of persons, in the order in which they are erased.
 
-Cubes come first, as the rows that runs have read show which texts only erased rows had.
+Cubes come before the rows that runs have copied: these rows show which texts only erased rows had.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sinks: the lines of erased rows leave the tables and folders that runs have loaded."""
+"""Sinks: the lines of erased rows are removed from the tables and folders that runs have loaded."""
 
 from __future__ import annotations
 

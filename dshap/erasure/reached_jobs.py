@@ -1,4 +1,4 @@
-"""The jobs whose sinks, pages and keys an erasure reaches: one that is given, and those of all runs.
+"""The jobs whose sinks and pages an erasure searches: a job that is given, and those of all runs.
 
 Each run of a store has recorded its job with the values of its target, so that the tables and pages
 of every target are found.
@@ -52,7 +52,7 @@ class ReachedJobs:
         return found
 
     def of_run(self, run_id: str) -> Job | None:
-        """The job of a run; where it recorded none that can be read, the given one."""
+        """The job of a run, or the given job if the run has recorded none that can be read."""
         return self.of_runs.get(run_id, self.given)
 
     def sinks(self, loaded: set[str]) -> Iterator[tuple[Job, str, Sink]]:
@@ -61,7 +61,7 @@ class ReachedJobs:
         Parameters
         ----------
         loaded : set of str
-            The addresses that runs have loaded: of recorded jobs only these are reached.
+            The addresses that runs have loaded; recorded jobs are searched only for these.
         """
         seen: set[str] = set()
         for job in self.jobs:
@@ -86,6 +86,7 @@ class ReachedJobs:
         """The keys of the jobs that can be read here, the given one's first."""
         found: list[SigningKey] = []
         for job in self.jobs:
+            # a key that cannot be read here: `keys_of_seals` reports the runs that need it
             with contextlib.suppress(DshapError):
                 key = key_of_job(job)
                 if key is not None and key.public not in [each.public for each in found]:
@@ -168,7 +169,7 @@ def _has_store(job_file: str, target: str, store: Place) -> bool:
 
 
 def _job_of_command(store: Place, record: RunRecord) -> Job | None:
-    """The job of the command of a run, from its file as it is now; None where it is of no use."""
+    """The job of the command of a run, from its file as it is now; None if it is of no use."""
     arguments = _arguments(record)
     file = _file_of(record)
     if file is None:
@@ -195,7 +196,7 @@ class _RecordedJobs:
     unread_pages: set[Path] = field(default_factory=set)
 
     def job(self, run_id: str) -> Job | None:
-        """The job of a run; None where it cannot be read here, or is that of another store."""
+        """The job of a run; None if it cannot be read here, or is that of another store."""
         try:
             stored = StoredJob.read(self.store, run_id)
         except InputError:  # of a version that recorded none, or damaged, which `attest` reports

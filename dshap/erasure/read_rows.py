@@ -1,4 +1,4 @@
-"""Rows that runs have read: the parts of each run, and the rows that methods were learned from."""
+"""Rows that runs have copied: the parts of each run, and the rows that methods learned from."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def find_in_room(room: Place, work: ErasureWork) -> set[int]:
 
 
 def erase_in_room(room: Place, work: ErasureWork) -> int:
-    """Write the parts of a room again without the wanted rows, and their record; gives the rows."""
+    """Write the parts of a room, and their record, without the wanted rows; return their number."""
     known = Snapshot.read(room)
     parts = [part for part in parts_in(room) if set(work.keys.names) <= set(columns_of_part(part))]
     done = {part.name: erase_in_part(part, work.keys) for part in parts}
@@ -64,11 +64,12 @@ class ReadParts(HoldsRows):
 
 
 class LearnedRows(HoldsRows):
-    """The methods of nights and the rows that they were learned from: `prepared/`.
+    """The learned methods of a nightly job, and the rows from which they were learned: `prepared/`.
 
-    A method that was learned from a wanted row is withdrawn: its states may contain that row, such
-    as a landmark or a row of a background.  The next night learns it again from the rows that are
-    left.  A method that has read no row, such as path-dependent values of trees, stays.
+    A method that was learned from a wanted row is withdrawn, because its states may contain the
+    row, for example as a landmark or a row of a background.  The next run learns it again from the
+    rows that are left.  A method that has read no row, such as path-dependent values of trees,
+    stays.
     """
 
     noun = "rows to learn from"

@@ -1,7 +1,6 @@
 """Seals of runs whose cubes an erasure has changed: a new statement, which names the old one.
 
-A statement that was signed is signed again, by the same key where that is here.  One that was not
-signed stays so.
+If the old statement was signed, the new one is signed too, by the same key if it is available.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def sealed_among(store: Place, runs: Iterable[str]) -> list[str]:
 def keys_of_seals(
     store: Place, runs: Iterable[str], keys: Sequence[SigningKey], *, unsigned: bool
 ) -> tuple[dict[str, SigningKey | None], list[str]]:
-    """The key that each sealed run is signed with again, and warnings about other keys than then.
+    """The key for the new statement of each sealed run, and warnings about keys that differ.
 
     Parameters
     ----------

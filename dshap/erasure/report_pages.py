@@ -1,4 +1,4 @@
-"""Pages: the page of each job is written again from the rows that the store still has."""
+"""Pages: the page of each job is written again, from the rows that are left in the store."""
 
 from __future__ import annotations
 

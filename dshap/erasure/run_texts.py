@@ -1,4 +1,4 @@
-"""Records of runs: words about single rows, such as the first row that failed, lose key and values."""
+"""Records of runs: keys and values of erased rows are removed from messages about single rows."""
 
 from __future__ import annotations
 

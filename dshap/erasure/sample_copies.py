@@ -1,4 +1,4 @@
-"""The folder of a sample beside the store, `STORE.sample`: it goes whole, as the next sample makes it."""
+"""The folder of a sample, `STORE.sample`: it is removed, and the next sample makes it again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dshap.erasure.work import ErasureWork, HoldsRows
 from dshap.storage.folder import Folder
 
 ABOUT = "sample.json"
-"""The file by which a folder is known as that of a sample, which the next sample replaces."""
+"""The file that marks a folder as that of a sample, so that the next sample may replace it."""
 
 
 class SampleCopies(HoldsRows):

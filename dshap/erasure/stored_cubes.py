@@ -1,4 +1,4 @@
-"""Finished cubes: rows without values stay in place, and block sums are computed again."""
+"""Finished cubes: erased rows keep their positions, without values; block sums are made again."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _spans(cube: CubeArrays) -> Iterator[tuple[int, int]]:
 
 
 def _texts_to_redact(work: ErasureWork, name: str, path: Place) -> frozenset[str]:
-    """The texts that the documents of a cube must not have: all that they list where none is known."""
+    """The texts to remove from the documents of a cube; all that they list if none is known."""
     if work.has_texts or name not in work.positions:
         return work.texts.only_gone
     return listed_texts(path)

@@ -1,4 +1,4 @@
-"""The work of one erasure, which the kinds of places share: keys, and facts about their rows."""
+"""What all kinds of places need for one erasure: the keys, and facts about their rows."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ class ErasureWork:
 
 
 class HoldsRows(ABC):
-    """A kind of places with rows of persons: how these are found there, and erased."""
+    """A kind of places that contain rows of persons: finds and erases them there."""
 
     noun: str
     """The name of the kind, in the plural."""
 
     def find(self, work: ErasureWork) -> set[int]:
-        """The numbers of the wanted keys that are here; notes positions and texts on the way."""
+        """The numbers of the wanted keys that occur here; also note positions and texts of rows."""
         return set()
 
     @abstractmethod
     def erase(self, work: ErasureWork) -> None:
-        """Erase the rows; the same call again goes on where a killed one ended."""
+        """Erase the rows; if the process is killed, the same call again erases the rest."""
 
 
 def found_keys(kinds: Mapping[str, str], wanted: WantedKeys) -> bool:

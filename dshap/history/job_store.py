@@ -39,6 +39,7 @@ def fingerprint_of_job(job: Job, reader: RowReader, census: Census) -> dict[str,
         "missing": reader.missing,
         "rows": {"digest": census.fingerprint, "n": census.n_rows},
     }
+    # without times there is no entry, so that the fingerprints of earlier versions stay valid
     if times := times_of(reader):
         shared["times"] = dict(times)
     return shared

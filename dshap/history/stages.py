@@ -194,6 +194,7 @@ class StageRecorder(Events):
             taken.seconds += more.seconds
             taken.worker_peak = _larger(taken.worker_peak, more.worker_peak)
             taken.client_peak = _larger(taken.client_peak, more.client_peak)
+            # a step may be entered more than once: from its first beginning to its last end
             taken.started = taken.started or more.started
             taken.ended = more.ended
         self._step = step

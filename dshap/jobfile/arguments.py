@@ -87,12 +87,12 @@ class SourceRows(Protocol):
 
     @property
     def target_names(self) -> tuple[str, ...]:
-        """The target columns, empty where there is none."""
+        """The target columns, empty if there is none."""
         ...
 
     @property
     def frame(self) -> Frame | None:
-        """The form of the rows as data frames of their own types; None where they have none."""
+        """The form of the rows as data frames of their own types; None if they have none."""
         ...
 
     def sample(self, n_rows: int) -> FloatArray:
@@ -150,8 +150,8 @@ class LearningKeys(Table):
     """Keys of a value function that learns from the table."""
 
     quality_rows: Count | None = None
-    """The number of rows to measure MSE_v on, the mean (f − v_S)² over rows and coalitions; they
-    are rows held out of the fit where the model has such."""
+    """The number of rows on which MSE_v, the mean of (f − v_S)² over rows and coalitions, is
+    measured: rows that were held out of the fit, if the model has any."""
 
 
 class EmbeddingKeys(Table):
@@ -161,7 +161,7 @@ class EmbeddingKeys(Table):
     landmarks: Landmarks = 256
     """The number of landmarks of embedding = "nystrom"."""
     selection: one_of(SELECTIONS) = "kmeans++"  # type: ignore[valid-type]
-    """The choice of landmarks: far from each other, evenly, or by ridge leverage scores."""
+    """How landmarks are chosen: far from each other, evenly, or by ridge leverage scores."""
     features: EvenCount = 256
     """The number of real features of embedding = "fourier": a cosine and a sine per frequency."""
 
@@ -193,9 +193,9 @@ class KernelKeys(Table):
     """Keys of the kernel of a value function."""
 
     kernel: one_of(("model", *KERNELS)) | None = None  # type: ignore[valid-type]
-    """The kernel; where left out that of the fitted model, or "rbf" where there is none."""
+    """The kernel; by default that of the fitted model, or "rbf" if the model has none."""
     lengthscale: GivenLengthscale = "median"
-    """The length-scale of a kernel that is not the model's."""
+    """The length-scale, if the kernel is not that of the model."""
 
     @model_validator(mode="after")
     def _check_kernel(self) -> KernelKeys:
@@ -210,11 +210,11 @@ class LinkKeys(Table):
     """Keys of the link of a predict function."""
 
     link: one_of(values.LINKS) = "identity"  # type: ignore[valid-type]
-    """The function that expectations of probabilities are transformed by."""
+    """The function by which expectations of probabilities are transformed."""
     link_class: NotEmpty | None = None
-    """The output of "log_odds" and "log_probability"; left out, each row's predicted class."""
+    """The class for "log_odds" and "log_probability"; by default each row's predicted class."""
     clip: type_of(CLIP) = 0.0  # type: ignore[valid-type]
-    """The clipping of a link: expectations are moved into [clip, 1 − clip]; with 0, those of 0 or 1
+    """Expectations are moved into [clip, 1 − clip] before the link; with 0, expectations of 0 or 1
     are refused."""
 
     @model_validator(mode="after")
@@ -242,14 +242,14 @@ class ChosenBackgroundKeys(Table):
     background: Background = 100
     """The background: "all" rows of the table, read by spans, or this number of them.
 
-    A number is a sample of the table: std_error includes how far values over it may be from those
-    over all rows.
+    A number means a sample of the table: std_error then includes the expected difference between
+    values over the sample and values over all rows.
     """
     selection: one_of(METHODS) = "thinning"  # type: ignore[valid-type]
-    """The choice of background rows; see `dshap.choose_background`.
+    """How background rows are chosen; see `dshap.choose_background`.
 
-    Where it is left out and a column has text or categories, or NaN that [source] missing =
-    "pass" leaves in the rows, they are drawn at random.
+    By default rows are drawn at random if a column has text or categories, or NaN with [source]
+    missing = "pass": the other methods need distances.
     """
 
     @model_validator(mode="after")
@@ -265,8 +265,8 @@ class TreeBackgroundKeys(Table):
     """The key of the background of trees."""
 
     background: Background | None = None
-    """The background: "all" rows of the table, or this number of them, counted by the patterns of
-    the trees' decisions; where left out, values are path-dependent."""
+    """The background: "all" rows of the table, or a number of them.  If left out, values are
+    path-dependent."""
 
 
 class CategoriesKeys(Table):
@@ -285,13 +285,13 @@ class GraphKeys(Table):
 
 
 class ShapleyTable(Table):
-    """The table [model.shapley]: the fit makes one player's attributions small.
+    """The table [model.shapley]: a penalty in the fit that makes one player's attributions small.
 
     See `dshap.models.ShapleyPenalty`.
     """
 
     player: Names
-    """The player: a column, or a list of columns that are one player."""
+    """The player: a column, or a list of columns that form one player."""
     strength: float = Field(ge=0.0, allow_inf_nan=False)
     value: one_of(SHAPLEY_VALUES) = "interventional"  # type: ignore[valid-type]
     landmarks: Landmarks = "model"
@@ -318,7 +318,7 @@ class SeedKeys(Table):
     """The key of a seed."""
 
     seed: Seed | None = None
-    """The seed; the job's where left out."""
+    """The seed; by default that of the job."""
 
 
 class ModelKernelKeys(Table):
@@ -466,7 +466,7 @@ def _is_chosen(given: Any, context: Context) -> bool:
 
 
 def _no_distances(table: SourceRows) -> str:
-    """Why the rows of a table have no distances; empty where they have."""
+    """Why the rows of a table have no distances; empty if they have."""
     if listed := categories_of(table.reader):
         return f"{', '.join(listed)} contains text or categories"
     if table.reader.missing == "pass":
@@ -477,7 +477,7 @@ def _no_distances(table: SourceRows) -> str:
 def _sample_of(given: Any, context: Context) -> int | None:
     """The number of rows of the table that a background drawn at random is a sample of.
 
-    None where the background is the whole table, and where it knows its table.
+    None if the background is the whole table, and where it knows its table.
     """
     n_rows = context.table.n_rows
     is_all = given.background == "all" or given.background >= n_rows

@@ -1,4 +1,4 @@
-"""The tables [[check]] of a job file: the number that each is about, and the bounds of that number.
+"""The tables [[check]] of a job file: the number that each measures, and its bounds.
 
 A number equal to a bound passes.
 """
@@ -20,19 +20,19 @@ PREVIOUS = "previous"
 
 
 class CheckTable(KindTable):
-    """A table [[check]]: it warns or fails where its number is beyond a bound."""
+    """A table [[check]]: it warns or fails if its number is beyond a bound."""
 
     name: str = ""
-    """The name in messages and records; left out, the kind, after the explanation where there are
-    several."""
+    """The name in messages and records; by default the kind, after the name of the explanation if
+    there are several."""
     explain: str = ""
-    """The name of the explanation; it may be left out where the job has one only."""
+    """The name of the explanation; leave it out if the job has only one."""
     warn: Bound | None = None
     """The bound beyond which the run warns."""
     error: Bound | None = None
     """The bound beyond which the run ends with exit status 8."""
     blocks_sinks: bool = False
-    """Whether it is judged before the sinks, which are not loaded where it fails."""
+    """Whether it is judged before the sinks are loaded; if it fails, they are not loaded."""
 
     @model_validator(mode="after")
     def _check_bounds(self) -> CheckTable:
@@ -54,7 +54,7 @@ class CheckTable(KindTable):
 
     @property
     def is_floor(self) -> bool:
-        """Whether numbers below the bounds are the worse ones; else those above."""
+        """Whether numbers below the bounds are worse; otherwise numbers above them are."""
         return False
 
     def is_beyond(self, value: float, bound: float) -> bool:
@@ -71,12 +71,12 @@ class CheckTable(KindTable):
 
     @property
     def measures(self) -> str:
-        """The word for the measured quantity, where a kind can measure several things."""
+        """The word for the measured quantity, if the kind can measure several."""
         return str(dict(self).get("metric", ""))
 
     @property
     def compares(self) -> bool:
-        """Whether the number compares with the baseline, so that it changes with a run accepted."""
+        """Whether the number compares with the baseline, which changes when a run is accepted."""
         return False
 
 
@@ -85,17 +85,17 @@ class AdditivityCheck(CheckTable):
 
 
 class FailedRowsCheck(CheckTable):
-    """A check of the rows without attributions; it decides in the place of exit status 5."""
+    """A check of the rows without attributions; it replaces exit status 5."""
 
     metric: Literal["rows", "share"] = "rows"
     """The number of failed rows, or their share of all rows."""
 
 
 class RowCountCheck(CheckTable):
-    """A check of the rows of the table; fewer are worse."""
+    """A check of the number of rows of the table; fewer are worse."""
 
     metric: Literal["rows", "ratio"] = "rows"
-    """The number of rows, or its ratio to that of the baseline."""
+    """"rows": the number of rows; "ratio": this number divided by that of the baseline."""
 
     @property
     def is_floor(self) -> bool:
@@ -107,17 +107,17 @@ class RowCountCheck(CheckTable):
 
 
 class QualityCheck(CheckTable):
-    """A check of MSE_v, the largest of all outputs; it needs [[explain]] quality_rows."""
+    """A check of MSE_v, the largest over all outputs; it needs [[explain]] quality_rows."""
 
     metric: Literal["mse", "share_of_variance"] = "mse"
     """MSE_v in squared units of the output, or divided by the variance of the predictions."""
 
 
 class StdErrorCheck(CheckTable):
-    """A check of the standard errors, in units of the output: of each row the largest of a column."""
+    """A check of the standard errors, in units of the output: the largest of each row."""
 
     metric: Literal["largest", "median"] = "largest"
-    """The largest of all rows, or their median."""
+    """"largest": the largest over all rows; "median": their median."""
 
 
 class DriftCheck(CheckTable):
@@ -127,11 +127,12 @@ class DriftCheck(CheckTable):
     """
 
     metric: Literal["ndcg", "psi", "wasserstein"] = "ndcg"
-    """NDCG of tonight's mean |φ| by the earlier one: 1 for the same order, of several outputs the
-    smallest.  Or the population stability index or the Wasserstein-1 distance (in units of the
-    output) of the attributions of a column, the largest of all columns and outputs."""
+    """"ndcg": compares the ranking of columns by mean |φ|, 1 for the same order; the smallest over
+    all outputs.  "psi" (population stability index) and "wasserstein" (Wasserstein-1 distance, in
+    units of the output): compare the distributions of a column's attributions; the largest over all
+    columns and outputs."""
     against: NotEmpty = PREVIOUS
-    """The run to compare with: "previous", the last one whose checks passed and whose sinks were
+    """The run to compare with: "previous", the last run whose checks passed and whose sinks were
     loaded, or the id of a run of the store."""
 
     @property
@@ -158,7 +159,7 @@ CHECKS = Kinds(
 
 
 def check_checks(checks: Sequence[CheckTable], explains: Mapping[str, Any]) -> None:
-    """Raise a ValueError where a check names no explanation of the job, or could never be judged.
+    """Raise a ValueError if a check names no explanation of the job, or could never be judged.
 
     `explains` has the table of each explanation by its name.
     """

@@ -118,7 +118,8 @@ class ClusterTable(NoCluster):
     worker_keys: ClassVar[Collection[str]] = SIZE
     has_workers: ClassVar[bool] = True
     wait: type_of(RULES["wait"]) = WAIT_S  # type: ignore[valid-type]
-    """The seconds that the cluster may be without a worker; `dshap run --wait` comes first."""
+    """How many seconds a run waits while the cluster has no worker; `dshap run --wait` replaces
+    it."""
 
     def of_one_worker(self) -> ClusterTable:
         """Copy the table with one worker in place of its number."""
@@ -137,13 +138,12 @@ class SizedTable(ClusterTable):
 
 
 class GrowingTable(ClusterTable):
-    """The keys of clusters whose number of workers may follow the tasks that wait."""
+    """The keys of clusters whose number of workers may depend on the number of waiting tasks."""
 
     minimum: Annotated[int, Field(ge=0)] | None = None
-    """The least number of workers, where `maximum` lets their number follow the tasks; 0 where it is
-    left out."""
+    """The smallest number of workers, 0 by default; it needs `maximum`."""
     maximum: Count | None = None
-    """The largest number of workers, where their number follows the tasks that wait."""
+    """The largest number of workers, which then start and end with the number of waiting tasks."""
 
     @model_validator(mode="after")
     def _check_bounds(self) -> GrowingTable:
@@ -212,7 +212,7 @@ class SshTable(ClusterTable):
     certificates: FolderPath
     """The folder of ca.pem, cert.pem and key.pem, under the same path on all hosts."""
     host: NotEmpty | None = None
-    """The address at which the hosts see this machine, where that is not the one of its name."""
+    """The address at which the hosts reach this machine, if it is not that of its name."""
     connect: dict[str, Any] | None = None
     """The table [cluster.connect]: options of asyncssh by its own names, such as client_keys."""
 
@@ -248,19 +248,19 @@ class PodsTable(ClusterTable):
     certificates: FolderPath = TLS_FOLDER
     """The folder in which a pod sees the files of the secret."""
     address: Address | None = None
-    """The address of the scheduler, where that is not the one of its service."""
+    """The address of the scheduler, if it is not that of its service."""
     volumes: dict[str, PodName] = Field(default={})
     """Path in a pod -> persistent volume claim, as in { "/data" = "shared" }."""
     credentials: ObjectName | None = None
     """A secret whose entries are variables of all containers, such as AWS_ACCESS_KEY_ID."""
     service_account: ObjectName | None = None
-    """The service account of the pods, where a bucket is reached by its role."""
+    """The service account of the pods, for example if its role gives access to a bucket."""
     image_pull_secrets: ObjectNames = ()
     """The secrets by which nodes pull the image from a private registry."""
     node_selector: NodeLabels = Field(default={})
     """The labels that a node must have to run a pod, as in { pool = "batch" }."""
     tolerations: Tolerations = ()
-    """The taints of nodes that pods may run on all the same, in the words of Kubernetes."""
+    """The taints of nodes on which pods may run nevertheless, with the keys of Kubernetes."""
     priority_class: ObjectName | None = None
     """The priority class of the pods."""
     labels: Labels = Field(default={})
@@ -268,7 +268,7 @@ class PodsTable(ClusterTable):
     annotations: Annotations = Field(default={})
     """Annotations of all objects and pods."""
     resources: PodResources = PodResources()
-    """The table [cluster.resources]: requests and limits of containers, where they are others."""
+    """The table [cluster.resources]: requests and limits of containers, if not the defaults."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0)] = WEEK_S
     """The seconds after which a Job that has ended is deleted, with its pods and their logs."""
 
@@ -300,7 +300,7 @@ class GatewayTable(GrowingTable):
     address: Address | None = None
     """The address of the gateway, like "https://gateway.example"."""
     auth: Literal["basic", "kerberos", "jupyterhub"] | None = None
-    """The way in; passwords and tokens are in the environment, as dask-gateway reads them."""
+    """How to log in; dask-gateway reads passwords and tokens from the environment."""
     cluster: NotEmpty | None = None
     """The name of a cluster that runs already, and stays after the run."""
     gateway: dict[str, Any] | None = None
@@ -334,8 +334,8 @@ class SchedulerTable(TlsTable):
     address: Address
     """The address of the scheduler, like "tls://10.0.0.5:8786"."""
     security: Literal["tls", "none"] = "tls"
-    """ "none" where an address without encryption, like "tcp://10.0.0.5:8786", may be one of another
-    machine."""
+    """ "none" allows an address of a different machine without encryption, like
+    "tcp://10.0.0.5:8786"."""
 
 
 _ROOM = "dshap.engine.clusters"

@@ -10,18 +10,19 @@ from dshap.jobfile.paths import KeyPath
 
 
 class SealTable(Table):
-    """The table [seal]: the key that the statement of each run is signed with."""
+    """The table [seal]: the key with which the statement of each run is signed."""
 
     key: KeyPath | None = None
-    """A private key of Ed25519: the path of a file of PEM text, or {{ env_var(NAME) }} whose value is
-    that text or a path.  Left out, statements are not signed, and contain a note on this."""
+    """A private key of Ed25519: the path of a file with PEM text, or {{ env_var(NAME) }} whose
+    value is this text or a path.  Without a key, statements are not signed, and contain a note on
+    this."""
 
 
 class NotifyTable(Table):
-    """The table [notify]: a command that is started when `dshap run` is over."""
+    """The table [notify]: a command that is started at the end of `dshap run`."""
 
     command: NotEmpty | None = None
     """The command, such as "./page-me.sh", started in the folder of the job file without a shell.  It
     reads the facts of the run as JSON on its standard input."""
     when: Literal["problem", "always"] = "problem"
-    """"problem": where the exit status is not 0; "always": after every run."""
+    """When it is started: "problem", if the exit status is not 0; "always", after every run."""

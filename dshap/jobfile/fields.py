@@ -53,7 +53,7 @@ class Unfilled:
 
 
 def unfilled(field: FieldInfo | None) -> Unfilled | None:
-    """The mark in the type of a field; None where it has none."""
+    """The mark in the type of a field; None if it has none."""
     for mark in marks_of(field):
         match mark:
             case Unfilled():
@@ -166,7 +166,7 @@ NotEmpty = Annotated[str, Field(min_length=1)]
 
 
 def type_of(rule: Rule) -> Any:
-    """The type of the values that a rule allows; None where TOML has no such type."""
+    """The type of the values that a rule allows; None if TOML has no such type."""
     match rule:
         case Whole(least=least, is_even=True):
             return Annotated[

@@ -1,8 +1,8 @@
 """Values of the environment in the texts of a job file, by the rule of docs/job_files.md.
 
-`{{ env_var(NAME) }}` is filled in everywhere: in paths by `paths.path_of`, in the address of a
-database and in a query when they are used, so that secrets are in no record, and in all other
-texts here.  Only [worker] environment accepts none.
+`{{ env_var(NAME) }}` is filled in everywhere except in [worker] environment, which refuses it.  In
+the address of a database and in a query this happens when they are used, so that no record contains
+a secret; in paths, `paths.path_of` does it; in all other texts, this module.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class GivenKey(NamedTuple):
     table: dict[str, Any]
     key: str
     field: FieldInfo | None
-    """The field that the key is checked by; None where there is none."""
+    """The field that the key is checked by; None if there is none."""
 
     @property
     def value(self) -> Any:

@@ -20,7 +20,7 @@ CODE = r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$"
 
 
 class Table(BaseModel):
-    """The base of every table: frozen, without unknown keys, numbers never read from text."""
+    """The base of every table: frozen, with unknown keys refused, and no numbers read from text."""
 
     # descriptions for the JSON schema are read from the source when that is asked for
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
@@ -79,7 +79,7 @@ class Kinds:
     """
 
     tag: str
-    """The key of the table that names the kind; empty where there is one kind only."""
+    """The key of the table that names the kind; empty if there is one kind only."""
     known: Mapping[str, str | type[Any]]
     base: type[Table]
     """The base record, with the keys that all kinds have."""
@@ -88,11 +88,11 @@ class Kinds:
     particular: Mapping[str, Mapping[str, ConstructedArgument | None]] = field(default_factory=dict)
     """Kind -> its parts that differ; None: the default of the signature."""
     bases: Mapping[str, type[Any]] = field(default_factory=dict)
-    """Kind -> its base record, where that has keys that other kinds do not have."""
+    """Kind -> its base record, for kinds with keys that other kinds do not have."""
     not_built: Collection[str] = ()
-    """Kinds that this version knows by name only, for the message that they are not built yet."""
+    """Kinds that this version does not support yet; a message says so."""
     default: str | None = None
-    """The kind of a table that names none; empty where its record has no such key."""
+    """The kind of a table that does not name one; empty if its record has no such key."""
     takes_others: bool = False
     """Whether a kind may be "package.module:name", of the user's code."""
 
@@ -135,7 +135,7 @@ class Kinds:
         return place
 
     def known_record(self, kind: str) -> type[Any] | None:
-        """The record class of a kind; None where it is not known."""
+        """The record class of a kind; None if it is not known."""
         if kind in self.known:
             return self.record_of(kind)
         return None

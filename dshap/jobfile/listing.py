@@ -1,4 +1,4 @@
-"""Every key of a job, with its value and where that comes from."""
+"""Every key of a job, with its value and the source of this value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Key:
     """The position among several tables of this name."""
     name: str
     value: Any
-    """The value, as JSON has it, without secrets; None where there is none."""
+    """The value, as JSON has it, without secrets; None if there is none."""
     origin: Origin
 
 
@@ -144,7 +144,7 @@ def shown_setting(setting: str) -> str:
 
 
 def _table_in(text: str) -> Any:
-    """The table in a text of TOML; the text itself where there is none."""
+    """The table in a text of TOML; the text itself if there is none."""
     try:
         return tomllib.loads(f"table = {text}")["table"]
     except tomllib.TOMLDecodeError:

@@ -99,7 +99,8 @@ class XGBoostTable(ModelFileTable):
     """The table [model] of kind = "xgboost": a booster as JSON or UBJSON."""
 
     missing_value: FiniteNumber | None = None
-    """The number that means missing beside NaN, as `missing` at the fit, which the file lacks."""
+    """A number that means missing, as NaN does: the `missing` of the fit, which the file does not
+    contain."""
 
     def loaded(self) -> LoadedModel:
         options: dict[str, Any] = {"missing_value": self.missing_value}
@@ -117,7 +118,7 @@ class OnnxTable(ModelFileTable):
     """The table [model] of kind = "onnx"."""
 
     output: NotEmpty | None = None
-    """The output that is explained; left out, the probabilities, or the only one of numbers."""
+    """The output that is explained; by default the probabilities, or the only output of numbers."""
 
     def loaded(self) -> LoadedModel:
         return _said(partial(load_onnx, self.path, sha256=self.sha256, output=self.output))
@@ -142,7 +143,7 @@ class PickleTable(ModelFileTable):
     method: Method = "auto"  # type: ignore[valid-type]
     """The method that is explained; "auto": predict_proba where there is one, else predict."""
     allow_pickle: bool = False
-    """Whether the file, which may run any code, may be read."""
+    """Whether the file may be read: reading a pickle can run any code."""
 
     @model_validator(mode="after")
     def _check_allowed(self) -> PickleTable:
@@ -172,13 +173,13 @@ class MlflowTable(ModelFileTable):
     path: Annotated[str, Field(pattern=ADDRESS), or_say(_ADDRESSES)]
     """The address: "models:/NAME@ALIAS", or "models:/NAME/VERSION"."""
     tracking_uri: NotEmpty | None = None
-    """The address of the registry; left out, that of MLflow's own settings (MLFLOW_TRACKING_URI)."""
+    """The address of the registry; by default that of MLflow's settings (MLFLOW_TRACKING_URI)."""
     method: Method = "auto"  # type: ignore[valid-type]
     """The method of an estimator that is explained; "auto": predict_proba where there is one."""
     trusted: Names = ()
     """The types in a file of skops that are trusted, beside those that skops knows."""
     allow_pickle: bool = False
-    """Whether a version that is a program, and not a file of a known kind, may be read."""
+    """Whether a version may be read that is no file of a known kind: reading it runs code."""
 
     def loaded(self) -> LoadedModel:
         options = ReadOptions(self.allow_pickle, self.trusted or (), self.method, self.sha256)

@@ -49,11 +49,11 @@ class IncrementalTable(Table):
     """The table [incremental]: whether a run explains only changed rows."""
 
     strategy: Literal["none", "digest"] = "none"
-    """"digest": each run writes a whole cube of its own, into which a row whose key and used columns
-    are those of the run before is carried; "none": there is one cube."""
+    """"digest": each run writes a new cube, into which rows are copied from the cube before if
+    their key and used columns are unchanged; "none": all runs share one cube."""
     deletes: Literal["remove", "mark", "keep"] = "remove"
-    """The fate of keys that are gone, in the tables of the sinks: their lines are removed, or stay
-    with status "deleted", or stay as they are."""
+    """What happens in the sinks to keys that are no longer in the table: "remove" deletes their
+    lines, "mark" sets their status to "deleted", "keep" leaves them unchanged."""
 
     @model_validator(mode="after")
     def _check(self) -> IncrementalTable:
@@ -69,13 +69,13 @@ class RetentionTable(Table):
     """The table [retention]: how long rows of persons stay in the store."""
 
     days: Count | None = None
-    """The days after which cubes, parts, keys and the rows that a method was learned from go; the run
-    that is read, the baseline of checks, and runs whose sinks are not loaded stay.  Left out, [job]
-    keep_runs alone decides."""
+    """The number of days after which cubes, parts, keys and the rows for learning are removed.  The
+    current run, the baseline of checks, and runs whose sinks are not loaded stay.  By default only
+    [job] keep_runs decides."""
 
     @property
     def span(self) -> datetime.timedelta | None:
-        """The days as a time span; None where no number is given."""
+        """The days as a time span; None if no number is given."""
         if self.days is None:
             return None
         return datetime.timedelta(days=self.days)
@@ -85,5 +85,5 @@ class PrepareTable(Table):
     """The table [prepare]: how long a learned method is used."""
 
     every: Duration | None = None
-    """The age at which all is learned again from the rows of that run, and all rows are explained;
-    left out, the method stays until model, options or columns change."""
+    """The age at which the method is learned again, from the rows of the run, and all rows are
+    explained again.  By default it is used until the model, an option or a column changes."""

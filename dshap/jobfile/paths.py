@@ -31,7 +31,7 @@ def path_of(text: str, noun: str, folder: Path | None = None) -> str:
     text : a path, with "~", variables, or file:// before it
     noun : the kind of thing at the path, "store", "table", "file", "folder", "picture", "page", "key" (a path,
         or PEM text from the environment), "database" (an address) or "profile" (a name, or a path that ends in .toml)
-    folder : the folder that it is relative to; the working directory where None
+    folder : the folder that it is relative to; the working directory if None
 
     Raises
     ------
@@ -57,9 +57,9 @@ def path_of(text: str, noun: str, folder: Path | None = None) -> str:
 
 
 def _address_of(text: str, given: str, folder: Path | None) -> str:
-    """The address of a database: a file's is absolute, another stays as it is written.
+    """The address of a database: absolute for a file, and otherwise unchanged.
 
-    So the values of the environment are nowhere in a job.
+    Values of the environment are not filled in, so that no job contains a secret.
     """
     if scheme_of(given) in IN_FILES:
         path = as_path("the path", file_of(given), "database", folder)
@@ -92,7 +92,7 @@ def _pem_of(text: str) -> str:
 class PathKey:
     """The validator of a key with a path, relative to the working directory.
 
-    Paths of a job file are absolute before it is asked.
+    The paths of a job file have been made absolute before.
     """
 
     noun: str
@@ -165,7 +165,7 @@ def query_of(query: str | None, table: str | None) -> Query:
 
 
 def path_key(field: FieldInfo | None) -> PathKey | None:
-    """The `PathKey` of a field; None where the field has no path."""
+    """The `PathKey` of a field; None if the field has no path."""
     for mark in marks_of(field):
         match mark:
             case AfterValidator(func=PathKey() as key):

@@ -17,10 +17,10 @@ PodName = Annotated[
     Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?$"),
     or_say("give a name of small letters, digits and '-', of at most 50"),
 ]
-"""The type of the name of an object of Kubernetes, to which the manifest adds endings."""
+"""The type of the beginning of names of Kubernetes objects, to which the manifest adds endings."""
 _PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_PART}(\.{_PART})*"
-_SUBDOMAIN_LENGTH = 253
+_SUBDOMAIN_LENGTH = 253  # the most characters of a DNS subdomain (RFC 1123), as Kubernetes has it
 ObjectName = Annotated[
     str,
     Field(pattern=rf"^{_SUBDOMAIN}$", max_length=_SUBDOMAIN_LENGTH),
@@ -29,7 +29,7 @@ ObjectName = Annotated[
         f"most {_SUBDOMAIN_LENGTH}"
     ),
 ]
-"""The type of the name of an object that is there already."""
+"""The type of the name of an existing Kubernetes object."""
 ObjectNames = Annotated[tuple[ObjectName, ...], Field(strict=False)]
 _LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 LabelValue = Annotated[
@@ -88,17 +88,17 @@ Annotations = Annotated[
 
 
 class Toleration(Table):
-    """A taint of nodes that pods may run on all the same, in the words of Kubernetes."""
+    """A taint of nodes on which pods may run nevertheless, with the keys of Kubernetes."""
 
     key: Annotated[str, AfterValidator(_check_name)] | None = None
     """The key of the taint; left out with operator "Exists": every taint."""
     operator: Literal["Equal", "Exists"] | None = None
-    """The comparison: "Equal" (left out) wants `value`, "Exists" accepts any."""
+    """The comparison: "Equal" (the default) requires `value`, "Exists" accepts any value."""
     value: LabelValue | None = None
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-    """The effect of the taint; left out: all three."""
+    """The effect of the taint; all three if left out."""
     tolerationSeconds: int | None = None
-    """The seconds that a pod stays on its node after a taint of effect "NoExecute" has come."""
+    """How many seconds a pod stays on its node after the node gets a taint "NoExecute"."""
 
     @model_validator(mode="after")
     def _check(self) -> Toleration:
@@ -115,6 +115,7 @@ class Toleration(Table):
 
 Tolerations = Annotated[tuple[Toleration, ...], Field(strict=False)]
 
+# suffix of a quantity -> its power of ten, or of 1,024
 _SUFFIXES = {"": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18, "m": -3}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)([a-zA-Z]*)")
@@ -162,8 +163,8 @@ class Resources(Table):
     """The resources of a container, in the words of Kubernetes."""
 
     requests: Quantities = Field(default={})
-    """The resources that a node must have free, as in { cpu = "1", memory = "2Gi" }; a resource that
-    has a limit alone requests that."""
+    """The resources that a node must have free, such as { cpu = "1", memory = "2Gi" }.  A resource
+    without a request, but with a limit, requests its limit."""
     limits: Quantities = Field(default={})
     """The most that the container may use."""
 
@@ -180,12 +181,12 @@ class Resources(Table):
 
 
 class PodResources(Table):
-    """The table [cluster.resources]: the resources of each container, where they are others."""
+    """The table [cluster.resources]: resources of containers that differ from the defaults."""
 
     run: Resources = Resources()
-    """The container of a run that leaves the rows to workers."""
+    """The container of a run whose rows are explained by workers."""
     scheduler: Resources = Resources()
-    """The container of the scheduler, beside the run."""
+    """The container of the scheduler, in the pod of the run."""
     worker: Resources = Resources()
     """Each container that explains rows: a worker, a shard, a run on a schedule; the defaults come
     from [worker]."""

@@ -1,4 +1,4 @@
-"""Profiles of clusters: the tables [cluster] and [worker] in a file of their own, found by name."""
+"""Profiles of clusters: the tables [cluster] and [worker] in a separate file, found by its name."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def read_cluster_profile(name: str, beside: Path | None = None) -> dict[str, Any
 def with_profile(tables: Mapping[str, Any], beside: Path | None = None) -> dict[str, Any]:
     """The tables of a job, with those of the profile that [cluster] names.
 
-    Keys that the job has itself come before those of the profile.
+    A key of the job replaces that of the profile.
     """
     match tables:
         case {"cluster": {"profile": str(name), **own}}:
@@ -93,7 +93,7 @@ def with_profile(tables: Mapping[str, Any], beside: Path | None = None) -> dict[
 
 
 def profile_file(name: str) -> Path:
-    """The file of a profile; an InputError where there is none."""
+    """The file of a profile; an InputError if there is none."""
     file = _file_of(name, None)
     if file is None:
         raise InputError(f"profile {masked(name)} has no file")

@@ -72,7 +72,7 @@ def target_settings(path: str | Path, target: str) -> list[str]:
 
 
 def targets_in(path: str | Path) -> list[str]:
-    """The names of the targets of a job file; none where it has no [targets]."""
+    """The names of the targets of a job file; none if it has no [targets]."""
     with _naming_file(path):
         written = tomllib.loads(as_path("job file", path, "file").read_text(encoding="utf-8"))
     match written.get(TARGETS):

@@ -33,7 +33,7 @@ class _Path(NamedTuple):
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A relative path of a job file that means another place from the working directory."""
+    """A relative path of a job file that would be a different file from the working directory."""
 
     place: str
     key: str
@@ -107,7 +107,7 @@ def with_paths_from(
 
 
 def refuse_left_behind(elsewhere: Sequence[Elsewhere], tables: dict[str, Any]) -> None:
-    """Raise where a table, file or store is at its path from the working directory.
+    """Raise an error if a table, file or store is at its path from the working directory.
 
     `tables` are those of the job after --set, which may name other paths.
     """

@@ -93,12 +93,12 @@ class JobSection(Table):
     store: StorePath
     """The path of the Zarr store; each explanation is a group in it."""
     seed: Seed = 0
-    """The seed of landmarks, held-out rows, sampled backgrounds and coalitions; a design may have
-    its own."""
+    """The seed of landmarks, held-out rows, sampled backgrounds and coalitions; [design] seed
+    replaces it for coalitions."""
     dtype: type_of(RULES["dtype"]) = "float64"  # type: ignore[valid-type]
     """The stored type of the attributions; sums are always float64."""
     keep_runs: Count = 7
-    """The number of runs whose cubes and rows stay, with [incremental]; records always stay."""
+    """With [incremental], the number of runs whose cubes and rows are kept; records always stay."""
 
 
 SOURCES = Kinds(
@@ -119,8 +119,8 @@ READ_ONCE = (*IN_FILES, *kinds.READ_ONCE)
 class FittedModel(KindTable):
     """A kernel model that the job fits.
 
-    For classes the decision function is explained: the log-odds of the second of two classes, or
-    a score for each of more.
+    For classes the decision function is explained: the log-odds of the second of two classes, or a
+    score for each class if there are more.
     """
 
     penalty: Penalty = "validate"
@@ -165,7 +165,7 @@ class ExplainTable(Made):
 
     @property
     def n_quality_rows(self) -> int | None:
-        """The number of rows to measure MSE_v on, where that is asked for."""
+        """The number of rows on which MSE_v is measured; None if it is not."""
         return dict(self).get("quality_rows")
 
 
@@ -215,12 +215,12 @@ class DesignTable(KindTable):
     """
 
     max_coalitions: Count | None = None
-    """The most coalitions of kind "auto"; with `tol`, the number at which rounds end."""
+    """The most coalitions for kind "auto"; with `tol`, the number at which rounds end."""
     tol: type_of(RULES["tol"]) | None = None  # type: ignore[valid-type]
-    """The largest std_error over the range of a row's attributions at which the row needs no more
-    coalitions."""
+    """The tolerance, such as 0.02: coalitions are added to a row until its largest std_error,
+    divided by the range of its attributions, is small enough."""
     seed: Seed | None = None
-    """The seed; the job's where left out."""
+    """The seed; by default that of the job."""
 
     @model_validator(mode="after")
     def _check(self) -> DesignTable:
@@ -301,17 +301,17 @@ class Report(Table):
     page: PagePath | None = None
     """The path of an HTML page, as `dshap report` writes it."""
     mlflow: bool = False
-    """Whether the page is logged to MLflow too, in a run of the experiment of the job's name."""
+    """Whether the page is also logged to MLflow, in a run of the experiment with the job's name."""
     instance: InstanceKey | None = None
-    """The key of the row that is broken down, or its position without keys; the first row where
-    left out."""
+    """The key of the row that is shown in detail, or its position if there is no key; by default
+    the first row."""
     segments: Names = ()
-    """Columns by whose values mean |attribution| is shown, each with at most 200; "age:5" puts
-    numbers in 5 bins of about equally many rows."""
+    """Columns for whose values mean |attribution| is shown, each with at most 200 values; "age:5"
+    divides numbers into 5 bins with about the same number of rows."""
     what_if: bool = False
-    """Whether the values of a row can be changed on the page, which recomputes its prediction and
-    exact attributions: for small linear models, kernels and path-dependent tree ensembles.  Store
-    and page then contain the model and, of kernels, rows of the table."""
+    """Whether readers of the page can change the values of a row, and see its new prediction and
+    exact attributions: for small linear models, kernel models and path-dependent tree ensembles.
+    Store and page then contain the model and, for kernel models, rows of the table."""
 
     @model_validator(mode="after")
     def _check_mlflow(self) -> Report:
@@ -479,7 +479,7 @@ class Job(Table):
 
     @property
     def target(self) -> Any:
-        """The target column(s), None where [source] names none or its kind has none."""
+        """The target column(s), None if [source] names none or its kind has none."""
         return dict(self.source).get("target")
 
     @property
@@ -591,7 +591,7 @@ SEVERAL = {"explain": "explanation", "check": "check", "sink": "sink"}
 
 
 def _check_texts(job: Job) -> None:
-    """Raise a ValueError where texts meet a value function of columns, or the other way round."""
+    """Raise a ValueError if texts meet a value function of columns, or the other way round."""
     for explain in job.explain:
         if (explain.value == "tokens") != job.is_of_texts:
             raise ValueError(

@@ -21,7 +21,7 @@ class ColumnRequest:
     of_texts: str
     """The message where the rows are texts, which have no columns."""
     of_bare_cubes: str = ""
-    """The message where the cubes store no columns; empty where it needs none in them."""
+    """The message where the cubes store no columns; empty if it needs none in them."""
 
 
 def column_requests(
@@ -49,7 +49,7 @@ def column_requests(
 def check_columns(
     requests: Iterable[ColumnRequest], *, is_of_texts: bool, keeps_columns: bool
 ) -> None:
-    """Raise a `ValueError` where a request is made of a job that has no columns, or stores none."""
+    """Raise a `ValueError` if a request is made of a job that has no columns, or stores none."""
     for each in requests:
         if each.is_made and is_of_texts:
             raise ValueError(each.of_texts)
@@ -58,7 +58,7 @@ def check_columns(
 
 
 def check_segments(segments: Sequence[str], columns: Sequence[str]) -> None:
-    """Raise where a segment is none of the explained columns, which are those that cubes store."""
+    """Raise an error if a segment is not an explained column: cubes store no others."""
     for segment in segments:
         column = column_of_segment(segment, columns)
         if column not in columns:

@@ -91,14 +91,14 @@ def with_target(given: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def places_of_target(given: Mapping[str, Any], name: str) -> list[str]:
-    """The places that a target changes, such as "job.store"; none where no target is named."""
+    """The places that a target changes, such as "job.store"; none if no target is named."""
     if not name:
         return []
     return [change.place for change in _changes_of(given.get(TARGETS, {}), name)]
 
 
 def _refuse_no_tables(targets: Any) -> None:
-    """Raise an `InputError` where [targets] contains something else than tables."""
+    """Raise an `InputError` if [targets] contains something else than tables."""
     if not isinstance(targets, dict):
         raise InputError(f"{TARGETS} = {shown(targets)}: write a table [{TARGETS}.NAME] for each")
     for name, held in targets.items():
@@ -165,7 +165,7 @@ def _addressed(tables: dict[str, Any], change: _Change) -> tuple[dict[str, Any],
 
 
 def _inside(table: Any, name: str) -> Any:
-    """The table of a name in a table, made if it is not there; None where there is none to make."""
+    """The table of a name in a table, made if it is not there; None if there is none to make."""
     if isinstance(table, dict) and name:
         return table.setdefault(name, {})
     return None

@@ -41,12 +41,12 @@ PARTS: Mapping[str, ConstructedArgument] = {
 
 
 class SinkTable(Made):
-    """A table [[sink]]: a table of a warehouse that an explanation is loaded into."""
+    """A table [[sink]]: a table of a database, or a folder, that an explanation is loaded into."""
 
     name: str = ""
-    """The name in messages and for --set; left out, the table with its schema, or the path."""
+    """The name in messages and for --set; by default the table with its schema, or the path."""
     explain: str = ""
-    """The name of the explanation; it may be left out where the job has one only."""
+    """The name of the explanation; leave it out if the job has only one."""
     uri: DatabaseAddress | None = None
     """The address of a database: duckdb:///file, sqlite:///file or postgresql://user@host/db."""
     connection: ConnectionProfile | None = None
@@ -54,32 +54,35 @@ class SinkTable(Made):
     path: FolderPath | None = None
     """The folder of a Parquet table, in place of a database."""
     table: str = ""
-    """The table, with a schema before it where it is not the database's own: "mart.reasons"."""
+    """The table, such as "mart.reasons"; leave the schema out if it is the database's default."""
     shape: Shape = "wide"
-    """A line a row with all attributions, a line a row and feature, or the `k` largest of these."""
+    """What a line is: "wide", a row with all attributions; "long", a row and one feature; "top_k",
+    as "long" for the `k` features with the largest attributions; "reasons", a row and one of its
+    reason codes."""
     k: Count = 3
-    """The number of features a row of shape "top_k"."""
+    """The number of features of a row in the shape "top_k"."""
     outputs: Names | None = None
-    """The outputs that have lines, such as the class "lapses" of two; left out, all of them."""
+    """The outputs that are written, such as the class "lapses" of two classes; all by default."""
     codes: FilePath | None = None
     """The path of a CSV file with the columns code, players and text, for shape "reasons"."""
     against: Against | None = None
     """Whether "higher" or "lower" predictions count against a row, for shape "reasons"."""
     undo: bool = False
-    """Whether a reason is stated only where its code, taken away alone, changes the prediction the same
-    way, for shape "reasons"; this needs one more coalition for each code."""
+    """Whether to write a reason only if the prediction also changes in its direction when the code
+    alone is taken away, for shape "reasons"; this needs one more coalition for each code."""
     rows: Rows | None = None
-    """The rows that are written: changed since the sink's last load, or all; left out, "changed",
-    and with write = "replace" "all"."""
+    """The rows that are written: "changed" since the sink's last load, or "all".  The default is
+    "changed", and "all" with write = "replace"."""
     write: Write | None = None
-    """Delete the keys and insert, append to a history, or replace everything; left out,
-    "delete_insert", and with `path` "replace"."""
+    """How lines are written: "delete_insert" replaces the lines of the same keys, "append" adds
+    lines to a history, "replace" replaces the whole table.  The default is "delete_insert", and
+    "replace" with `path`."""
     deletes: Deletes | None = None
-    """The fate of the lines of keys that are gone: removed, marked in their status, kept; the
-    default follows from [incremental]."""
+    """What happens to the lines of keys that are no longer in the table: "remove", "mark" in the
+    column status, or "keep"; the default is [incremental] deletes."""
     nul: Nul = "escape"
-    """Texts with a NUL character: written with \\x00 in its place, or refused, so that nothing is
-    loaded."""
+    """What happens to texts with a NUL character: "escape" writes \\x00 in its place, "refuse"
+    loads nothing."""
     _target: Target | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
@@ -90,13 +93,13 @@ class SinkTable(Made):
         return self
 
     def with_target(self, target: Target | None) -> SinkTable:
-        """A copy with its target as it was when it was checked; with None a copy without one."""
+        """A copy with this target, as it was inspected; None: a copy without one."""
         copy = self.model_copy()
         copy._target = target
         return copy
 
     def refuse_other_shape(self, facts: CubeFacts) -> None:
-        """Raise an `InputError` where its target has another shape than a cube needs."""
+        """Raise an `InputError` if the columns of its target are not those that a cube needs."""
         if self._target is not None:
             self._target.refuse_other_shape(facts)
 
@@ -119,7 +122,7 @@ class SinkTable(Made):
 
     @property
     def keys_of_place(self) -> dict[str, str]:
-        """Key -> value, of the keys by which the kind of the sink is known."""
+        """Key -> value, for the keys that determine the kind of the sink."""
         names = [name for kind in kinds() for name in kind.keys]
         return {name: str(value) for name, value in self if name in names and value is not None}
 
@@ -129,12 +132,12 @@ class SinkTable(Made):
         return kind
 
     def sink(self, only_explanation: str = "", deletes: Deletes = "remove") -> Sink:
-        """Build the sink; the explanation and the fate of deleted keys are those where none is named.
+        """Build the sink; the arguments are the defaults of `explain` and `deletes`.
 
         Raises
         ------
         InputError
-            Options that do not go together, or a variable of the environment that is not set.
+            Options contradict each other, or a variable of the environment is not set.
         """
         kind = self.kind_of_sink()
         write = self.write or kind.writes[0]
@@ -155,7 +158,7 @@ class SinkTable(Made):
 
 
 class OwnSinkTable(SinkTable):
-    """A table [[sink]] whose kind is a class of the user's code."""
+    """A table [[sink]] whose kind is a class of your code."""
 
     kind: str
     """The class, as "package.module:name"."""
@@ -241,7 +244,7 @@ def books_of(sinks: Sequence[SinkTable], explain: str, default: str) -> list[tup
 
 
 def look_at_sink(sink: Sink, source: Any, as_of: date, job_name: str) -> Target:
-    """Look at the target of a sink of a job, before anything is read; nothing is left behind.
+    """Inspect the target of a sink of a job, before anything is read; nothing is changed.
 
     Parameters
     ----------
@@ -256,7 +259,7 @@ def look_at_sink(sink: Sink, source: Any, as_of: date, job_name: str) -> Target:
 
 
 def _query_of(source: Any, as_of: date) -> SourceQuery | None:
-    """The query that a source reads its rows by; None of one that is no database."""
+    """The query by which a source reads its rows; None if it is no database."""
     match source:
         case SpooledTable():
             return source.query_for(as_of)

@@ -34,7 +34,7 @@ Period = Annotated[str, AfterValidator(unchanged(duration_of))]
 
 
 class FreshnessTable(Table):
-    """The key freshness of [source], as dbt has it."""
+    """The key `freshness` of [source], with the meaning that it has in dbt."""
 
     column: NotEmpty
     """The column with the time at which a row was loaded."""
@@ -85,14 +85,14 @@ _Change = Annotated[
 
 
 class ContractTable(Table):
-    """The key contract of [source], in the words of dlt."""
+    """The key `contract` of [source], with the words of dlt."""
 
     columns: _Change = "freeze"
-    """Whether columns may come and go from one run to the next: "freeze" or "evolve"."""
+    """Whether used columns may appear or disappear between two runs: "freeze" (no) or "evolve"."""
     types: _Change = "freeze"
-    """Whether columns may change their types: "freeze" or "evolve"."""
+    """Whether used columns may change their types: "freeze" (no) or "evolve"."""
     keys: Annotated[str, AfterValidator(_unique)] = "unique"
-    """The promise of keys: "unique", one row each and none missing."""
+    """The rule for keys: "unique", one row for each key, and no key missing."""
 
     def made(self) -> Contract:
         return Contract(self.columns, self.types, self.keys)
@@ -104,10 +104,10 @@ class HeldTable(KindTable):
     freshness: FreshnessTable | None = None
     """The limits of the source's age: { column, warn_after, error_after }."""
     contract: ContractTable = ContractTable()
-    """The promises of the source from run to run: { columns, types, keys }."""
+    """The rules for changes of the source between two runs: { columns, types, keys }."""
 
     def age_limits(self) -> Freshness | None:
-        """The limits of freshness, None where there are none."""
+        """The limits of freshness, None if there are none."""
         if self.freshness is None:
             return None
         return self.freshness.made()
@@ -139,7 +139,7 @@ class SpooledTable(_ROLES):  # type: ignore[misc]
         return made
 
     def query_for(self, as_of: date) -> SourceQuery | None:
-        """The query whose table no sink may be; None of a source that is no database."""
+        """The query whose tables no sink may load; None if the source is no database."""
         return None
 
 
@@ -151,7 +151,7 @@ class SqlTable(SpooledTable):
     connection: ConnectionProfile | None = None
     """The name of an ADBC connection profile, or the path of its file."""
     query: QueryText | None = None
-    """A query; {as_of} in it is the day of the run, a DATE."""
+    """A query; {as_of} in it is replaced by the date of the run, a DATE."""
     table: NotEmpty | None = None
     """A table or view, or "schema.name"."""
 
@@ -186,7 +186,7 @@ class CsvTable(SpooledTable):
     text: Names | None = None
     """Columns that stay text, such as codes that begin with 0."""
     null_values: Annotated[tuple[str, ...], Field(strict=False)] | None = None
-    """The texts that are missing values; "", "NA", "NULL", "NaN" and their like where left out."""
+    """The texts that are missing values; by default "", "NA", "NULL", "NaN" and similar ones."""
 
     def reader(self) -> CsvFiles:
         return CsvFiles(self.path, self.delimiter, self.null_values, as_names(self.text))

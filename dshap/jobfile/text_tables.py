@@ -51,8 +51,8 @@ class TextBackgroundKeys(Table):
     """The key of the background that replaces absent tokens."""
 
     background: Count | None = None
-    """The number of texts of the table, drawn with the job's seed; where left out, absent tokens
-    become the reference token."""
+    """The number of texts of the table, drawn with the job's seed.  If left out, absent tokens are
+    replaced by the reference token."""
 
 
 class VocabularyKeys(Table):

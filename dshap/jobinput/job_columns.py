@@ -1,4 +1,4 @@
-"""Columns that a job names: which there are, and errors about them in the words of the job file."""
+"""The columns that a job names, and errors about columns in the words of the job file."""
 
 from __future__ import annotations
 

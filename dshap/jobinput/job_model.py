@@ -30,7 +30,7 @@ class PlannedModel(NamedTuple):
 
     model: Model
     fit: tuple[Stage, ...]
-    """The stages of the fit; none where the job fits no model."""
+    """The stages of the fit; none if the job fits no model."""
 
 
 class JobModel(ABC):
@@ -42,7 +42,7 @@ class JobModel(ABC):
     """
 
     needs_rows: ClassVar[bool]
-    """Whether there is no model without a row."""
+    """Whether the model is fitted to rows, so that an empty table has none."""
     number: ClassVar[str]
     """The words for a column of numbers that it accepts, in messages."""
 
@@ -51,12 +51,12 @@ class JobModel(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """The remark of `dshap check` on the model, which is loaded for it."""
+        """Load the model, and return the remark of `dshap check` about it."""
 
     @property
     @abstractmethod
     def names(self) -> Sequence[str] | None:
-        """The columns that it was fitted on; None where it does not know them, or is not fitted."""
+        """The names of the columns that it was fitted on; None if it has none, or is not fitted."""
 
     @property
     @abstractmethod
@@ -104,7 +104,7 @@ class JobModel(ABC):
     @property
     @abstractmethod
     def sha256(self) -> str:
-        """The SHA-256 of its file; empty where it is in none."""
+        """The SHA-256 of its file; empty if it is in none."""
 
     @abstractmethod
     def check(self, census: Census, reader: RowReader) -> None:

@@ -1,9 +1,9 @@
-"""The table of a job and facts about it, stored for as long as its files stay the same.
+"""The table of a job, and facts about it, which are stored and valid while its files do not change.
 
-The facts are records named by a digest of the table's stamp (`RowReader.stamp`; of files: sizes,
-times, footers and the roles of the columns), of the version of dshap, and of the
-question.  A table whose files changed has another stamp: its facts are computed again, and compared
-with those the store was made of.
+Each fact is a record.  Its name is a digest of the table's stamp (`RowReader.stamp`; for files:
+sizes, times, footers and the roles of the columns), of the version of dshap, and of the kind of
+fact.  If the files change, the stamp differs: the facts are computed again, and compared with those
+that the store was made from.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ class JobRows:
 
     @property
     def target_names(self) -> tuple[str, ...]:
-        """The target columns, empty where there is none."""
+        """The target columns, empty if there is none."""
         return self.reader.target_names
 
     def context(self, model: Any = None, executor: Executor | None = None) -> Context:
-        """Gather the inputs of the objects of the job's other tables, beside their own keys."""
+        """The inputs from which the objects of the job's other tables are built."""
         classes = model_of_job(self.job).classes(model)
         return Context(self, self.job.job.seed, self.job.model.kind, model, classes, executor)
 
@@ -281,7 +281,7 @@ def n_classes(job: Job, reader: RowReader) -> int:
     for start, stop in spans(0, column.n_rows):
         found = column.read(start, stop).x[:, 0]
         classes = np.union1d(classes, found[np.isfinite(found)])
-        if len(classes) > MAX_CLASSES:
+        if len(classes) > MAX_CLASSES:  # a target of numbers: it need not be read to its end
             break
     if not 2 <= len(classes) <= MAX_CLASSES:
         count = f"more than {MAX_CLASSES}" if len(classes) > MAX_CLASSES else len(classes)
@@ -295,8 +295,10 @@ def n_classes(job: Job, reader: RowReader) -> int:
 
 
 def _opened(job: Job) -> RowReader:
-    """Open the table; where its files were written just now, wait until they have a stamp."""
+    """Open the table; if its files were written just now, wait until they can have a stamp."""
     reader = open_table(job)
+    # a second write within one tick of the clock would leave the time of the file as it is, so that
+    # a file so young has no stamp
     if reader.stamp is None:
         time.sleep(TICK_NS / 1e9)
         reader = open_table(job)

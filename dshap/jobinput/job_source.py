@@ -1,4 +1,4 @@
-"""Spooling the source of a job: read once into Parquet parts, from which everything is done."""
+"""Copying the source of a job into Parquet parts, which all later steps read."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def spool_job(
     previous: Mapping[str, str] | None,
     say: Callable[[str], None],
 ) -> Snapshot:
-    """Read the rows of a job's source into parts in a new folder; the snapshot is written last.
+    """Copy the rows of a job's source into parts in a new folder; the snapshot is written last.
 
-    Parquet files and the tables of lakehouses are copied too: a job whose nights build on each
-    other needs rows that stay.
+    Parquet files and lakehouse tables are copied too, because a job whose runs build on each other
+    needs rows that do not change.
 
     Parameters
     ----------
     job : Job
     folder : Path
-        A folder that does not exist; it is removed again where anything goes wrong.
+        A folder that does not exist; it is removed if an error occurs.
     as_of : date
-        The day that replaces {as_of} in a query.
+        The date that replaces {as_of} in a query.
     previous : mapping, optional
-        Column -> type in the run before, which the contract compares those of this run with.
+        Column -> type in the run before, with which the contract compares the present types.
     say : function
         Receives a line for people, such as a warning.
 
@@ -75,8 +75,8 @@ def look_at_source(
 ) -> Snapshot | None:
     """Check freshness and contract of a table that is read in place.
 
-    Gives None where [source] has neither, unless the table has versions: the record names the one
-    that was read.
+    Return None if [source] has neither, unless the table has versions: the result then records
+    which version is read.
 
     Parameters
     ----------
@@ -102,9 +102,9 @@ def look_at_source(
 def look_before_reading(
     job: Job, as_of: date, rules: SpoolRules, say: Callable[[str], None]
 ) -> SourceLook | None:
-    """Look at the source of a job: whether it opens, its columns and its age.
+    """Inspect the source of a job before its rows are read: can it be opened, its columns, its age.
 
-    Gives None for a kind whose columns are not known before its rows: made-up rows, and texts.
+    Return None for kinds without columns before rows are read: generated rows, and texts.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def rules_of(
     previous : mapping, optional
         Column -> type in the run before.
     features : sequence of names, optional
-        The columns that are explained (`JobModel.columns`); all where None.
+        The columns that are explained (`JobModel.columns`); all if None.
     """
     source = dict(job.source)
     keys = as_names(source.get("key"))

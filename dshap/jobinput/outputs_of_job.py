@@ -1,4 +1,4 @@
-"""The outputs of a job's explanations, as far as the model alone names them, before a row is read."""
+"""The outputs of a job's explanations before a row is read, if the model alone determines them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ BY_CLASS = "predict_proba"
 def outputs_of_loaded(
     loaded: LoadedModel, classes: tuple[str, ...] | None, explain: ExplainTable
 ) -> tuple[str, ...] | None:
-    """The outputs of an explanation by a fitted model; None where only rows show them.
+    """The outputs of an explanation by a fitted model; None if only rows show them.
 
-    Trees name their margins, and classifiers their classes.  The predictions of another function
-    are counted when it is first called.
+    Trees have names of their margins, and classifiers names of their classes.  For any other
+    function the outputs are counted in its first predictions.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ MAX_SAMPLE_BYTES = 256 << 20
 
 
 def check_quality(explain: ExplainTable, plan: Plan, reader: RowReader) -> None:
-    """Raise an `InputError` where MSE_v cannot be measured, before anything is computed."""
+    """Raise an `InputError` if MSE_v cannot be measured, before anything is computed."""
     if explain.n_quality_rows is None:
         return
     place = f"[[explain]] {explain.name} quality_rows"

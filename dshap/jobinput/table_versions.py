@@ -25,10 +25,10 @@ def files_of(source: Any) -> ParquetFiles | None:
 
 
 def at_version_of_store(job: Job, store: Place, say: Callable[[str], None]) -> Job:
-    """The job with the version of its table that its store was begun with, or else the newest.
+    """The job with the version of its table with which its store began, or else the newest version.
 
-    A version in the job file stays.  So all tasks of a run, its shards, and a run that goes on after
-    a kill read the same rows, independent of writes to the table meanwhile.
+    A version in the job file is not changed.  All tasks of a run, its shards, and a run that
+    continues after a kill therefore read the same rows, even if the table is written meanwhile.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def at_version_of_store(job: Job, store: Place, say: Callable[[str], None]) -> J
     store : Place
         Its store, which need not exist.
     say : function
-        Receives the line about a table that has another version by now.
+        Receives a line if the table has a newer version.
     """
     source = job.source
     key = version_key(source.kind)

@@ -47,7 +47,7 @@ class StoreCheck:
     """Why sinks could not be compared, in words."""
 
     def refuse_faults(self) -> None:
-        """Raise where something differs, or could not be compared."""
+        """Raise an error if something differs, or could not be compared."""
         self.seals.refuse_faults()
         if self.unchecked:
             raise SinkError("; ".join(self.unchecked))
@@ -170,7 +170,7 @@ def _faults(job: Job, sink: Sink, sealed: SealedLoad, joins: KeyJoins) -> Iterat
 
 
 def newest_sealed(store: Place) -> str:
-    """The newest run of a store with a statement; an `InputError` where none has one."""
+    """The newest run of a store with a statement; an `InputError` if none has one."""
     sealed = sealed_runs(store)
     refuse_unsealed(store, sealed, "")
     return sealed[-1]

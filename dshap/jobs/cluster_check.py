@@ -1,4 +1,4 @@
-"""`dshap cluster check`: one worker of a profile is started, inspected, and ended."""
+"""`dshap cluster check`: starts one worker of a profile, inspects it, and ends it."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ from dshap.steps.seen_places import probed_places
 
 @dataclass(frozen=True)
 class ClusterCheck:
-    """The findings about one worker of a cluster."""
+    """The result of `dshap cluster check`: facts about one worker of a cluster."""
 
     profile: str
     kind: str
     address: str
     """The address of the worker."""
     n_workers: int
-    """The number of workers that are there."""
+    """The number of workers that the scheduler has."""
     threads: int
     memory_limit: int | None
-    """The bytes of one process; None where it has no limit."""
+    """The bytes of one process; None if it has no limit."""
     start_s: float
-    """The seconds until the worker was there."""
+    """The seconds until the worker had connected."""
     round_trip_s: float
-    """The seconds in which a task that does nothing is answered."""
+    """The seconds between sending a task that does nothing and receiving its result."""
     versions_here: dict[str, str]
     versions_there: dict[str, str]
     processor_here: str
     processor_there: str
-    """The processor of the worker; empty where its versions differ, as it is not asked then."""
+    """The processor of the worker; empty if its versions differ, as it is not asked then."""
     seen: dict[str, bool]
     """Noun -> whether the worker sees it: the store or its folder, scratch, and the table."""
     unseen: dict[str, str]
     """Noun -> the reason why the worker does not see it, in words; empty for a path."""
     lifetime_s: int | None
-    """The seconds after which a worker ends itself; None where it has no walltime."""
+    """The seconds after which a worker ends itself; None if it has no walltime."""
 
     def __str__(self) -> str:
         limit = "no limit" if self.memory_limit is None else format_bytes(self.memory_limit)
@@ -98,7 +98,7 @@ class ClusterCheck:
         return asdict(self)
 
     def refuse_faults(self) -> None:
-        """Raise an `InputError` where a run on this cluster would be refused."""
+        """Raise an `InputError` if a run on this cluster would be refused."""
         faults = [
             f"{name} is {self.versions_here[name]} here and {self.versions_there[name]} there"
             for name in differing(self.versions_here, self.versions_there)
@@ -118,14 +118,15 @@ def check_cluster(
     say: Callable[[str], None],
     target: str = "",
 ) -> ClusterCheck:
-    """Start one worker of a profile, ask it, and end it.
+    """Start one worker of a cluster profile, check that it can run a job, and end it.
 
     Parameters
     ----------
     profile : the name of a profile, or the path of its file
-    job_file : the job whose store and table the worker must see; None: these are not looked at
-    wait_s : the seconds to wait for the worker; [cluster] wait where None
-    say : called with a line where the worker is waited for
+    job_file : path of a job whose store and table the worker must be able to open; None: they are
+        not checked
+    wait_s : the seconds to wait for the worker; None: `wait` of [cluster]
+    say : receives a line if the worker does not start within two seconds
     target : the name of a table [targets.NAME] of the job; empty for none
 
     Raises

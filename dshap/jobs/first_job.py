@@ -34,7 +34,7 @@ BUILD = "build"
 
 @dataclass(frozen=True)
 class FirstJob:
-    """The answers of which a first job file is made."""
+    """The answers to the questions of `dshap init`, from which it writes a job file."""
 
     name: str
     source: FirstSource
@@ -48,7 +48,7 @@ class FirstJob:
     sink: str
     """A table of the database, or a folder for rows of files; "none" for no sink."""
     given_features: Sequence[str] = ()
-    """The columns to explain, where the model does not name its own; empty for all of numbers."""
+    """The columns to explain, if the model has no names of columns; empty for all of numbers."""
 
     def check(self) -> None:
         """Check that the table has the key and the columns of the model.
@@ -257,10 +257,10 @@ page = {_text(f"{BUILD}/{self.name}.html")}
 
 
 class Questions(Protocol):
-    """Gives the answers that a first job is made of."""
+    """Asks the questions of `dshap init`, on a terminal or by options."""
 
     def answer(self, option: str, given: str | None, question: str, proposal: str = "") -> str:
-        """The answer to a question, where the option does not give it already."""
+        """The value of an option; if it was not given, the answer to a question."""
         ...
 
     def agrees(self, question: str) -> bool:
@@ -281,7 +281,7 @@ def first_job(
     Parameters
     ----------
     path : the job file that will be written
-    given : option -> its value, None where it is to be asked for
+    given : option -> its value, None if it is to be asked for
     query : a query in the place of a table; empty for none
     questions : Questions
     allow_pickle : whether a model that is a pickle may be read
@@ -378,7 +378,7 @@ HEAD = """# A job of dshap, as `dshap init` wrote it; every key: docs/job_files.
 
 
 def refuse_file(path: Path, *, replaces: bool) -> None:
-    """Raise an `InputError` where a job file cannot be written."""
+    """Raise an `InputError` if a job file cannot be written."""
     if path.exists() and not replaces:
         raise InputError(f"{path} exists: give another name, or --force to replace it")
     if path.is_dir():

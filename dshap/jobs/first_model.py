@@ -37,7 +37,7 @@ ENDS: Mapping[str, str] = {
 """End of the name of a file -> the kind of model in it."""
 LIGHTGBM = b"tree\n"
 """The beginning of a file of LightGBM, of any name."""
-PICKLE = b"\x80"
+PICKLE = b"\x80"  # the first byte of every pickle of protocol 2 or later
 TAKES_NAN = ("xgboost", "lightgbm")
 """Kinds whose trees send missing values one way or the other."""
 KNOWN = (
@@ -50,7 +50,7 @@ PICKLE_NOTE = (
 
 
 class PickleError(InputError):
-    """A model is a pickle, and no option allows to read it."""
+    """A model is a pickle, and no option allows reading it."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class FirstModel:
 
     @property
     def names(self) -> Sequence[str] | None:
-        """The columns that it was fitted on; None where it does not know them."""
+        """The names of the columns that it was fitted on; None if it does not store them."""
         return feature_names_of(self.loaded)
 
     @property
@@ -133,12 +133,12 @@ class FirstModel:
 
     @property
     def width(self) -> int | None:
-        """The number of its columns; None where it does not know it."""
+        """The number of columns that it was fitted on; None if it does not store it."""
         return n_columns_of(self.loaded)
 
     @property
     def is_of_trees(self) -> bool:
-        """Whether its trees are explained as such."""
+        """Whether it is explained as a tree ensemble, by `dshap.values.Trees`."""
         return is_ensemble(self.loaded.model)
 
     @property

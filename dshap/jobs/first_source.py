@@ -201,7 +201,7 @@ def address_written(uri: str, folder: Path) -> str:
 def proposed_key(columns: Mapping[str, Any], features: Collection[str], table: str) -> str:
     """The column to propose as key: one that no feature is and whose name is that of a key.
 
-    Empty where there is none.
+    Empty if there is none.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`dshap check`: the things that a run needs, asked one by one before the first night.
+"""`dshap check`: checks one by one what a run needs, before the first run.
 
 They are the model, the source, its contract, the dictionary of columns, the store and each sink.
 Every one is asked, also after another has failed, and nothing is left behind.
@@ -46,7 +46,7 @@ NOT_CHECKED = "not checked"
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of the check of one thing that a job needs."""
+    """The result of one check of `dshap check`, such as that of the model or of a sink."""
 
     thing: str
     """"model", "source", "contract", "columns", "store" or "sink"."""
@@ -55,7 +55,7 @@ class Finding:
     message: str = ""
     """A remark, or the message of the error."""
     failure: DshapError | None = None
-    """The error of a run with this thing as it is; None where it is in order."""
+    """The error that a run would raise; None if the check has passed."""
 
     @property
     def status(self) -> str:
@@ -90,7 +90,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class JobCheck:
-    """The results for all things that a job needs, in the order in which a run needs them."""
+    """The results of all checks, in the order in which a run needs the things."""
 
     job: str
     findings: tuple[Finding, ...]
@@ -104,13 +104,13 @@ class JobCheck:
         return {"job": self.job, "is_ready": is_ready, "checks": found}
 
     def refuse_faults(self) -> None:
-        """Raise an error with the exit status of the first failure, which names all failed things."""
+        """Raise an error that lists all failures, with the exit status of the first."""
         failures = [(each.thing, each.failure) for each in self.findings if each.failure]
         if not failures:
             return
         things = ", ".join(thing for thing, _ in failures)
         error = InputError(
-            f"job {self.job!r} is not ready: {len(failures)} of {len(self.findings)} things failed: "
+            f"job {self.job!r} is not ready: {len(failures)} of {len(self.findings)} checks failed: "
             f"{things}"
         )
         error.exit_status = failures[0][1].exit_status
@@ -125,13 +125,13 @@ class _Checking:
     as_of: date
     say: Callable[[str], None]
     features: Sequence[str] | None = None
-    """The columns that are explained, as model or job know them; None for all, or not known."""
+    """The columns that are explained, by the model or the job; None if neither names any."""
     look: SourceLook | None = None
-    """The columns of the source; None where they are not known."""
+    """The columns of the source; None if they are not known."""
     findings: list[Finding] = field(default_factory=list)
 
     def ask(self, thing: str, place: str, ask: Callable[[], str]) -> None:
-        """Add the result for a thing: the remark that `ask` returns, or its error."""
+        """Add the result of a check: the remark that `ask` returns, or the error that it raises."""
         try:
             with in_words_of(self.job):
                 found = Finding(thing, place, ask())
@@ -164,12 +164,12 @@ class _Checking:
     def contract(self) -> str:
         """Compare the columns of the source with those of the run before."""
         if self.look is None:
-            return f"{NOT_CHECKED}, as the columns of the source are not known"
+            return f"{NOT_CHECKED}, because the columns of the source are unknown"
         before = source_types_before(place_of(self.job.job.store))
         if before is None:
             return "no earlier run has columns to compare with"
         rules_of(self.job, before, self.features).changes_in(self.look.types, self.say)
-        return f"the {len(before)} columns of the run before"
+        return f"the {len(before)} columns of the previous run"
 
     def store(self) -> str:
         """Check that the store is one of this job, or can be made, and that a file can be written."""
@@ -195,11 +195,11 @@ class _Checking:
         return target.note or "it can be loaded"
 
     def _facts(self, target: Target) -> CubeFacts | None:
-        """The facts about the cube of a sink, as far as source and model decide them.
+        """The facts about the cube of a sink, as far as source and model determine them.
 
-        Only a plan knows whether there are standard errors, which are assumed to be as in the table;
-        so are outputs where the model names none.  None where the columns are not known, or players are
-        groups of them.
+        Only a plan shows whether attributions have standard errors: they are assumed to be as in
+        the existing table, and so are the outputs if the model names none.  None if the columns are
+        unknown, or if players are groups of columns.
         """
         explain = next(each for each in self.job.explain if each.name == target.sink.explain)
         if self.look is None or explain.players:
@@ -243,7 +243,7 @@ class _Checking:
         """
         described = self.job.description
         if self.look is None:
-            return f"{NOT_CHECKED}, as the columns of the source are not known"
+            return f"{NOT_CHECKED}, because the columns of the source are unknown"
         known = [*self._explained_columns(self.look), *self.look.key_kinds]
         known += as_names(self.job.target)
         is_complete = True
@@ -266,7 +266,7 @@ class _Checking:
 
 
 def _free_in_words(store: Place) -> str:
-    """The end of a sentence about the disk of a store; empty where there is no bound."""
+    """The end of a sentence about the disk of a store; empty if there is no bound."""
     free = Folder(store).free_bytes()
     if free is None:
         return ""
@@ -278,14 +278,14 @@ def check_job(
 ) -> JobCheck:
     """Check the model, source, contract, store and sinks of a job before its first run.
 
-    No row is explained, and nothing is left behind.  The rows of a database are not read, but for a
-    batch of SQLite and the newest time of `freshness`.
+    No row is explained, and no file is left behind.  Rows of a database are not read, except for
+    one batch of SQLite, which declares no types, and for the newest time that `freshness` needs.
 
     Parameters
     ----------
     job : Job
     as_of : date, optional
-        The date of the run; today, in UTC, where None.
+        The date of the run; today, in UTC, if None.
     say : function, optional
         Receives a line for people, such as a warning.
 

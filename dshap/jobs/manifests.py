@@ -73,7 +73,7 @@ def manifests_of(
 def _refuse_together(
     certificates: Path | None, shards: int | None, schedule: Schedule | None
 ) -> None:
-    """Raise where options are given that exclude each other."""
+    """Raise an error if options are given that exclude each other."""
     if shards is not None and schedule is not None:
         raise InputError(
             "--schedule is a run that one pod does alone, and --shards are many: give one of them"
@@ -86,7 +86,7 @@ def _refuse_together(
 
 
 def _refuse_paths(job: JobInPods, pods: Pods) -> None:
-    """Raise where a path of the job is on no volume of the pods."""
+    """Raise an error if a path of the job is on no volume of the pods."""
     whole = tomllib.loads(job.file.read_text(encoding="utf-8"))
     written = with_target(whole, job.target)
     for table, key in PATHS:
@@ -102,7 +102,7 @@ def _refuse_paths(job: JobInPods, pods: Pods) -> None:
 
 
 def _refuse_scratch(profile: str, pods: Pods) -> None:
-    """Raise where [worker] scratch is no folder that a pod can have for temporary files."""
+    """Raise an error if [worker] scratch is no folder that a pod can have for temporary files."""
     text = pods.worker.scratch
     if text is None:
         return
@@ -121,7 +121,7 @@ def _refuse_scratch(profile: str, pods: Pods) -> None:
 
 
 def _refuse_small(profile: str, pods: Pods, beside: int) -> None:
-    """Raise where the memory of a container that explains rows is limited to less than it needs."""
+    """Raise an error if a container may use less memory than its worker processes together."""
     given = pods.resources.get("worker", {}).get("limits", {}).get("memory")
     process = pods.worker.process_memory
     if given is None or process is None:

@@ -16,20 +16,20 @@ from dshap.history.run_record import ExplanationFacts, RunFacts
 from dshap.jobs.run_endings import RunEnding
 
 HELP: Mapping[str, str] = {
-    "dshap_exit_status": "Exit status of the last command that carried out the job.",
+    "dshap_exit_status": "Exit status of the last command that ran the job.",
     "dshap_ended_timestamp_seconds": "Time at which that command ended.",
-    "dshap_duration_seconds": "Seconds that it took.",
+    "dshap_duration_seconds": "Seconds that that command took.",
     "dshap_rows": "Rows of the cube of an explanation.",
-    "dshap_rows_failed": "Rows without attributions, because the model or a sum failed.",
-    "dshap_rows_carried": "Rows copied from the cube of the night before.",
-    "dshap_keys": "Keys of the table against those of the night before.",
+    "dshap_rows_failed": "Rows without attributions, because the model failed or attributions do not add up.",
+    "dshap_rows_carried": "Rows copied from the cube of the previous run.",
+    "dshap_keys": "Keys of the table, compared with those of the previous run.",
     "dshap_explanation_seconds": "Seconds of an explanation.",
     "dshap_stage_seconds": "Seconds of a stage of an explanation.",
     "dshap_model_info": "The model: 1, with its kind and digest as labels.",
     "dshap_check_status": "Outcome of a check: 0 passed, 1 warned, 2 failed, 3 skipped.",
-    "dshap_check_value": "The number that a check has measured.",
+    "dshap_check_value": "Number that a check measured.",
     "dshap_sink_status": "Outcome of a load: 0 loaded, 1 nothing to do, 2 skipped, 3 failed.",
-    "dshap_sink_lines": "Lines that a load has written.",
+    "dshap_sink_lines": "Lines that a load wrote.",
     "dshap_sink_seconds": "Seconds of a load.",
 }
 """Metric -> its meaning; all are gauges."""
@@ -75,7 +75,7 @@ class MetricsFile:
 
 
 def metrics_path(path: Path) -> Path:
-    """The file of --metrics; an InputError where a collector would not read it."""
+    """The file of --metrics; an InputError if a collector would not read it."""
     if path.suffix != ".prom":
         raise InputError(f"--metrics {path}: collectors read files that end in .prom: name one")
     if not path.parent.is_dir():

@@ -26,22 +26,22 @@ def plan_from_source(
     shards: int | None = None,
     n_probe: int = 0,
 ) -> JobPlan:
-    """Plan a job: fits nothing, leaves nothing behind, starts no cluster.
+    """Plan a job without fitting a model, starting a cluster, or leaving a file behind.
 
-    Rows that a run reads into parts of its store (`kind = "sql"` or "csv") are read into a
-    temporary folder here, which is removed.
+    If a run would copy its rows into its store (`kind = "sql"` or "csv"), they are copied here into
+    a temporary folder, which is removed at the end.
 
     Parameters
     ----------
     job : Job
     as_of : date, optional
-        The day that replaces {as_of} in a query; today, in UTC, where None.
+        The date that replaces {as_of} in a query; today, in UTC, if None.
     say : function, optional
         Receives a line for people, such as a warning.
     shards : int, optional
-        The number of shards whose work is described too.
+        Number of shards; the plan then also describes the work of each.
     n_probe : int
-        The number of rows on which the speed of the model is measured; 0: it is not called.
+        Number of rows on which the speed of the model is measured; 0: it is not called.
 
     Raises
     ------

@@ -50,7 +50,7 @@ def _is_same(one: Place, other: Place) -> bool:
 def refuse_damage(store: Place, found: Damages, mended: Damages | None, *, has_job: bool) -> None:
     """Raise a `DamagedError` that names the remaining steps.
 
-    `mended` is None where no repair was asked for.
+    `mended` is None if no repair was asked for.
     """
     count = sum(map(len, found.values()))
     if not mended and count:

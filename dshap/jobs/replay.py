@@ -87,9 +87,10 @@ def replay_run(
         The store, or a copy of it on another machine; nothing in it is changed.
     wanted : WantedRows
     run_id : str
-        The run; the newest one where empty.
+        The run; empty for the newest run with a statement.
     job_file : str, optional
-        The job, where the one in the store does not find its files here.
+        A job file to use in place of the stored job, for example because paths differ on this
+        machine.
     settings : sequence of str
         Texts of --set, such as "source.path=/other/place.parquet".
     say : function
@@ -100,9 +101,9 @@ def replay_run(
     Raises
     ------
     InputError
-        No such run, row or explanation, or a model that is another one.
+        The run, a row or an explanation does not exist.
     StoreMismatchError
-        The source, the model or an option is not that of the run; the message names it.
+        The source, the model or an option differs from that of the run; the message names it.
     NotLearnedError
         The store no longer has the data that the run is computed from.
     """
@@ -122,6 +123,7 @@ def replay_run(
     if not chosen:
         names = [each.name for each in job.explain]
         raise InputError(unknown_name("explanation", wanted.explain, names))
+    # outside of the store, in which a replay changes nothing
     folder = Path(tempfile.mkdtemp(prefix="dshap-replay-"))
     try:
         runs = _Runs(job, store, folder, _shared_run(store, run_id), materials)
@@ -139,10 +141,10 @@ def replay_run(
 def _job_of_run(
     store: Place, run_id: str, job_file: str | None, settings: Sequence[str], target: str
 ) -> Job:
-    """The job of a run: of a file that is given, else of the store.
+    """The job of a run, from the given file or from the store, without its sinks.
 
-    It has no sinks: their options are in the record of each cube, and no file or secret of them need
-    be here.
+    The options that follow from sinks are in the record of each cube, so that files and secrets of
+    sinks are not needed here.
     """
     if job_file is None:
         refuse_target_alone(target)
@@ -152,7 +154,7 @@ def _job_of_run(
 
 
 def _refuse_other_model(job: Job, materials: Sequence[Resource]) -> None:
-    """Raise where the model of the job is another file than that of the run."""
+    """Raise an error if the file of the job's model differs from that of the run."""
     match job.model:
         case ModelFileTable(path=path) as table:
             now = sha256_of_given(table)
@@ -165,7 +167,7 @@ def _refuse_other_model(job: Job, materials: Sequence[Resource]) -> None:
 
 
 def _other_packages(store: Place, run_id: str, materials: Sequence[Resource]) -> list[str]:
-    """Packages whose versions are others than those of the run, in words; dshap's sources too."""
+    """Packages whose versions differ from those of the run, in words; also dshap's source files."""
     content = Folder(store).get(f"runs/{run_id}/{PACKAGES}") or b""
     then = dict(line.split("==", 1) for line in content.decode().splitlines() if "==" in line)
     now = dict(line.split("==", 1) for line in installed_packages().splitlines())
@@ -278,7 +280,7 @@ class _Runs:
         )
 
     def _refuse_other_rows(self, digest: str) -> None:
-        """Raise where the source has other rows than the run."""
+        """Raise an error if the source has other rows than the run."""
         source = next((each for each in self.materials if each.name == "source"), Resource(""))
         then = str(source.digest.get(OF_ROWS, digest))
         if then != digest:
@@ -421,7 +423,7 @@ class _ReplayOfOne:
             self._without_night(found, cube, tile, lost)
 
     def _origin(self, run_id: str, row: int) -> tuple[str, int] | None:
-        """(run, row of its cube) that computed a row; None where that is not known any more."""
+        """(run, row of its cube) that computed a row; None if that is not known any more."""
         while True:
             history = self.runs.history(self.explain, run_id)
             if not history.is_written or history.damage:
@@ -435,7 +437,7 @@ class _ReplayOfOne:
             row = before
 
     def _opened(self, run_id: str) -> Replayed | None:
-        """The cube of an earlier night; None where it cannot be computed again."""
+        """The cube of an earlier night; None if it cannot be computed again."""
         with contextlib.suppress(DshapError):
             if read_run(self.runs.store / self.explain.name / run_id) is not None:
                 return self.runs.cube(self.explain, run_id)

@@ -154,7 +154,7 @@ class Replay:
         }
 
     def refuse_differences(self) -> None:
-        """Raise a `CheckFailedError` where a bit differs that rounding elsewhere does not explain."""
+        """Raise a `CheckFailedError` if a bit differs that rounding elsewhere does not explain."""
         if self.is_same or self.is_rounding:
             return
         first = next(each for each in self.cubes if each.differences or each.not_computed)

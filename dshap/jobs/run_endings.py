@@ -32,13 +32,13 @@ class RunEnding:
     ended: datetime
     exit_status: int
     message: str = ""
-    """The message of the error that it ended with; empty where all is well."""
+    """The message of the error that it ended with; empty if all is well."""
     run: RecordedRun | None = None
-    """The run as far as it came; None where it was refused, or interrupted."""
+    """The run as far as it came; None if it was refused, or interrupted."""
 
     @property
     def facts(self) -> RunFacts | None:
-        """The facts of the run; None where it was refused, or interrupted."""
+        """The facts of the run; None if it was refused, or interrupted."""
         return None if self.run is None else self.run.facts
 
     @property

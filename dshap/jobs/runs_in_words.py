@@ -51,9 +51,12 @@ OPTIONAL = ("as of", "target", "baseline")
 
 
 def runs_summary(store: Place, width: int | None = None) -> tuple[list[str], dict[str, Any]]:
-    """A table of the runs of a job's store, newest last, and the same for JSON.
+    """Describe the runs of a job's store, newest last: lines of a table, and the same for JSON.
 
-    Its last column is cut where a line would be longer than `width`; None cuts nothing.
+    Parameters
+    ----------
+    store : path of the store
+    width : the most characters of a line, by which the last column is shortened; None: any number
 
     Raises
     ------
@@ -117,9 +120,9 @@ def _is_shown(cells: Sequence[str]) -> bool:
 
 
 def about_run(store: Place, run_id: str = "") -> dict[str, str]:
-    """Facts about a run of a job's store for its report, heading -> text: the last one, or this.
+    """Facts about a run of a job's store for its report, heading -> text.
 
-    It is empty where no run is recorded.
+    An empty `run_id` means the last run.  Without a recorded run the result is empty.
     """
     over = [each for each in read_records(store) if each.is_over]
     chosen = [each for each in over if run_id in ("", each.run_id)]
@@ -238,7 +241,7 @@ def _target_of(record: RunRecord) -> str:
 
 
 def _count(number: int | None) -> str:
-    """A number of keys; empty where nights are not compared."""
+    """A number of keys; empty if nights are not compared."""
     if number is None:
         return ""
     return f"{number:,}"

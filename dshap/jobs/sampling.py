@@ -1,7 +1,7 @@
-"""`dshap run JOB --sample N`: the job on N of its rows, in a folder of its own, without sinks.
+"""`dshap run JOB --sample N`: runs a job on N of its rows, in a separate folder, without sinks.
 
-The rows of the sample are read once into Parquet parts.  The sample is then a job like any other: on
-these parts, with a store beside that of the job, which is neither read nor written.
+The rows of the sample are copied into Parquet files.  The sample is then a job like any other, on
+these files, with its own store.  The store of the job is neither read nor written.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PAGE = "page.html"
 
 @dataclass(frozen=True)
 class JobSample:
-    """The sample of a job: a job on a few of its rows."""
+    """A job on a few rows of another job, made by `sample_of_job`."""
 
     job: Job
     """The job of the sample."""
@@ -88,26 +88,26 @@ def sample_of_job(
     as_of: date | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> JobSample:
-    """Read the sample of a job into its folder; a sample that was there before is replaced.
+    """Make a job on a sample of a job's rows, to try it in minutes.
 
-    The folder is STORE.sample beside the store of the job.  All of the table is read in one pass, and
-    rows that are spread over it are selected.  The job learns all (a background, a fit, landmarks)
-    from these rows alone.
+    The folder of the sample is STORE.sample, next to the store of the job; an earlier sample there
+    is replaced.  The whole table is read in one pass, and rows that are spread over it are
+    selected.  Background, fit and landmarks are learned from these rows alone.
 
     Parameters
     ----------
     job : Job
     n_rows : int
-        The number of rows, at least 1; all rows of a table that has fewer.
+        The number of rows, at least 1; a smaller table is taken whole.
     as_of : date, optional
-        The date that replaces {as_of} in a query; today, in UTC, where None.
+        The date that replaces {as_of} in a query; today, in UTC, if None.
     say : function, optional
         Receives a line for people, such as a warning.
 
     Returns
     -------
     JobSample
-        `job` of it is run like any other.
+        Run its `job` like any other.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def sample_of_job(
 
 
 def _refuse_other(folder: Place) -> None:
-    """Raise where a folder is there that is no sample."""
+    """Raise an error if a folder is there that is no sample."""
     room = Folder(folder)
     if room.has_room() and room.list() and not room.has_file(ABOUT):
         raise StoreMismatchError(

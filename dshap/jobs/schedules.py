@@ -25,7 +25,7 @@ class CronField:
     names: tuple[str, ...] = ()
 
     def fault(self, text: str) -> str:
-        """The fault of the text of this field, in words; empty where it has none."""
+        """The fault of the text of this field, in words; empty if it has none."""
         for part in text.split(","):
             found = re.fullmatch(r"(\*|\?|\w+(?:-\w+)?)(?:/(\d+))?", part)
             if found is None:
@@ -42,7 +42,7 @@ class CronField:
         return ""
 
     def _number(self, word: str) -> int | None:
-        """The number that a word of this field means; None where there is none."""
+        """The number that a word of this field means; None if there is none."""
         if word.lower() in self.names:
             return self.low + self.names.index(word.lower())
         if word.isascii() and word.isdigit() and self.low <= int(word) <= self.high:
@@ -64,7 +64,7 @@ UTC = "Etc/UTC"
 
 @dataclass(frozen=True)
 class Schedule:
-    """The times at which a job is run."""
+    """The times at which a job runs on Kubernetes, in the notation of cron."""
 
     times: str
     """Five fields as cron has them, such as "0 3 * * *", or one of `MACROS`."""
@@ -72,7 +72,7 @@ class Schedule:
 
     @classmethod
     def of(cls, times: str | None, time_zone: str | None) -> Schedule | None:
-        """The schedule that `--schedule` and `--time-zone` give; None where there is none.
+        """The schedule that `--schedule` and `--time-zone` give; None if there is none.
 
         Raises
         ------

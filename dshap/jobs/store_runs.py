@@ -78,16 +78,31 @@ from dshap.storage.running import finishing
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A run that is over."""
+    """A finished run: its facts, its result, and the path of its record."""
 
     result: JobResult
     facts: RunFacts
     record: Place | None
-    """The path of its run_results.json; None where a table without rows made no store."""
+    """The path of its run_results.json; None if a table without rows made no store."""
 
 
 def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
-    """Finish an unfinished earlier run of a job, then run it; return the last run.
+    """Carry out a job with its sinks and checks, and record the run.
+
+    An earlier run that was killed is finished first.
+
+    Parameters
+    ----------
+    job : Job
+    progress : callable
+        Receives the events of the run.
+    command : Command
+        The options of the command, such as the date and the part of the run.
+
+    Returns
+    -------
+    RecordedRun
+        The last run.
 
     Raises
     ------
@@ -109,10 +124,12 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
         _naming_learn(scope),
         opened as (session, recorder),
     ):
+        # only now, as the lock is there: nobody else changes the records in between
         refuse_altered(store)
         if scope.does(Phase.BEGIN):
             job = _begun(job, store, command, recorder)
         runs = StoreRuns(_with_its_model(job), store, session, recorder, command)
+        # `LearnScope` includes `BeginScope`, which is derived from it
         match scope:
             case LearnScope():
                 return runs.learn()
@@ -128,11 +145,21 @@ def run_recorded(job: Job, progress: Progress, command: Command) -> RecordedRun:
 def run_job(
     job: Job, progress: Progress, *, trusts_files: bool = True, wait_s: float | None = None
 ) -> JobResult:
-    """Fit, then explain, without sinks, checks and a record; a later run does the rest.
+    """Fit the model of a job and explain its rows, without sinks, checks and a record.
 
-    Where the files of the table are unchanged (`dshap.tables.files.stamp_file`), the census of the
-    earlier run is used; with `trusts_files=False` all rows are read again.  A cluster may be
-    without a worker for `wait_s` seconds; None: the seconds in the job file.
+    A later `run_recorded` does the rest.
+
+    Parameters
+    ----------
+    job : Job
+    progress : callable
+        Receives the events of the run.
+    trusts_files : bool, default True
+        Whether to use the census of an earlier run if the files of the table are unchanged
+        (`dshap.tables.files.stamp_file`).  False: all rows are read again.
+    wait_s : float, optional
+        How many seconds the run waits for a worker while the cluster has none.  None: `wait` of the
+        job file.
 
     Raises
     ------
@@ -151,7 +178,7 @@ def run_job(
 
 
 def _refuse_acceptance(command: Command) -> None:
-    """Raise where a run is to be accepted by a command that begins none."""
+    """Raise an error if --accept is given to a command that begins no run."""
     scope = command.scope
     if command.accept and not scope.does(Phase.BEGIN):
         raise InputError(
@@ -246,7 +273,7 @@ class StoreRuns:
         return self.carry_out(run)
 
     def _refuse_other_kind(self, run: RunFolders) -> None:
-        """Raise where a backfill was not finished and a night is asked for, or the reverse."""
+        """Raise an error if an unfinished run is a backfill and this command is not, or vice versa."""
         about = run.about
         if about is None or about.backfill == self.command.backfill:
             return
@@ -293,7 +320,7 @@ class StoreRuns:
                 may_finish = held.enter_context(finishing(self.store, what, has_failed))
             except LockedError:
                 return None
-            # asked with the lease in place: another shard may have finished the run meanwhile
+            # asked while this process has the lease: a different shard may have finished before
             if begun is not None and begun.is_over:
                 return None
             if not may_finish:
@@ -331,6 +358,7 @@ class StoreRuns:
         """The run that shards explain: it has begun, is not over, and is of this job."""
         for run in unfinished_runs(self.store):
             run.refuse_damaged()
+            # neither of these can be explained by a shard: `learn` begins or reads it first
             if run.about is None:
                 continue
             if not self.source.is_read(run):
@@ -346,6 +374,7 @@ class StoreRuns:
                     f"--backfill: run {run.run_id} was learned without it: leave --backfill out"
                 )
             is_same = self.source.is_of_job(run, self._job_digest)
+            # a changed job does not matter where all cubes are finished: only sinks are left
             if not (is_same or self.cubes.are_whole(self.under_way(run))):
                 other = [
                     name
@@ -369,11 +398,12 @@ class StoreRuns:
         return RecordedRun(result, RunFacts(over, self.job.job.name, now, now), None)
 
     def unfinished(self) -> Iterator[RunFolders]:
-        """The runs to finish; those whose parts are not whole are thrown away."""
+        """The runs to finish; a run whose rows were not completely copied is removed."""
         for run in self.source.unfinished(self.store):
             run.refuse_damaged()
             is_of_job = self.source.is_of_job(run, self._job_digest)
             if not self.source.is_read(run):
+                # the rows of two readings would not be of one state of the table
                 self._forget(run)
             elif is_of_job or self.cubes.are_whole(self.under_way(run)):
                 self.progress.say(f"run {run.run_id} was not over: {self.scope.goes_on}")
@@ -463,14 +493,15 @@ class StoreRuns:
         try:
             with naming_full_disk(self.store):
                 carry_out(self.steps_to_cubes(run), self.scope)
+        # a source that is too old has no rows to explain, and is still a run with a record
         except StaleSourceError as error:
             self.session.workspace.confirm()
             folders.drop_rows()
             run.know(failure=error)
             run.is_empty = True
             return self._over(run)
-        # what is damaged stays, for `dshap verify` to name it; a run that another process has taken
-        # over is not this one's to remove
+        # damaged files stay, so that `dshap verify` can name them; and a run that a different
+        # process has taken over must not be removed by this one
         except (DamagedError, LockedError):
             raise
         except Exception:
@@ -518,13 +549,14 @@ class StoreRuns:
         over = self._run_before(facts)
         if over is not None:
             return self._still_over(over, facts, run.result)
+        # a process that slept may have lost the store, and must not write a record over another's
         self.session.workspace.confirm()
         # before the record, whose presence means that the run is over
         seal_ended(run, facts)
         return RecordedRun(run.result, facts, write_record(self.store, facts))
 
     def _run_before(self, facts: RunFacts) -> RunRecord | None:
-        """The last run, where a finish found nothing to do after it; None where this is a run."""
+        """The last run, where a finish found nothing to do after it; None if this is a run."""
         if (
             self.scope.does(Phase.BEGIN)
             or facts.has_work
@@ -549,4 +581,5 @@ def refuse_ending(over: RunRecord, *errors: type[DshapError]) -> None:
 
 def _plain_table(table: Any) -> Any:
     """A table of a job as plain values, for a digest; keys at their default are left out."""
+    # a key that a later version adds, at its default, then leaves the digest as it was
     return table.model_dump(mode="json", exclude_defaults=True)

@@ -25,7 +25,7 @@ QUALITY = "quality: MSE_v, the mean of (f − v_S)² over rows and coalitions"
 
 @dataclass(frozen=True)
 class JobSummary:
-    """The results that a job shows."""
+    """The results of a job that `dshap run` prints: rankings, one row, accuracy and stages."""
 
     lines: list[str]
     content: dict[str, Any]
@@ -37,10 +37,10 @@ class JobSummary:
 
 
 def job_summary(job: Job, result: JobResult, *, shows_row: bool = True) -> JobSummary:
-    """Rank the features, break one row down, and write picture and page of a finished job.
+    """Rank the features, explain one row, and write the picture and the page of a finished job.
 
-    Without `shows_row` the row is looked up, so that a key that is not there is named, and none of
-    its values is in the summary.
+    With ``shows_row=False`` the summary contains no value of the row.  The row is still searched,
+    so that a key that does not exist is an error.
     """
     if result.is_empty:
         content = {"job": job.job.name, "was_complete": True, "ranking": {}, "cubes": {}}
@@ -50,7 +50,7 @@ def job_summary(job: Job, result: JobResult, *, shows_row: bool = True) -> JobSu
     errors: list[Exception] = []
 
     def tried(make: Callable[..., Any], *given: Any) -> Any:
-        """Call `make`; None where it fails, since the job itself is finished."""
+        """Call `make`; None if it fails, since the job itself is finished."""
         try:
             return make(*given)
         except Exception as error:
@@ -184,7 +184,7 @@ def _fit_lines(result: JobResult) -> list[str]:
 
 
 def _picture(job: Job, result: JobResult, ranked: list[Ranking]) -> Path | None:
-    """Draw the picture of [report], where it is not there yet; None where none is asked for."""
+    """Draw the picture of [report], where it is not there yet; None if none is asked for."""
     if not job.report.picture:
         return None
     path = Path(job.report.picture)
@@ -195,7 +195,7 @@ def _picture(job: Job, result: JobResult, ranked: list[Ranking]) -> Path | None:
 
 
 def _page(job: Job, result: JobResult) -> Path | None:
-    """Write the page of [report], where it is not there yet; None where none is asked for."""
+    """Write the page of [report], where it is not there yet; None if none is asked for."""
     if not job.report.page:
         return None
     path = Path(job.report.page)
@@ -214,7 +214,7 @@ def _page(job: Job, result: JobResult) -> Path | None:
 
 
 def _scores(result: JobResult) -> dict[str, list[float]] | None:
-    """Held-out score -> its value for each output; None where there is no fit."""
+    """Held-out score -> its value for each output; None if there is no fit."""
     if result.report is None:
         return None
     return {name: score.tolist() for name, score in result.report.held_out.items()}

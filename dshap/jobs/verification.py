@@ -1,8 +1,8 @@
-"""Checking a job's store beside its cubes: records, rows, keys and pointers of runs.
+"""`dshap verify` and `dshap repair` of a job's store: records, rows, keys and pointers of runs.
 
-All bytes of rows and keys are read and compared with their digests; files of earlier versions
-without digests are checked by their footers and headers.  Each file must be whole, and its ids,
-methods and numbers of rows must be those of its neighbours.
+All bytes of rows and keys are read and compared with their digests.  Files of earlier versions of
+dshap have no digests: their footers and headers are checked.  Each file must be complete, and its
+ids, methods and numbers of rows must agree with those of the other files of the run.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Cubes = Mapping[str, tuple[int | None, str | None]]
 
 
 def verify_job_store(store: Place) -> Damages:
-    """Part of a store -> its damage: cubes and states, then the runs of a job in "runs"."""
+    """Find the damage of a store: part of the store -> its damage, and "runs" for those of a job."""
     found = verify_store(store)
     if damages := list(_damage_of_runs(store)):
         found[RUNS] = damages
@@ -72,7 +72,10 @@ def _unfinished_erasure(store: Place) -> Iterator[Damage]:
 
 
 def repair_job_store(store: Place) -> Damages:
-    """Repair the parts of a store and its runs, and return the damage found in each."""
+    """Repair a store as far as copies allow, and return the damage that was found.
+
+    Damaged files without a copy are removed, so that the next run makes them again.
+    """
     found = repair_store(store, _is_of_a_night)
     with alone(store, "a repair"):
         for name, run_id in _cubes_of_runs_over(store):
@@ -104,6 +107,7 @@ def _damage_of_runs(store: Place) -> Iterator[Damage]:
         return
     explanations = _explanations(store)
     is_before_another = False
+    # the newest first: no run finishes one that is followed by a run that is over
     for known in reversed(runs_in_store(store)):
         run = RunFolders(store, known.run_id)
         with tempfile.TemporaryDirectory(prefix="dshap-keys-") as folder:
@@ -124,7 +128,7 @@ def _explanations(store: Place) -> list[str]:
 
 
 def _lost_pointers(store: Place, explanations: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """(explanation, its newest finished cube) where no pointer names a cube, and no run will."""
+    """(explanation, its newest finished cube) if no pointer names a cube, and no run sets one."""
     for name in explanations:
         folder = store / name
         if Folder(folder).has(CURRENT) and not _names_backfill(store, name):
@@ -298,7 +302,7 @@ def _cubes_of(run: RunFolders, explanations: Iterable[str]) -> Cubes:
 
 
 def _rows_in(path: Place) -> int | None:
-    """The number of rows of a cube; None where it cannot be read, which its own check names."""
+    """The number of rows of a cube; None if it cannot be read, which its own check names."""
     with contextlib.suppress(DshapError):
         return CubeArrays(path).n_rows
     return None

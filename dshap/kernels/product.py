@@ -204,6 +204,7 @@ class ProductKernel:
         of_x = _plain(x.T[:, :, None])
         of_z = _plain(z.T[:, None])
         loops.fill_exponents(of_x, of_z, self._kinds, self._rates, totals, polynomials)
+        # by numpy, in bulk: the exponential of compiled loops is many times as slow
         np.exp(totals, out=totals)
         if self._has_polynomial:
             totals *= polynomials

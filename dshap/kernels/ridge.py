@@ -150,6 +150,7 @@ class Penalty(NamedTuple):
     """The penalty chosen for one coalition, and its estimated error."""
 
     penalty: float
+    """λ of the mean squared loss: the ridge is λn."""
     error: float
     """Estimated squared error of the fit on new rows, over the targets' sum of squares."""
 

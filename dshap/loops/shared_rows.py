@@ -27,6 +27,7 @@ class Block(NamedTuple):
     """A block of consecutive rows, and the distinct values among them."""
 
     rows: slice
+    """The rows of the block, in sorted order."""
     values: list[FloatArray]
     """Distinct values of each column in the block."""
     where: NDArray[np.int64]

@@ -78,6 +78,7 @@ def add_walks(codes, background, shares, nodes, sets, shape, leaves, trees, pair
         # short numbers keep a tree of some thousand nodes in the first-level cache
         player_at = player[root : first[tree + 1]].astype(np.int32)
         right_at = (right[root : first[tree + 1]] - root).astype(np.int32)
+        # decisions are made once for each row, and not in the walk of each pair of rows
         ways = ways_of(codes, nodes, sets, tree)
         ways_of_others = ways_of(background, nodes, sets, tree)
         for lane in range(codes.shape[1]):

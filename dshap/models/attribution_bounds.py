@@ -1,4 +1,4 @@
-"""Bounds on how far attributions of a kernel model move with the row (RKHS-SHAP, Theorem 6)."""
+"""Bounds on how much attributions of a kernel model change with the row (RKHS-SHAP, Theorem 6)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,32 @@ from dshap.models.shapley_penalty import ShapleyPenalty, checked_penalty
 from dshap.predictors.expansion import KernelModelLike, expansion_of
 
 MAX_COLUMNS = 16
-"""The most columns whose coalitions are all listed."""
+"""The most columns whose coalitions are all listed: there are 2^16 = 65,536 of them."""
 INTERVENTIONAL = 4.0
 """The factor in Theorem 6, ‖φ_x − φ_x'‖² ≤ 4 (1 − k(x, x')), for k_j ≤ 1 and k_j(x, x) = 1."""
 
 
 def rkhs_norm(model: KernelModelLike) -> FloatArray:
-    """The RKHS norm ‖f‖ (k,) = (aᵀ K(Z, Z) a)^½ of each output, without the intercept.
+    """Measure how strongly a kernel model varies: its RKHS norm.
 
-    r² operations.
+    ‖f‖ = (aᵀ K(Z, Z) a)^½ for the weights a of the landmarks Z, without the intercept.  The bounds
+    on attributions are proportional to the norm.  It needs about r² operations for r landmarks.
+
+    Parameters
+    ----------
+    model : KernelRidge, KernelLogistic or KernelExpansion
+        A fitted model with landmarks.
+
+    Returns
+    -------
+    array (k,)
+        The norm of each output, in units of the output.
 
     Raises
     ------
     InputError
-        A model of Fourier features or a sum of models, which have no single product kernel with
-        landmarks.
+        The model has Fourier features or is a sum of models: such a model has no single product
+        kernel with landmarks.
 
     Examples
     --------
@@ -59,24 +70,32 @@ def attribution_bound(
     others: MatrixLike,
     amplification: float | None = None,
 ) -> FloatArray:
-    """Upper bound (n, k) on the difference of any attribution between two rows.
+    """Bound the difference that any attribution can have between two rows.
 
-    |φ_i(x) − φ_i(x')| ≤ ‖f‖ (4 (1 − k(x, x')))^½.
+    |φ_i(x) − φ_i(x')| ≤ ‖f‖ (4 (1 − k(x, x')))^½ for every column i.
 
     Parameters
     ----------
-    model : a kernel model, or its expansion
+    model : KernelRidge, KernelLogistic or KernelExpansion
+        A fitted model with landmarks.
     rows, others : (n, columns)
-        x and x', row by row.  Where only |x_j − x'_j|² ≤ δ is known, give 0 and √δ.
+        The rows x and x': the first row of `others` is compared with the first of `rows`, and so
+        on.  If you know only that |x_j − x'_j|² ≤ δ, give a row of zeros and a row of √δ.
     amplification : float of at least 1, optional
-        M_Γ for observational values, see `conditional_amplification`: the bound is √(2 M_Γ) times
-        as large.  None: interventional values.
+        M_Γ of observational values, from `conditional_amplification`; it makes the bound √(2 M_Γ)
+        times as large.  None: the bound for interventional values.
+
+    Returns
+    -------
+    array (n, k)
+        The bound for each pair of rows and each output, in units of the output.
 
     Notes
     -----
-    Source: RKHS-SHAP (2022), Theorem 6, with k(x, x') itself instead of its least value
-    exp(−dδ/(2l²)), so that it is valid for any product kernel.  The proof does not fully give the
-    factor for observational values: no violation of that bound is known.
+    Source: Chau, Hu, Gonzalez & Sejdinovic, RKHS-SHAP (2022), Theorem 6.  The theorem uses the
+    smallest value that k(x, x') can have, exp(−dδ/(2l²)); here k(x, x') itself is used, so that the
+    bound is valid for any product kernel.  The paper's proof does not fully establish the factor
+    for observational values; no violation of that bound is known.
 
     Raises
     ------
@@ -117,19 +136,26 @@ def attribution_bound(
 def conditional_amplification(
     model: KernelModelLike, data: MatrixLike, penalty: ShapleyPenalty
 ) -> float:
-    """M_Γ ≥ 1: the largest squared norm of a model's conditional mean embeddings.
+    """Compute the factor M_Γ of `attribution_bound` for observational values.
 
-    M_Γ = max(1, max over S of tr[(K_S + nλI)⁻¹ K_S (K_S + nλI)⁻¹ K_S̄]), the embedding of S̄ given
-    S as an operator on the functions that the model is made of. It is computed on landmarks, so
-    nothing n×n is formed.
+    M_Γ is at least 1.  It is the largest squared norm of the model's conditional mean embeddings,
+    max(1, max over S of tr[(K_S + nλI)⁻¹ K_S (K_S + nλI)⁻¹ K_S̄]): the embedding of the absent
+    columns S̄ given the present ones S, as an operator on the model's basis functions.  It is
+    computed on landmarks, so that no n × n matrix is formed.
 
     Parameters
     ----------
-    model : a kernel model, or its expansion
+    model : KernelRidge, KernelLogistic or KernelExpansion
+        A fitted model with landmarks.
     data : (b, columns)
-        Rows that the embeddings are learned from.
+        The rows from which the embeddings are learned.
     penalty : ShapleyPenalty
-        A penalty of observational values, whose embedding and λ are used; the player is not.
+        A penalty with ``value="observational"``: its embedding and its λ are used, its player is
+        not.
+
+    Returns
+    -------
+    float
 
     Raises
     ------
@@ -180,7 +206,7 @@ def conditional_amplification(
 
 @dataclass(frozen=True)
 class Robustness:
-    """How far attributions of perturbed rows moved, compared with the bound.
+    """How much the attributions of perturbed rows changed, compared with the bound.
 
     Examples
     --------
@@ -200,12 +226,12 @@ class Robustness:
     amplification: float | None
     """M_Γ for observational values; None for interventional ones."""
     bound: FloatArray
-    """(k,): the bound for any two rows with |x_j − x'_j|² ≤ δ."""
+    """(k,): the bound for any two rows with |x_j − x'_j|² ≤ δ, in units of the output."""
     n_pairs: int
     n_violations: int
-    """Number of (pair, player, output) where the change exceeds the pair's own bound."""
+    """Number of (pair, player, output) for which the change exceeds the bound of the pair."""
     largest_ratio: float
-    """Largest |φ_i(x) − φ_i(x')| over the pair's bound; 1 means tight."""
+    """The largest |φ_i(x) − φ_i(x')| divided by the bound of the pair; 1 means a tight bound."""
 
     def __str__(self) -> str:
         bound = ", ".join(f"{each:.4g}" for each in self.bound)
@@ -225,21 +251,29 @@ def robustness(
     n_pairs: int = 1_000,
     seed: int = 0,
 ) -> Robustness:
-    """Perturb rows and compare the change of their attributions with the bound of Theorem 6.
+    """Change rows a little, and compare how their attributions change with the bound.
+
+    The bound is `attribution_bound`, Theorem 6 of RKHS-SHAP.
 
     Parameters
     ----------
-    model : a kernel model, or its expansion
+    model : KernelRidge, KernelLogistic or KernelExpansion
+        A fitted model with landmarks.
     rows : (n, columns)
-        Rows are drawn from these, and every column is changed uniformly by up to √δ.
+        `n_pairs` rows are drawn from these, and each number in them is changed by a uniform draw
+        between −√δ and √δ.
     data, penalty : as in `mean_squared_attribution`
-        The penalty's player is not used: all columns are evaluated.
-    delta : float
-        δ, in squared units of the columns; categorical columns stay as they are.
-    n_pairs : int
-        Number of pairs of rows.
-    seed : int
-        Seed of the drawn rows and their changes.
+        The penalty's player is not used, because the attributions of all columns are compared.
+    delta : float above 0
+        δ, in squared units of the columns, such as 0.01.  Categorical columns are not changed.
+    n_pairs : int, default 1,000
+        Number of pairs of an original and a changed row.
+    seed : int, default 0
+        Seed of the drawn rows and of their changes.
+
+    Returns
+    -------
+    Robustness
 
     Raises
     ------
@@ -274,7 +308,8 @@ def robustness(
     changes = [
         _moved_by(expansion, near, moved, data, penalty, j) for j in range(expansion.n_columns)
     ]
-    # (k,): rounding error of the bound, from that of 1 − k(x, x')
+    # (k,): rounding error of the bound, from that of 1 − k(x, x'): without it, rows that hardly
+    # differ would count as violations
     rounding = rkhs_norm(expansion) * np.sqrt(8.0 * np.finfo(float).eps * expansion.n_columns)
     n_violations = sum(int((change > bound + rounding).sum()) for change in changes)
     is_known = bound > rounding

@@ -31,20 +31,27 @@ MAX_SHOWN = 12
 class KernelExpansion(BaseExpansion):
     """A kernel model as a finite sum: f(x) = intercept + Σ_r weights_r k(x, landmark_r).
 
+    Use it to explain a kernel model that was fitted elsewhere: the kernel is a product of one
+    factor for each column, so that the values of coalitions have a closed form.
+
     Parameters
     ----------
     kernel : ProductKernel, or a kernel whose length-scales are numbers
+        Such as ``dshap.kernels.RBF(1.0)``.
     landmarks : (r, columns)
+        The rows that the kernel compares x with, such as support vectors or training rows.
     weights : (r, k)
+        The weight of each landmark in each of the k outputs.
     intercept : (k,)
+        The constant of each output.
     feature_names, output_names : tuples of str, optional
     categories : (p, 2), optional
-        Column and value of every category that the model was fitted on; where None, the
-        categories of the landmarks count.
-    unseen : {"other", "refuse"}
-        With "other" an unseen category is as different from every landmark as any two categories
-        (its factor is ρ); with "refuse" it is an InputError.
-    output_scale : str
+        Column and value of every category that the model was fitted on.  None: the categories
+        that the landmarks have.
+    unseen : {"other", "refuse"}, default "other"
+        What to do with a category that is not among them.  "other": it is as different from every
+        landmark as any two categories are (its factor is ρ); "refuse": it is an InputError.
+    output_scale : str, default "unit of the target"
         The scale of f(x): "unit of the target", or "log-odds", "score" or "margin" of a classifier.
 
     Examples
@@ -186,10 +193,11 @@ class KernelExpansion(BaseExpansion):
 
 @dataclass(frozen=True, eq=False)
 class FourierExpansion(BaseExpansion):
-    """A model of random Fourier features: f(x) = intercept + Σ_r weights_r cos(ω_r·x + phases_r).
+    """A model as a sum of cosines: f(x) = intercept + Σ_r weights_r cos(ω_r·x + phases_r).
 
-    Every term is the real part of a product over the columns, Π_j e^{iω_rj x_j}; terms that share a
-    frequency are merged.
+    It is the form of models on random Fourier features.  Every term is the real part of a product
+    over the columns, Π_j e^{iω_rj x_j}, so that the values of coalitions have a closed form.  Terms
+    with the same frequency are merged.
 
     Parameters
     ----------
@@ -198,12 +206,15 @@ class FourierExpansion(BaseExpansion):
     phases : (r,)
         Phases in radians; a sine is a cosine of phase −π/2.
     weights : (r, k)
+        The amplitude of each cosine in each of the k outputs.
     intercept : (k,)
+        The constant of each output.
     feature_names, output_names : tuples of str, optional
     kernel : ProductKernel, optional
         The kernel that the frequencies were drawn for; `KernelObservational` uses it as the kernel
         of its embedding.
-    output_scale : see `KernelExpansion`
+    output_scale : str
+        See `KernelExpansion`.
 
     Examples
     --------
@@ -285,6 +296,8 @@ class FourierExpansion(BaseExpansion):
         )
         amplitudes = np.zeros((len(first), self.n_outputs), dtype=complex)
         np.add.at(amplitudes, which.ravel(), self.weights * np.exp(1j * self.phases)[:, None])
+        # np.unique sorts; the given order is restored, as the features of a fit with a Shapley
+        # penalty are whitened in this order (`PlayerSquares`)
         order = np.argsort(first)
         return self.frequencies[first[order]], amplitudes[order]
 

@@ -166,19 +166,20 @@ class BaseExpansion(ABC):
 class ExpansionSum:
     """The sum of several expansions on the same columns: f(x) = Σ_p f_p(x).
 
-    It has the interface of a single expansion, with the terms of all parts in their order. It has
-    no `kernel`, since every part has its own.
+    Use it for a model whose kernel is a sum of products.  It has the interface of a single
+    expansion, with the terms of all parts in their order.  It has no `kernel`, because every part
+    has a different one.
 
     Parameters
     ----------
     expansions : sequence of KernelExpansion, FourierExpansion or ExpansionSum
-        At least one; sums among them are flattened.  Where real and complex expansions are
-        combined, all factors are complex.
+        At least one.  A sum among them is replaced by its parts.  If some parts have real factors
+        and some complex ones, all factors are complex.
 
     Raises
     ------
     InputError
-        The parts differ in columns, outputs or their names.
+        The parts differ in the number or the names of columns or outputs.
 
     Examples
     --------

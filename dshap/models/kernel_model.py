@@ -71,7 +71,11 @@ INNER = "shapley__"
 
 
 class KernelModel(ABC):
-    """Base of the kernel models; see `dshap.models.KernelRidge` for the options.
+    """Base class of the kernel models `KernelRidge` and `KernelLogistic`.
+
+    Use it to check whether an object is a kernel model.  `KernelRidge` describes the options.  A
+    fit makes passes over the rows, in blocks, so that the rows need not fit in memory, and its
+    result does not depend on the blocks.
 
     Examples
     --------
@@ -143,29 +147,34 @@ class KernelModel(ABC):
     ) -> Self:
         """Fit on arrays, a table, or blocks of rows.
 
-        The result does not depend on how the input is chunked, bit for bit.
+        The result is the same, bit for bit, however the rows are divided into blocks.
 
         Parameters
         ----------
         X : (n, columns) array or table with names, or blocks
-            Blocks: a callable that returns, or a re-iterable (a list) of, pairs (X_block, y_block);
-            read several times.
+            Blocks are a list of pairs (X_block, y_block), or a callable that returns an iterable
+            of such pairs.  They are read several times, so that a generator cannot be given.
         y : (n,) or (n, k)
-            Targets, or labels of a classifier; not given with blocks.
-        missing : {"refuse", "skip"}
+            Targets, or labels of a classifier; None with blocks.
+        missing : {"refuse", "skip"}, default "refuse"
             What to do with rows that contain NaN or infinity in X or y.
+
+        Returns
+        -------
+        self
 
         Raises
         ------
         InputError
-            NaN in the rows (with "refuse"), lengths that differ, or more landmarks than rows.
+            Rows contain NaN or infinity (with "refuse"), the lengths of X and y differ, or there
+            are more landmarks than rows.
         """
         (fitted,) = self._fits(X, y, missing, None)
         fitted.warn_unless_converged()
         for name in [each for each in vars(self) if each.endswith("_")]:
             delattr(self, name)  # remove all attributes of an earlier fit
         vars(self).update(vars(fitted))
-        return self
+        return self  # scikit-learn's convention: pipelines and searches chain calls of `fit`
 
     def fit_path(
         self,
@@ -180,14 +189,15 @@ class KernelModel(ABC):
         Parameters
         ----------
         X, y, missing : as in `fit`
-        strengths : (s,) of at least 0
-            Used instead of the penalty's own; each model's `shapley` has its strength.
+        strengths : (s,) of float
+            Each at least 0, such as [0.0, 1.0, 100.0]; they replace the strength of the penalty.
 
         Returns
         -------
         list of s fitted models
-            Ridge fits need no more passes than one model; a logistic fit starts at the solution for
-            the previous strength and needs a pass for each Newton step.
+            In the order of `strengths`; `shapley.strength` of each is its strength.  Ridge fits
+            need no more passes than one model; each logistic fit starts at the solution for the
+            previous strength, and needs a pass for each Newton step.
         """
         models = self._fits(X, y, missing, self.checked_strengths(strengths))
         for model in models:
@@ -195,7 +205,7 @@ class KernelModel(ABC):
         return models
 
     def checked_strengths(self, strengths: Sequence[float]) -> tuple[float, ...]:
-        """The strengths as floats; InputError where they are not numbers of at least 0."""
+        """The strengths as floats; InputError if they are not numbers of at least 0."""
         if self.shapley is None:
             raise InputError(
                 "a path goes along the strengths of a Shapley penalty: give the model shapley="
@@ -223,6 +233,7 @@ class KernelModel(ABC):
         given = as_blocks(X, y)
         names = column_names(next(iter(given()), (None,))[0])
         blocks, known = self._numeric(given)
+        # a pass only to count: blocks may come from a stream, and a sample needs the number of rows
         positions = sample_positions(checked_count(blocks, missing), self.sample_size, self.seed)
         tune = Tune(self, positions, names, strengths, known=known)
 
@@ -262,7 +273,7 @@ class KernelModel(ABC):
         positions : (n,)
             Their positions in the table; held-out rows are used in no choice.
         feature_names
-            Names of the columns; None where they have none.
+            Names of the columns; None if they have none.
         strengths
             Strengths of the models to fit, see `fit_path`; None: this model only.
         """
@@ -304,7 +315,7 @@ class KernelModel(ABC):
         tuning = None
         if free.any():
             if not self.embedding.has_categories:
-                # raises now the error that would follow only after the tuning
+                # for its error alone, which would otherwise follow only after the tuning
                 self.embedding.anchors(x, kernel)
             may_be = self.embedding.has_categories
             tuning = tune(

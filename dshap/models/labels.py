@@ -27,6 +27,7 @@ def as_labels(labels: Any) -> tuple[NDArray[Any], BoolArray]:
     if given.dtype.kind == "f":
         return given, np.isfinite(given)
     if given.dtype == object:
+        # the text "nan" is a label like any other
         is_gone = [
             not isinstance(label, str) and str(label) in ("None", "nan", "<NA>", "NaT")
             for label in given

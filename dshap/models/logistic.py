@@ -49,59 +49,56 @@ ROLE_NAMES = {HELD_OUT: "held_out", SKIPPED: "skipped"}
 
 
 class KernelLogistic(KernelModel):
-    """Kernel logistic regression, binary or multinomial, on landmarks or Fourier features.
+    """Kernel logistic regression for tables of any length: the probability of each class.
 
-    Minimises  mean over rows of −log P(y | x)  +  penalty/2 · ‖f‖²,  the norm of the kernel's space
-    summed over the functions, intercepts not penalised; so the ridge of Newton's system is penalty
-    · n, as in `KernelRidge`.
+    It minimises the mean over rows of −log P(y | x), plus penalty/2 · ‖f‖².  The norm is that of
+    the kernel's space, summed over the functions f; the intercepts are not penalised.
 
-    - Two classes: f is the log-odds of the second one, P = 1/(1 + e⁻ᶠ).  It is scikit-learn's
-      `LogisticRegression` on the features Φ with C = 1/(penalty · n).
-    - K > 2 classes: P(c | x) = e^{f_c(x)} / Σ e^{f(x)}, symmetric over classes, as in scikit-learn.
-      A score f_c is known only up to a constant that all classes share; here the scores of a row
-      sum to 0.
-      The minimum has Σ_c f_c = 0 up to a constant in the intercepts, which is chosen such that
-      they sum to 0 as well.
+    - Two classes: f is the log-odds of the second class, P = 1/(1 + e⁻ᶠ).  The model is
+      scikit-learn's `LogisticRegression` on the features Φ with C = 1/(penalty · n).
+    - K > 2 classes: there is a score f_c for each class, and P(c | x) = e^{f_c(x)} / Σ e^{f(x)}, as
+      in scikit-learn.  A constant added to all scores changes no probability; here it is chosen
+      such that the scores of each row sum to 0.
 
     Parameters
     ----------
     kernel, embedding : as in `KernelRidge`
-        lengthscale "validate" is chosen by landmark *ridge* regression on targets ±1 (two classes)
-        or one-hot, as in `dshap.models.tuning`.
-    penalty : float or "validate"
-        λ above.  "validate" chooses it on the sample: a tenth of it validates, and penalties fall
-        from 1 to 1e-10 by half decades, each fit started at the last solution, until the
-        validation log-loss has not fallen three times in a row.  All rows are then fitted with
-        the best penalty.
+        A lengthscale "validate" is chosen by landmark *ridge* regression on targets ±1 (two
+        classes) or one-hot targets, as in `dshap.models.tuning`.
+    penalty : float or "validate", default 1e-4
+        The penalty in the objective.  "validate" chooses it on the sample, a tenth of which
+        validates.  Penalties fall from 1 to 1e-10 by half decades, and each fit starts at the last
+        solution, until the validation log-loss has failed to fall three times in a row.  All rows
+        are then fitted with the best penalty.
     standardize, seed, sample_size, unseen : as in `KernelRidge`
-    holdout : float in [0, 1)
+    holdout : float in [0, 1), default 0
         Share of the rows that are not fitted on and give accuracy and log-loss in
         `report_.held_out`.
     shapley : ShapleyPenalty, optional
         Adds strength/2 · mean over the training rows of φ_A(x)², summed over the functions, to the
-        objective above; see `KernelRidge`.
-    max_iter : int
-        The most passes over all rows.  `report_.convergence` describes how Newton's method ended; a
-        fit that did not converge warns.
-    tol : float
-        Newton's method has converged when its step gains at most this share of the objective
-        (half the squared Newton decrement).
+        objective; see `KernelRidge`.
+    max_iter : int, default 30
+        The most passes over all rows.  A fit that has not converged by then warns, and
+        `report_.convergence` describes how Newton's method ended.
+    tol : float, default 1e-8
+        Newton's method has converged when its next step would lower the objective by at most this
+        share (half the squared Newton decrement).
 
     Attributes
     ----------
     classes_ : (K,) labels, sorted
     expansion_ : KernelExpansion or FourierExpansion
-        The decision function: one output for two classes, named after the second, else one for
-        each class, named after it.
+        The decision function.  For two classes it has one output, named after the second class; for
+        more it has one for each class, named after the class.
     n_features_in_, feature_names_in_, penalty_, report_ : as in `KernelRidge`
 
     Notes
     -----
-    Newton's method starts from the solution on the sample, so that it needs some 3 to 5 passes
-    over all rows, of n·p²·K(K − 1)/2 operations each, with p landmarks or features; a step that
-    does not lower the objective is halved, which needs another pass.  The sums are K(K − 1)/2
-    matrices of p².  `fit` on arrays accepts labels of any kind; a table that a cluster reads
-    (`dshap.fit`) must have numbers.  Every class must be in the sample.
+    Newton's method starts from the solution on the sample, so that it needs only some 3 to 5 passes
+    over all rows.  Each needs n·p²·K(K − 1)/2 operations, with p landmarks or features; a step that
+    does not lower the objective is halved, which needs one more pass.  The sums are K(K − 1)/2
+    matrices of p².  `fit` on arrays accepts labels of any type; for `dshap.fit`, which reads tables
+    of any size, labels must be numbers.  Every class must be in the sample.
 
     Sources: Zhu & Hastie, Kernel Logistic Regression and the Import Vector Machine (2005); Hastie,
     Tibshirani & Friedman, The Elements of Statistical Learning, 4.4.1 (Newton's method) and 18.3.2
@@ -145,7 +142,7 @@ class KernelLogistic(KernelModel):
         self.max_iter, self.tol = checked(max_iter=max_iter, tol=tol)
 
     def _numeric(self, blocks: Blocks) -> tuple[Blocks, dict[str, Any]]:
-        """Blocks of class codes, NaN where a label is missing; and all classes, found by a pass."""
+        """Blocks of class codes, NaN if a label is missing; and all classes, found by a pass."""
         classes = np.zeros(0)
         for _, labels in blocks():
             given, is_there = as_labels(labels)
@@ -213,20 +210,20 @@ class KernelLogistic(KernelModel):
         )
 
     def decision_function(self, X: MatrixLike) -> FloatArray:
-        """Log-odds of the second class (n,); with more classes f (n, K), which sums to 0."""
+        """Log-odds of the second class (n,); with K > 2 classes their scores (n, K), which sum to 0."""
         out = self.expansion_.predict(X)
         if len(self.classes_) == 2:
             return out[:, 0]
         return out
 
     def of_classes(self, classes: Sequence[str | int]) -> AnyExpansion:
-        """The decision function of some classes alone, as an expansion.
+        """Select the decision function of some classes, as an expansion.
 
         Parameters
         ----------
         classes : sequence of str or int
-            Names of classes, in the order of the outputs.  Two classes have one function, the
-            log-odds of the second; those of the first are these times −1.
+            Names of classes, in the order that the outputs shall have.  A model of two classes has
+            one function, the log-odds of the second class; for the first it is multiplied by −1.
 
         Returns
         -------
@@ -264,6 +261,7 @@ class KernelLogistic(KernelModel):
         """P(class | x) (n, K)."""
         f = self.decision_function(X)
         if f.ndim == 1:
+            # not 1 − expit(f), which loses the digits of small probabilities
             return np.column_stack([scipy.special.expit(-f), scipy.special.expit(f)])
         return np.asarray(scipy.special.softmax(f, axis=1))
 
@@ -295,7 +293,7 @@ class KernelLogistic(KernelModel):
         )
 
     def _scores(self, moments: Moments) -> dict[str, FloatArray]:
-        """Held-out accuracy (1,) and mean log-loss (1,); NaN where no row is held out."""
+        """Held-out accuracy (1,) and mean log-loss (1,); NaN if no row is held out."""
         n = np.where(moments["n"] > 0.0, moments["n"], np.nan)
         return {"accuracy": moments["right"] / n, "log_loss": moments["log_loss"] / n}
 

@@ -32,6 +32,7 @@ PATH_PASSES = 10
 PATH_ROWS = 10_000
 """The most training rows at each penalty of the path."""
 SMALLEST_STEP = 2.0**-20
+"""The smallest share of Newton's step that is tried before the method ends."""
 SLACK = 1e-13
 """A relative rise of the objective up to this is rounding."""
 ROUNDING = 1e-15
@@ -53,7 +54,7 @@ def base_rates(counts: FloatArray, contrast: FloatArray, size: int) -> FloatArra
 
     counts (K,).
     """
-    logs = np.log(np.maximum(counts, 0.5))
+    logs = np.log(np.maximum(counts, 0.5))  # half a row keeps the log of an empty class finite
     return np.vstack([np.zeros((size - 1, contrast.shape[1])), (logs - logs[0]) @ contrast])
 
 
@@ -101,7 +102,7 @@ def logistic_sums(
         loss, gap = class_loss(psi @ weights @ contrast.T, codes)
         chance = np.exp(gap - loss[:, None])  # (n, K)
         mean = chance @ contrast  # (n, c)
-        # P − Y
+        # P − Y; of the row's class P − 1 = expm1(−loss), which keeps its digits where P is near 1
         residual = np.where(codes[:, None] == np.arange(classes), np.expm1(-loss)[:, None], chance)
         out["counts"] += np.bincount(codes, minlength=classes)
         out["loss"] += loss.sum()
@@ -279,7 +280,7 @@ def validated_penalty(
     for penalty in PENALTIES:
         try:
             ended = newton_on(replace(last, penalty=float(penalty)), psi_train, codes[train])
-        except InputError:
+        except InputError:  # the system is singular, and would be so for all smaller penalties
             if not np.isfinite(best_loss):
                 raise
             break

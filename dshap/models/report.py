@@ -18,7 +18,7 @@ MEASURES = {"r2": "R²", "accuracy": "accuracy", "log_loss": "log-loss"}
 
 @dataclass(frozen=True)
 class Convergence:
-    """How Newton's method over all rows ended.
+    """How Newton's method over all rows ended: whether it converged, why, and at which loss.
 
     Examples
     --------
@@ -32,17 +32,18 @@ class Convergence:
     """
 
     n_passes: int
-    """Newton steps tried, each a pass over all rows."""
+    """Number of Newton steps that were tried; each is a pass over all rows."""
     is_converged: bool
     reason: str
+    """Why it ended, in words."""
     loss: float
     """Mean log-loss of the training rows, at the last point evaluated."""
     objective: float
-    """loss + penalty/2 ‖f‖² at that point, with the Shapley penalty if there is one."""
+    """loss + penalty/2 ‖f‖² at that point, plus the Shapley penalty if there is one."""
     decrement: float
-    """The gain in the objective that Newton's quadratic model still predicts at that point."""
+    """How much one more step would lower the objective, by Newton's quadratic model."""
     n_sample_passes: int
-    """Newton steps on the sample before that, including penalty trials."""
+    """Number of Newton steps on the sample before, including those that tried penalties."""
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         return {
@@ -76,7 +77,7 @@ class Convergence:
 
 @dataclass(frozen=True)
 class PlayerReport:
-    """The mean squared attributions of the penalised player after a `ShapleyPenalty` fit.
+    """How large the attributions of the penalised player are after a fit with a `ShapleyPenalty`.
 
     Examples
     --------
@@ -100,9 +101,9 @@ class PlayerReport:
     n_coalitions: int
     """Coalitions listed or drawn, including the empty and the full one."""
     train: FloatArray
-    """(k,): mean of φ_A(x)² over the training rows, for each decision function of the model."""
+    """(k,): mean of φ_A(x)² over the training rows, for each output of the model."""
     held_out: FloatArray | None
-    """(k,): mean of φ_A(x)² over the held-out rows; None where there are none."""
+    """(k,): mean of φ_A(x)² over the held-out rows; None if no row is held out."""
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         return {
@@ -129,7 +130,9 @@ class PlayerReport:
 
 @dataclass(frozen=True)
 class FitReport:
-    """How a fit ended.
+    """How a fit ended: its rows, features, penalty, convergence and held-out scores.
+
+    Print it for a summary of a few lines.
 
     Examples
     --------
@@ -146,16 +149,19 @@ class FitReport:
     """
 
     kernel: dict[str, str]
-    """column -> family and parameter."""
+    """Column -> the kernel of the column: its family and parameter."""
     features: SubsetFeatures
     """The selected landmarks, or the frequencies."""
     penalty: float
+    """λ, as it was given or chosen."""
     n_rows: int
     """Number of training rows."""
     n_held_out: int
+    """Number of rows that are only for the held-out scores."""
     n_skipped: int
-    """Rows left out because a feature or the target is not finite."""
+    """Number of rows left out because a feature or the target is not finite."""
     tuning: Tuning | None = None
+    """How the length-scales were validated; None if they were given."""
     convergence: Convergence | None = None
     """How Newton's method ended; None for models fitted in one pass."""
     held_out: Mapping[str, FloatArray] = field(default_factory=dict)

@@ -38,47 +38,56 @@ A larger λ makes predictions away from the data vary less.
 
 
 class KernelRidge(KernelModel):
-    """Kernel ridge regression on the features Φ of an embedding.
+    """Kernel ridge regression for tables of any length: a smooth function of all columns.
 
-    f(x) = c + Φ(x) w with w = (ΦᵀΦ + nλI)⁻¹ Φᵀ(y − c).
+    It minimises the mean squared error plus λ‖f‖², for the norm ‖f‖ of the kernel's space.  The
+    features Φ(x) of an embedding approximate the kernel, so that one pass over the rows is enough:
 
-    With landmarks Z it is f(x) = c + k(x, Z) a, a = (KᵀK + nλ K_zz)⁻¹ Kᵀ(y − c); with random
-    Fourier features f(x) = c + Σ_r (a_r cos ω_r·x + b_r sin ω_r·x).  Either way the penalty is
-    λ‖f‖² beside the mean squared error.
+        f(x) = c + Φ(x) w,  w = (ΦᵀΦ + nλI)⁻¹ Φᵀ(y − c).
+
+    With landmarks Z this is f(x) = c + k(x, Z) a, a = (KᵀK + nλ K_zz)⁻¹ Kᵀ(y − c).  With random
+    Fourier features it is f(x) = c + Σ_r (a_r cos ω_r·x + b_r sin ω_r·x).
 
     Parameters
     ----------
-    kernel : Kernel or ProductKernel
-        Length-scales "median", numbers, or "validate" (see `dshap.models.tuning`).
-    embedding : Nystrom or Fourier
-        Landmarks, where "kmeans++" measures distances in units of the length-scales; or random
-        frequencies, which do not work with categorical columns.
-    penalty : float or "validate"
-        λ of the mean squared loss; "validate" chooses it from a log grid, with a tenth of the rows
-        for validation, then fits on all: the largest within 0.5 % of the least error.
+    kernel : Kernel or ProductKernel, default RBF()
+        Such as ``dshap.kernels.RBF("validate")``.  Its length-scales are "median", numbers, or
+        "validate" (see `dshap.models.tuning`).
+    embedding : Nystrom or Fourier, default Nystrom(500)
+        Landmarks (`Nystrom`; "kmeans++" measures distances in units of the length-scales), or
+        random frequencies (`Fourier`), which do not work with categorical columns.
+    penalty : float or "validate", default 1e-6
+        λ.  "validate" tries a grid of values on a tenth of the rows, takes the largest λ whose
+        error is within 0.5 % of the smallest error, and then fits on all rows.
     intercept : float or (k,), optional
-        The constant c; where None, the mean of the training targets.
-    standardize : bool
+        The constant c.  None: the mean of the training targets.
+    standardize : bool, default False
         Whether length-scales given as numbers are in standard deviations of the sample's columns.
-    holdout : float in [0, 1)
-        Share of the rows that are not fitted on and give `r2_`, chosen by position and seed.
-    seed : int
-    unseen : {"other", "refuse"}
-        Rule for categories that did not occur in the sample: as different from every landmark as
-        any two categories, or an `InputError` in predictions and in `dshap.explain`.
-    sample_size : int
-        Number of rows that kernel and features are chosen from.
+    holdout : float in [0, 1), default 0
+        Share of the rows, chosen by position and seed, that are not fitted on and give `r2_`.
+    seed : int, default 0
+    unseen : {"other", "refuse"}, default "other"
+        What to do with categories that did not occur in the sample.  "other": they are as different
+        from every landmark as any two categories are; "refuse": predictions and `dshap.explain`
+        raise an `InputError`.
+    sample_size : int, default 20,000
+        Number of rows from which kernel and features are chosen.
     shapley : ShapleyPenalty, optional
         Penalises the attributions of one player: adds strength · mean over the training rows of
-        φ_A(x)² to the mean squared error and λ‖f‖².  Validation chooses λ without it.
+        φ_A(x)² to the objective.  Validation chooses λ without it.
 
     Attributes
     ----------
     expansion_ : KernelExpansion or FourierExpansion
-    n_features_in_, feature_names_in_ : the latter only where fitted on a table with names
+        The fitted function.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Only if the model was fitted on a table with names.
     penalty_ : float
+        λ, as it was given or chosen.
     report_ : FitReport
-    r2_ : (k,) held-out R² or None
+    r2_ : (k,) or None
+        R² on the held-out rows; None if no row was held out.
 
     Notes
     -----
@@ -174,7 +183,7 @@ class KernelRidge(KernelModel):
         return Moments({**sums, "n": np.array([float(len(target))])})
 
     def _scores(self, moments: Moments) -> dict[str, FloatArray]:
-        """Held-out R² (k,); NaN where the target does not vary."""
+        """Held-out R² (k,); NaN if the target does not vary."""
         spread = moments["y2"] - np.square(moments["y"]) / np.maximum(moments["n"], 1.0)
         r2 = np.where(
             spread > 0.0, 1.0 - moments["error2"] / np.where(spread > 0.0, spread, 1.0), np.nan
@@ -325,6 +334,7 @@ class TunedRidge:
     def fitted(self, moments: Moments, penalty: float) -> KernelRidge:
         """The fitted model for this λ."""
         train = _of_role(moments, "train")
+        # the validation rows have chosen λ, and now they are fitted on like all others
         if self.model.penalty == "validate":
             train = train + _of_role(moments, "validation")
         centre = self._centre(train)
@@ -398,8 +408,10 @@ def _validated_penalty(train: Moments, validation: Moments, centre: FloatArray) 
     quadratic = vectors.T @ validation["gram"] @ vectors
     linear = vectors.T @ (validation["cross"] - np.outer(validation["ones"], centre))
     spread = validation["y2"] - 2.0 * centre * validation["y"] + validation["n"] * centre**2  # (k,)
+    # each error over its output's spread: outputs in different units count alike
     unit = np.where(spread > 0.0, spread, 1.0)
     errors = []
+    # the eigenvectors serve all λ: each λ costs p² operations, where a solve costs p³
     for penalty in PENALTIES:
         u = right / (np.maximum(values, 0.0) + train["n"] * penalty)[:, None]
         errors.append(

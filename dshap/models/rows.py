@@ -75,7 +75,7 @@ def row_roles(
 
 
 def is_finite(x: FloatArray, y: FloatArray) -> BoolArray:
-    """(n,): True where neither features nor targets contain NaN or infinity."""
+    """(n,): True if neither features nor targets contain NaN or infinity."""
     return np.logical_and(
         np.isfinite(x).all(axis=1), np.isfinite(y.reshape(len(y), -1)).all(axis=1)
     )

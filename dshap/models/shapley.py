@@ -45,7 +45,7 @@ class PlayerForm:
     train: FloatArray
     """(p, p): mean of ζζᵀ over the training rows, in the whitened features."""
     held_out: FloatArray | None
-    """(p, p): mean of ζζᵀ over the held-out rows; None where there are none."""
+    """(p, p): mean of ζζᵀ over the held-out rows; None if there are none."""
 
     @property
     def ridge(self) -> FloatArray:
@@ -156,23 +156,31 @@ def regularised(
 def mean_squared_attribution(
     model: KernelModelLike, rows: MatrixLike, data: MatrixLike, penalty: ShapleyPenalty
 ) -> FloatArray:
-    """Mean over rows of φ_A(x)² (k,) of a fitted kernel model: the size of the penalty's term.
+    """Measure how much a fitted kernel model relies on one player: the mean of φ_A(x)².
+
+    It is the term that a `ShapleyPenalty` makes small, divided by its strength.
 
     Parameters
     ----------
-    model : a fitted model, or an expansion
+    model : KernelRidge, KernelLogistic or an expansion
+        A fitted model.
     rows : (n, columns) array or table
-        Rows whose attributions are averaged.
+        Rows over which φ_A(x)² is averaged.
     data : (b, columns) array or table
-        The background of interventional values, or the rows that observational ones are learned
-        from.
+        The background of interventional values, or the rows from which observational values are
+        learned.
     penalty : ShapleyPenalty
         The player, the kind of values and how they are computed; `strength` is not used.
+
+    Returns
+    -------
+    array (k,)
+        The mean for each output, in squared units of the output.
 
     Raises
     ------
     InputError
-        No kernel model, a player that does not exist, rows with NaN.
+        The model is no kernel model, the player does not exist, or rows contain NaN.
 
     Examples
     --------
@@ -229,7 +237,7 @@ def learned_terms(model: Any, data: Any, penalty: ShapleyPenalty) -> PlayerTerms
 
 
 def numbers_of(expansion: Any, given: Any, noun: str) -> FloatArray:
-    """Rows (n, columns) for an expansion; InputError where they are empty or contain NaN."""
+    """Rows (n, columns) for an expansion; InputError if they are empty or contain NaN."""
     x = as_rows(as_array(noun, given), expansion.n_columns, expansion.feature_names)
     if not len(x):
         raise InputError(f"{noun} of shape {x.shape} contain no row: give one at least")

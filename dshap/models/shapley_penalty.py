@@ -26,42 +26,47 @@ COALITIONS = Whole(4)
 
 @dataclass(frozen=True)
 class ShapleyPenalty:
-    """A penalty on one player's attributions: strength · mean over the training rows of φ_A(x)².
+    """Make a fit rely less on one column: a penalty on the attributions of one player.
 
-    It is added to the loss and the norm of a kernel model. φ_A is the attribution of player A. Its
-    "interventional" values break the dependence of A and the other columns: the fitted model then
-    relies less on A, which helps where A is expected to shift (ISV-REG). "observational" values
-    include the dependence: effects through columns that are correlated with A count too, as in fair
-    learning (OSV-REG).
+    strength · mean over the training rows of φ_A(x)² is added to the objective of a kernel model,
+    for the attribution φ_A of player A.
+
+    - "interventional" values ignore that A depends on other columns: the fitted model then uses A
+      less, which helps if the distribution of A is expected to change (ISV-REG).
+    - "observational" values include this dependence: effects through columns that are correlated
+      with A are penalised too, as fair learning requires (OSV-REG).
 
     Parameters
     ----------
     player : str, int, or a list of them
         A column by its name or position, or several columns that form one player.
     strength : float
-        At least 0, in units of the loss over f²; 0 gives the model without the penalty.
-    value : {"interventional", "observational"}
+        At least 0, in units of the loss divided by those of f²; 0 gives the model without the
+        penalty.
+    value : {"interventional", "observational"}, default "interventional"
     embedding : Nystrom or Fourier, optional
-        Embedding for observational values; the model's own landmarks or features where None.
-    penalty : float or "validate"
+        Embedding for observational values.  None: the landmarks or features of the model.
+    penalty : float or "validate", default "validate"
         λ for observational values.  "validate" chooses one for each coalition.  A fit, which has no
         weights yet, chooses it for all basis functions equally; `KernelObservational` and
-        `mean_squared_attribution` choose it for the model itself.
+        `mean_squared_attribution` choose it for the fitted model.
     n_coalitions : int, optional
-        The most coalitions.  All 2^d coalitions of d players are listed if they are no more; else
-        this many are drawn, with uniform size and uniform among those of a size.  By default 4,096
-        for interventional and 256 for observational values; at most 2^20.
-    seed : int
-    rank_tolerance : float
+        The most coalitions, by default 4,096 for interventional and 256 for observational values;
+        at most 2^20.  If d players have no more coalitions than this, all 2^d are listed; else
+        this many are drawn: first a size, uniformly, then a coalition among those of the size.
+    seed : int, default 0
+        Seed of the drawn coalitions.
+    rank_tolerance : float, default 1e-6
         Rank tolerance of the embeddings for observational values, as in `KernelObservational`.
 
     Notes
     -----
-    φ_A(x) = Σ_r a_r ζ_r(x) in the weights a of the basis functions, so the penalty is strength ·
-    aᵀ(ζᵀζ/n)a.  The training rows are the background of ζ, or the rows that its embeddings are
-    learned from.  It needs a pass over the rows for each tile of coalitions, and one for ζᵀζ.  The
-    penalties of several outputs are summed.  Source: Chau, Hu, Gonzalez & Sejdinovic, RKHS-SHAP
-    (2022), section 4 and Proposition 7; λ_S of the paper is strength · n.
+    φ_A(x) = Σ_r a_r ζ_r(x) is linear in the weights a of the basis functions, so that the penalty
+    is the quadratic form strength · aᵀ(ζᵀζ/n)a.  ζ uses the training rows: as the background of
+    interventional values, or to learn the embeddings of observational ones.  A fit needs one more
+    pass over the rows for each tile of coalitions, and one for ζᵀζ.  The penalties of several
+    outputs are summed.  Source: Chau, Hu, Gonzalez & Sejdinovic, RKHS-SHAP (2022), section 4 and
+    Proposition 7; λ_S of the paper is strength · n.
 
     Examples
     --------

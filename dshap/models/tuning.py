@@ -181,7 +181,7 @@ def validation_error(
     factor = scipy.linalg.cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
     w = scipy.linalg.cho_solve(factor, train.T @ trial.y, check_finite=False)  # (r, k)
     e = held @ w - trial.y_validation  # (validation, k)
-    if not gradient:
+    if not gradient:  # a trial of categories needs only the error
         return float(np.vdot(e, e)), None
     v = scipy.linalg.cho_solve(factor, held.T @ (2.0 * e), check_finite=False)  # (r, k)
     slope = _pull_back(kernel, trial.x_validation, z, (2.0 * e @ w.T) * held)
@@ -202,7 +202,7 @@ def tune(
     seed: int = 0,
     may_be_categorical: bool = True,
 ) -> Tuning:
-    """Choose length-scales, ρ and, where None, the penalty that minimise the validation error.
+    """Choose length-scales, ρ and, if None, the penalty that minimise the validation error.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ class ClassChoice:
     n_outputs: int
     """The number of outputs of the classifier."""
     positions: tuple[int, ...]
-    """The output that each chosen class follows from."""
+    """The output from which each chosen class is computed."""
     signs: tuple[float, ...]
     """1, or −1 for the first of two classes that share one output, which belongs to the second."""
 
@@ -53,7 +53,7 @@ def class_choice(
     known : all classes of the model, in the order of its outputs; two classes may share one output
     n_outputs : the number of outputs of the model
     scale : the scale of the outputs
-    before : the choice that these outputs follow from; None where they are those of all classes
+    before : the choice by which these outputs were selected; None if they are of all classes
 
     Raises
     ------

@@ -18,12 +18,13 @@ from dshap.predictors.named import NamedModel, column_names_of
 
 @runtime_checkable
 class Expansion(Protocol):
-    """The protocol of kernel models as value functions use them.
+    """A model that is a sum of products over columns, so that values of coalitions are closed.
 
-    f(x) = c + Re Σ_r A_r Π_j factors_jr(x_j). Kernel models have the factors k_j(x_j, z_rj), models
-    of random Fourier features e^{iω_rj x_j}. It is a protocol because the package's models are
-    above its values in the order of imports.
+    f(x) = c + Re Σ_r A_r Π_j factors_jr(x_j).  The factors of kernel models are k_j(x_j, z_rj), and
+    those of random Fourier features e^{iω_rj x_j}.
     """
+
+    # a protocol, and not the class of `dshap.models`: values use it, and models import values
 
     @property
     def feature_names(self) -> tuple[str, ...] | None: ...
@@ -36,16 +37,16 @@ class Expansion(Protocol):
 
     @property
     def intercept(self) -> FloatArray:
-        """(k,): c."""
+        """(k,): the constant c of each output."""
         ...
 
     @property
     def n_columns(self) -> int: ...
     @property
     def parts(self) -> tuple[Expansion, ...]:
-        """The expansions that add up to this one, each with real or with complex factors.
+        """The expansions whose sum this is, each with either real or complex factors.
 
-        A single expansion has itself as the only part.
+        A single expansion is its only part.
         """
         ...
 
@@ -82,7 +83,7 @@ class HasExpansion(Protocol):
 
 type KernelModelLike = Expansion | HasExpansion | Sequence[Expansion | HasExpansion]
 """A kernel model: a fitted `dshap.models.KernelRidge` or `KernelLogistic`, an expansion such as
-`dshap.models.KernelExpansion`, or a list of these, which stands for their sum."""
+`dshap.models.KernelExpansion`, or a list of these, which means their sum."""
 
 
 class ExpansionModel(NamedModel):
@@ -92,7 +93,7 @@ class ExpansionModel(NamedModel):
     ----------
     expansion : Expansion
     feature_names : names of the columns, used where the expansion has none
-    output_names : names of the outputs; where None those of the expansion, which for a decision
+    output_names : names of the outputs; if None those of the expansion, which for a decision
         function are made of its scale and the classes, such as "score of a"
     """
 
@@ -112,7 +113,7 @@ class ExpansionModel(NamedModel):
 
     @property
     def check(self) -> Callable[[FloatArray], None] | None:  # type: ignore[override]
-        """Raises InputError for rows that the expansion refuses; None where it accepts all rows."""
+        """Raises InputError for rows that the expansion refuses; None if it accepts all rows."""
         expansion: Any = self.expansion
         if getattr(expansion, "needs_check", False):
             return expansion.check

@@ -37,7 +37,11 @@ DTYPES = {DATE: "object"}
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """The form of the data frames that a model accepts: columns, dtypes, categories, times."""
+    """The form of the data frames that a model accepts: columns, dtypes, categories and times.
+
+    It encodes a table as a matrix of numbers, in which coalitions can be mixed, and decodes such a
+    matrix to a data frame for each call of the model.
+    """
 
     template: Any
     """An empty data frame with these columns and dtypes."""
@@ -49,10 +53,9 @@ class Frame:
 
     @classmethod
     def of(cls, table: Any, *, always: bool = False) -> Frame | None:
-        """The form of a table with text, categorical, boolean or time columns.
+        """The form of a data frame with text, categorical, boolean or time columns.
 
-        None for tables of numbers only, unless `always`, and for anything but a data frame in
-        memory.
+        None for anything but a data frame in memory, and for one with only numbers unless `always`.
 
         Raises
         ------
@@ -82,9 +85,9 @@ class Frame:
         categories: Mapping[str, tuple[Any, ...]] | None = None,
         times: Mapping[str, str] | None = None,
     ) -> Frame:
-        """A frame of float64 columns, with categories and times where given.
+        """The form of a frame of float64 columns, except for the given categories and times.
 
-        Used for estimators that were fitted on frames, where the rows come in another form.
+        It is for estimators that were fitted on frames, while the rows are no frame.
         """
         import pandas as pd  # installed, as such an estimator was fitted on its frames
 

@@ -16,7 +16,7 @@ from dshap.predictors.named import NamedModel
 
 
 class LinearModel(NamedModel):
-    """The linear model f(x) = βx + b, with β (k, columns) and b (k,)."""
+    """The predictor of a linear model, f(x) = βx + b, with β (k, columns) and b (k,)."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ def coefficients_of(coef: Any, intercept: Any) -> tuple[FloatArray, FloatArray]:
 
 
 def _check_linear(model: Any, weights: FloatArray, constant: FloatArray) -> None:
-    """Raise InputError where the model's predictions are not coef_ x + intercept_."""
+    """Raise InputError if the model's predictions are not coef_ x + intercept_."""
     predict = getattr(model, "decision_function", getattr(model, "predict", None))
     if predict is None:
         return

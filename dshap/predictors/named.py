@@ -1,4 +1,4 @@
-"""Base of the predictors, and facts about the estimator behind a predict function."""
+"""The base class of predictors, and facts about the estimator that a function belongs to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dshap.core.scales import TARGET
 
 
 class NamedModel:
-    """Base of the predictors, with names of columns and outputs.
+    """The base class of predictors: names of columns and outputs, and their checks.
 
     A subclass defines the call f(x) and its fingerprint.
 
@@ -25,7 +25,7 @@ class NamedModel:
     ----------
     n_columns, n_outputs : int
     feature_names : names of the columns, None when unknown
-    output_names : names of the k outputs; "output", or "output0" and so on, where None
+    output_names : names of the k outputs; "output", or "output0" and so on, if None
     """
 
     scale: str = TARGET
@@ -58,7 +58,7 @@ class NamedModel:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Names of the columns; x0, x1, … where unknown."""
+        """Names of the columns; x0, x1, … if unknown."""
         return self.feature_names or tuple(f"x{j}" for j in range(self.n_columns))
 
     def with_categories(self, categories: Mapping[str, tuple[Any, ...]]) -> Self:
@@ -81,7 +81,7 @@ def column_names_of(table: Any) -> tuple[str, ...] | None:
 
 
 def fitted_names_of(predict: Any) -> tuple[str, ...] | None:
-    """Column names that the estimator behind `predict` was fitted on; None where unknown."""
+    """The names of the columns on which the estimator of `predict` was fitted; None if unknown."""
     names = of_estimator(predict, "feature_names_in_")
     if names is None:
         return None
@@ -91,10 +91,10 @@ def fitted_names_of(predict: Any) -> tuple[str, ...] | None:
 def names_of(
     given: Sequence[str] | None, fitted: tuple[str, ...] | None, table: Any
 ) -> Sequence[str] | None:
-    """Column names to select by: the given ones, else the model's, else the table's.
+    """The names by which columns are selected: the given ones, else the model's, else the table's.
 
-    LightGBM stores its names with "_" for every blank: where this is the only difference, the
-    table's names are used.
+    LightGBM stores names with "_" in place of blanks: if nothing else differs, the table's names
+    are used.
     """
     held = column_names_of(table)
     if given is not None or held is None or fitted is None:
@@ -108,7 +108,7 @@ def names_of(
 
 
 def classes_of(predict: Any, n_outputs: int) -> tuple[str, ...] | None:
-    """Class names of the classifier behind `predict`; None where outputs are not one per class."""
+    """The classes of the classifier of `predict`; None if it has not one output for each class."""
     classes = of_estimator(predict, "classes_")
     is_one_each = n_outputs > 1 and np.ndim(classes) == 1 and np.size(classes) == n_outputs
     if is_one_each:
@@ -149,7 +149,7 @@ def calling(name: str, hint: str = "") -> Iterator[None]:
 
 
 def checked_outputs(raw: Any, n_rows: int, n_outputs: int | None, name: str) -> FloatArray:
-    """The output of a predict function as float64 (n, k); PredictError where it is not.
+    """The output of a predict function as float64 (n, k); PredictError if it is not.
 
     `n_outputs` is the expected k; None at the first call, which determines it.
     """

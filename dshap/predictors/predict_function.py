@@ -27,27 +27,28 @@ FRAMES_NOTE = (
 
 
 class PredictFunction(NamedModel):
-    """A predict function, tried when it is constructed, as a predictor.
+    """The predictor of your predict function, which is called once, when it is constructed.
 
-    Its name and its predictions for the probe rows identify it in the fingerprint.
+    The name of the function, and its predictions for the probe rows, identify it in the fingerprint
+    of a run.
 
     Parameters
     ----------
     predict : rows -> (n,) or (n, k)
     probe_rows : (n, columns)
-        Rows that the function is tried on.
+        Rows for which the function is called at construction.
     frame : Frame, optional
-        The form of the data frames that it accepts; None where it accepts arrays.
+        The form of the data frames that it accepts; None if it accepts arrays.
     feature_names : names of the columns, None when unknown
-    output_names : names of the outputs; where None, the class names of a classifier behind it
-    buffer_rows : the most rows of a call, which also has at most `BUFFER_BYTES` of them
-    scale : the scale of the predictions, as the user states it; None to find it out
+    output_names : names of the outputs; None: the classes, if it belongs to a classifier
+    buffer_rows : the most rows of a call, which has at most `BUFFER_BYTES` in any case
+    scale : the scale of the predictions; None: determined from the estimator and the predictions
     is_array_hinted : True: an error with an array explains how to get data frames instead
     has_unknown_types : True: the frame's column types are unknown and treated as numbers
     """
 
     form = ""
-    """The form of rows that it gets and why, if it was tried with two forms."""
+    """The form of rows with which it is called and why, if two forms were possible."""
     choice: ClassChoice | None = None
     """The classes whose outputs are given; None for all outputs."""
 
@@ -107,7 +108,7 @@ class PredictFunction(NamedModel):
         return other
 
     def of_classes(self, classes: Sequence[Any]) -> Self:
-        """A copy that gives the outputs of these classes alone; InputError for unknown ones."""
+        """A copy with the outputs of these classes only; InputError for an unknown class."""
         known = of_estimator(self.predict, "classes_")
         if known is None:
             named: tuple[str, ...] = ()
@@ -133,7 +134,7 @@ class PredictFunction(NamedModel):
         return self.choice(found)
 
     def _hint(self, rows: FloatArray) -> str:
-        """A hint for the error message: which form the rows had, and how to get the other."""
+        """A hint for the error message: which form the rows had, and how to change it."""
         if self.times:
             return (
                 f"; predict was given a data frame, as column {next(iter(self.times))!r} contains "
@@ -164,8 +165,8 @@ class PredictFunction(NamedModel):
     def predict_bytes(self, n: int) -> int:
         """Peak bytes of predictions for n rows.
 
-        The rows of a call count twice, as the function's own memory is unknown; so do the
-        predictions.
+        The rows of a call count twice, because the memory that the function needs is unknown; so do
+        the predictions.
         """
         rows = min(n, self.buffer_rows)
         return 16 * (rows * (self.n_columns + self.n_outputs) + n * self.n_outputs)
@@ -195,11 +196,11 @@ class RowForms:
     frame: Frame | None = None
     """The form of its data frames; None for arrays."""
     has_both: bool = False
-    """Whether it is tried with a data frame, then with an array."""
+    """Whether it is called with a data frame first, and with an array if that fails."""
     is_hinted: bool = False
-    """Whether an error with arrays informs the user that data frames are possible."""
+    """Whether the message of an error with arrays explains how to get data frames."""
     has_unknown_types: bool = False
-    """Whether the frame's column types are unknown, so that all are numbers."""
+    """Whether the types of the frame's columns are unknown, so that all count as numbers."""
 
     def function(
         self, predict: Callable[[Any], Any], probe_rows: FloatArray, **options: Any
@@ -239,7 +240,7 @@ class RowForms:
     ) -> PredictFunction:
         """The predict function on arrays, after `error` on a data frame.
 
-        It still uses data frames where arrays fail too and the error was only a warning.
+        It uses data frames nevertheless if arrays fail too and the error was only a warning.
         """
         try:
             found = PredictFunction(predict, probe_rows, None, **options)
@@ -265,12 +266,12 @@ def row_forms(
     arrays: bool | None,
     times: Mapping[str, str],
 ) -> RowForms:
-    """The forms of rows to try a predict function with.
+    """The forms of rows with which a predict function may be called.
 
     Parameters
     ----------
     table : the data as a frame of the model's columns; None for arrays, paths and sources
-    names : names of the columns, where known
+    names : names of the columns, if known
     arrays : True for arrays, False for data frames, None to find out
     times : column -> kind of time, for a source that was opened with them
 
@@ -317,7 +318,7 @@ def row_forms(
 
 
 def _refused_arrays(name: str, holds: str) -> str:
-    """The error message for arrays=True where a column does not fit in an array."""
+    """The error message for arrays=True if a column does not fit in an array."""
     return (
         f"arrays=True, and column {name!r} contains {holds}, which an array of numbers does not: "
         "leave arrays out, or "

@@ -102,7 +102,7 @@ def scale_of_function(predict: Callable[..., Any], probe: FloatArray) -> str:
 
 
 def check_stated(scale: str, probe: FloatArray) -> None:
-    """Raise InputError where predictions for some rows (n, k) are not on the scale that is stated."""
+    """Raise InputError if predictions for some rows (n, k) are not on the scale that is stated."""
     if scale == PROBABILITY and not _are_shares(probe):
         least, largest = np.nanmin(probe), np.nanmax(probe)
         raise InputError(
@@ -137,7 +137,7 @@ def _innermost(model: Any) -> Any:
 
 
 def output_names_of(predict: Any, n_outputs: int, scale: str) -> tuple[str, ...] | None:
-    """Names of the outputs by the classes of the estimator behind `predict`; None where unknown.
+    """Names of the outputs by the classes of the estimator behind `predict`; None if unknown.
 
     One output of two classes belongs to the second, unless it is a plain prediction.
     """
@@ -155,9 +155,9 @@ def output_names_of(predict: Any, n_outputs: int, scale: str) -> tuple[str, ...]
 
 
 def _stating(predict: Any) -> Any:
-    """The object that states the scale and the names of the outputs of a predict function.
+    """The object that has the scale and the output names of a predict function.
 
-    It is a kernel expansion, or a model in a file; None for other functions.
+    It is a kernel expansion, or a model from a file; None for other functions.
     """
     if of_estimator(predict, "output_scale") is not None:
         return estimator_of(predict)

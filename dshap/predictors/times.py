@@ -31,7 +31,7 @@ RANGE = "times from 1684-07-28 to 2255-06-05"
 
 
 def times_of(given: Any) -> Mapping[str, str]:
-    """Column -> kind, for the columns of times of a model or source; empty where unknown."""
+    """Column -> kind, for the columns of times of a model or source; empty if unknown."""
     if has_member(given, "times"):
         match given.times:
             case Mapping() as found:  # a data frame may have a column named "times"
@@ -60,7 +60,7 @@ def unit_of(kind: str) -> str:
 
 
 def zone_of(kind: str) -> str:
-    """The time zone of this kind; empty where it has none."""
+    """The time zone of this kind; empty if it has none."""
     found = SPELLINGS.match(kind)
     if found is None:
         return ""
@@ -68,7 +68,7 @@ def zone_of(kind: str) -> str:
 
 
 def misfit(own: str, wanted: str) -> str:
-    """Why times of kind `own` cannot replace those of kind `wanted`; empty where they can.
+    """Why times of kind `own` cannot replace those of kind `wanted`; empty if they can.
 
     The message names the remedy.
     """

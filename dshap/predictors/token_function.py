@@ -22,7 +22,7 @@ class TokenFunction(PredictFunction):
     ----------
     predict : ids (n, longest) int64 -> (n,) or (n, k)
     probe_rows : (n, columns)
-        Rows that the function is tried on.
+        Rows for which the function is called at construction.
     padding : the id beyond the end of a text
     longest : number of columns that predict accepts; None: the texts' length, without padding
     output_names, buffer_rows, scale : as in `PredictFunction`

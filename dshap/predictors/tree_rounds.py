@@ -19,15 +19,15 @@ class BoostingRounds:
     """The boosting rounds of a model."""
 
     used: int
-    """How many rounds, from the first on, its own predictions add up."""
+    """The number of rounds, from the first on, whose sum its predictions are."""
     fitted: int
     """How many rounds it has."""
     best: int = 0
-    """How many rounds early stopping found the best; 0 where it was not used."""
+    """The number of rounds that early stopping found best; 0 if it was not used."""
 
     @property
     def note(self) -> str:
-        """A line for plan and record; empty where all rounds are used and none is better."""
+        """A line for plan and record; empty if all rounds are used and none is better."""
         if self.used < self.fitted:
             return f"explained with {self.used} of {self.fitted} rounds, the best by early stopping"
         if 0 < self.best < self.fitted:
@@ -40,7 +40,7 @@ class BoostingRounds:
 
 
 def rounds_note(predict: Any) -> str:
-    """The note on the rounds of a tree ensemble, or of the one behind a predict function.
+    """The note on the rounds of a tree ensemble, given itself or by its predict function.
 
     It is empty for other models.
     """

@@ -19,10 +19,25 @@ from dshap.core.scales import unit_words
 def ranking_lines(
     given: Sequence[Ranking], units: str = "", texts: ColumnTexts = NO_TEXTS
 ) -> list[str]:
-    """A table of mean |attribution| and mean of each feature, for each explanation.
+    """Format the importance of each feature as a table: mean |attribution| and mean attribution.
 
-    It is sorted by the first explanation.  Behind each mean half the width of its 95 % interval
-    follows, unless there are fewer than ten rows; `texts` has the labels of the features.
+    Each explanation has two columns, and the features are sorted by mean |attribution| of the
+    first explanation.  Half the width of the 95 % interval follows each mean, unless there are
+    fewer than ten rows.
+
+    Parameters
+    ----------
+    given : sequence of Ranking
+        One ranking for each explanation, as `dshap.report.rankings` returns them.
+    units : str
+        The units of the attributions, such as "EUR", for the first line; "" for none.
+    texts : ColumnTexts
+        The dictionary of columns, whose labels replace the names of features; empty by default.
+
+    Returns
+    -------
+    list of str
+        The lines of the table, and below them notes on scales and on means that are too small.
 
     Examples
     --------
@@ -73,10 +88,9 @@ def ranking_lines(
 def _too_small_line(ranking: Ranking) -> str:
     """The warning about mean |φ| of many features from sampled coalitions."""
     return (
-        f"{label(ranking.label)}: mean |φ| of more than {MANY_FEATURES} features by sampled "
-        "coalitions is too small, "
-        "in tests by 21 to 92 %: rank features by it, do not add it up "
-        f"({len(ranking.magnitude):,} here)"
+        f"{label(ranking.label)}: with more than {MANY_FEATURES} features and sampled coalitions, mean "
+        "|φ| is too small, in tests by 21 to 92 %: rank features by it, do not add it up "
+        f"(here {len(ranking.magnitude):,} features)"
     )
 
 
@@ -111,10 +125,23 @@ def _with_error(value: float | None, half: float, decimals: int, sign: bool = Fa
 
 
 def breakdown_lines(row: Breakdown, units: str = "", texts: ColumnTexts = NO_TEXTS) -> list[str]:
-    """A table of one row: base value, attributions, prediction; each column adds up.
+    """Format one row as a table: base value + attributions = prediction, for each explanation.
 
-    Features are sorted by magnitude under the first explanation; `texts` has their labels, and the
-    formats of their values.
+    Features are sorted by |attribution| of the first explanation.
+
+    Parameters
+    ----------
+    row : Breakdown
+        The row, as `dshap.report.breakdown` returns it.
+    units : str
+        The units of the attributions, such as "EUR"; "" for none.
+    texts : ColumnTexts
+        The dictionary of columns: the labels of features, and the formats of their values.
+
+    Returns
+    -------
+    list of str
+        The lines of the table.
 
     Examples
     --------

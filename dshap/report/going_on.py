@@ -150,7 +150,7 @@ def holder_line(holder: Holder) -> str:
     """Describe in words whether a process runs, when that was seen, and how far it is."""
     if holder.is_silent:
         return f"{holder} is dead, or its clock is wrong: last sign of life {holder.seen}"
-    said = [f"{holder} is running since {holder.since}, last sign of life {holder.seen}"]
+    said = [f"{holder} has been running since {holder.since}, last sign of life {holder.seen}"]
     told = holder.progress
     if told.get("stage"):
         stage = " of ".join(filter(None, [told["stage"], told.get("explanation")]))

@@ -24,8 +24,17 @@ ONE_PEAK = ("client_peak_bytes", "peak memory", 16)
 def accuracy_lines(found: Mapping[str, Mapping[str, JSON]]) -> list[str]:
     """Describe the accuracy of each explanation in lines of text.
 
-    They give the additivity residual, a pilot's forecast, the errors of learning and of folding,
-    MSE_v, and MSE_v by coalition size.
+    The lines name the additivity residual, a pilot's forecast, the errors of learning and of
+    folding, MSE_v, and MSE_v by coalition size, as far as the run measured them.
+
+    Parameters
+    ----------
+    found : mapping of str to mapping
+        The name of each explanation -> its measurements, as `dshap.report.accuracy` returns them.
+
+    Returns
+    -------
+    list of str
 
     Examples
     --------
@@ -57,8 +66,8 @@ def accuracy_lines(found: Mapping[str, Mapping[str, JSON]]) -> list[str]:
             reached = f"{pilot['relative_error']:.3g}"
             wanted = f"{pilot['forecast_coalitions']:,.0f}"
             lines.append(
-                f"{name}: pilot's std_error / range {reached} in its first round; expected "
-                f"{wanted} coalitions a row"
+                f"{name}: std_error / range of the pilot is {reached} in its first round; it "
+                f"expects {wanted} coalitions per row"
             )
         if "learning_error" in measured:
             lines.append(f"{name}: {learning_text(measured['learning_error'])}")
@@ -89,18 +98,18 @@ def learning_text(note: Mapping[str, Any]) -> str:
     """The error of attributions by learning from a part of the rows, and of how many it learned."""
     error = f"{100.0 * note['in_deviations']:.2g} % of a standard deviation of the predictions"
     return (
-        f"learned from {note['rows']:,} of {note['of']:,} rows; the error of attributions by that is "
-        f"{error} (root mean square)"
+        f"learned from {note['rows']:,} of {note['of']:,} rows, which adds an error of "
+        f"{error} to attributions (root mean square)"
     )
 
 
 def fold_text(note: Mapping[str, Any]) -> str:
     """The error of values by folding them to few landmarks, and how many coalitions are folded."""
     if not note["folded"]:
-        return "no coalition is folded to few landmarks, as its values would err too much"
+        return "no coalition is folded to few landmarks, because its values would be too inaccurate"
     return (
         f"{note['folded']:,} of {note['coalitions']:,} coalitions are folded to "
-        f"{note['landmarks']:.0f} landmarks on average; the largest error of a coalition by that is "
+        f"{note['landmarks']:.0f} landmarks on average, which adds an error of at most "
         f"{100.0 * note['largest']:.2g} % of a standard deviation of the predictions (root mean square)"
     )
 
@@ -108,16 +117,27 @@ def fold_text(note: Mapping[str, Any]) -> str:
 def served_text(n_rows: int) -> str:
     """The number of explained rows that the stored pilot does not serve, in words."""
     if not n_rows:
-        return "the pilot serves all rows that were explained"
+        return "the choices of the pilot fit all explained rows"
     if n_rows == 1:
-        return "1 row is unlike those of the pilot, and estimated without its choices"
-    return f"{n_rows:,} rows are unlike those of the pilot, and estimated without its choices"
+        return "1 row is unlike the rows of the pilot, and was estimated without its choices"
+    return (
+        f"{n_rows:,} rows are unlike the rows of the pilot, and were estimated without its choices"
+    )
 
 
 def stage_table(stages: Sequence[Mapping[str, JSON]], is_one_process: bool = False) -> list[str]:
-    """A table of the stages (`StageUse.to_dict`): a heading, then one line per stage.
+    """Format the time and memory of a run's stages as a table: a heading, then a line per stage.
 
-    Where one process does all, it has one column of peaks.
+    Parameters
+    ----------
+    stages : sequence of mapping
+        The results of `StageUse.to_dict`.
+    is_one_process : bool
+        Whether one process did all, so that the table has one column of peak memory, not two.
+
+    Returns
+    -------
+    list of str
 
     Examples
     --------

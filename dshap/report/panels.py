@@ -240,6 +240,7 @@ def colour_bar(axes: Any, title: str, names: Sequence[str] = ("low", "high")) ->
     bar.outline.set_visible(False)
     labelpad = 4
     if len(names) == 2:
+        # two names are at the ends of the bar, and leave the room between them to the title
         labelpad = -6
     words = "\n".join(wrap(printable(title), _letters_beside(axes)))
     bar.set_label(words, labelpad=labelpad, fontsize="small", **AS_WRITTEN)
@@ -273,11 +274,13 @@ def rgb_of(colour: str) -> FloatArray:
 
 def spread(values: FloatArray, low: float, high: float) -> FloatArray:
     """Offsets that separate points of about the same value, at most `HALF_HEIGHT`."""
+    # 1e-300: all values may be equal, and nothing is divided by 0
     cells = np.nan_to_num((values - low) / max(high - low, 1e-300) * 100).astype(int)
     order = np.argsort(cells, kind="stable")
     starts = np.searchsorted(cells[order], cells[order])
     offsets = np.empty(len(values))
     ranks = np.arange(len(values)) - starts
+    # alternately on both sides of the line: 0, 1, -1, 2, -2, ...
     offsets[order] = (ranks + 1) // 2 * np.where(ranks % 2, 1, -1)
     counts = np.bincount(cells - cells.min(initial=0))[cells - cells.min(initial=0)]
     # as high as a density is: by the square root of the rows

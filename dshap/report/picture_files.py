@@ -15,7 +15,8 @@ LEGEND = 32
 """The most characters of a title above the bars, and of a name in the legend."""
 DOTS = 150
 LARGEST = 2**16
-"""The pixels per inch of a picture, and the side in pixels from which matplotlib refuses it."""
+"""The pixels per inch of a picture, and the side in pixels from which matplotlib refuses it: its
+renderer, Agg, draws fewer than 2^16 pixels in each direction."""
 AS_WRITTEN: dict[str, Any] = {"parse_math": False, "usetex": False}
 """Properties of a matplotlib text that is no formula, even if it contains dollar signs."""
 LABELS = "#777777"

@@ -44,7 +44,7 @@ class SegmentTable:
     """The name of the output; empty where there is one."""
     segments: Segments
     texts: ColumnTexts = NO_TEXTS
-    """The words for the columns."""
+    """The dictionary of columns: their labels, and the words for their values."""
 
     def lines(self) -> list[str]:
         """Mean |φ| of the leading features in each segment, as a table."""
@@ -103,17 +103,25 @@ class SegmentTable:
 
 
 def segment_tables(cubes: CubesLike, segment: str) -> list[SegmentTable]:
-    """Compare the segments of a column: one table for each explanation and output.
+    """Compare the importance of features between segments of the rows, such as different plans.
 
     Parameters
     ----------
-    cubes : name -> path of each cube; or the path of a store, or an opened cube
-    segment : as in `segments_of`
+    cubes : mapping of names to cubes; or xarray.Dataset, str or Path
+        The explanations, as opened cubes or paths; or one opened cube, or the path of a store.
+    segment : str
+        A column with at most 200 values, such as "plan"; or "age:5" for 5 bins of about equally
+        many rows.
+
+    Returns
+    -------
+    list of SegmentTable
+        One table for each explanation and output.
 
     Raises
     ------
     InputError
-        As `segments_of`.
+        The reasons of `segments_of`.
 
     Examples
     --------

@@ -30,33 +30,39 @@ def to_shap(
     *,
     interactions: bool = False,
 ) -> shap.Explanation:
-    """A cube as a `shap.Explanation`, for `shap.plots`.
+    """Convert a cube to a `shap.Explanation`, which the functions of `shap.plots` draw.
 
     Parameters
     ----------
-    cube : xarray.Dataset of `dshap.explain` or `dshap.open_cube`, or the path of a store
-    rows : data frame, table or array of the explained rows, in the order of the cube; None: the
-        rows in the cube or its store
-    output : name or position of one output; None: all of them
+    cube : xarray.Dataset, str or Path
+        The result of `dshap.explain` or `dshap.open_cube`, or the path of its store.
+    rows : data frame, table or array, optional
+        The explained rows, in the order of the cube.  None: the rows in the cube or its store.
+    output : str or int, optional
+        The name or the position of one output.  None: all outputs.
     interactions : bool
-        Whether the values are the interactions of pairs of features, main effects on the diagonal,
-        of a cube that has them: ``explain(..., interactions=True)``.
+        Whether the values are the interactions of pairs of features, with main effects on the
+        diagonal.  The cube must have them: ``explain(..., interactions=True)``.
 
     Returns
     -------
     shap.Explanation
-        values (n, d), or (n, d, k) for several outputs; with interactions (n, d, d) or (n, d, d,
-        k); base_values (n,) or (n, k); data (n, d), the values of the columns, or tokens of texts,
-        None where they are not known or a feature is made of several columns; feature_names,
-        output_names; `error_std` where attributions have standard errors.
+        For n rows, d features and k outputs; the axis of outputs is left out if k = 1:
+
+        - `values` (n, d, k), or (n, d, d, k) with interactions;
+        - `base_values` (n, k);
+        - `data` (n, d), the values of the columns or the tokens of texts; None if the values were
+          not stored, or a feature is made of several columns;
+        - `feature_names` and `output_names`;
+        - `error_std` (n, d, k), the standard errors, if attributions have them.
 
     Raises
     ------
     InputError
-        The shap package is not installed, rows that are not those of the cube, or a cube without
-        interactions where they are asked for.
+        The shap package is not installed; `rows` are not the rows of the cube; or `interactions` is
+        True and the cube has none.
     DoesNotFitError
-        Its arrays would need more than 2 GiB: take fewer rows.
+        The arrays would need more than 2 GiB: take fewer rows.
 
     Examples
     --------
@@ -103,6 +109,7 @@ def explanation_of(cube: Any, data: NDArray[Any] | None, interactions: bool = Fa
         errors = by_output(rows_of(cube, "std_error", every))
     return shap.Explanation(
         values=by_output(rows_of(cube, name, every)),
+        # a copy, as an array of broadcast_to cannot be written to
         base_values=np.array(by_output(base)),
         data=data,
         feature_names=names_along(cube, "feature"),
@@ -160,6 +167,7 @@ def _data_of(cube: Any, rows: Any) -> NDArray[Any] | None:
     if not set(features) <= set(columns):
         return None
     values = [columns[name](every) for name in features]
+    # one array has one type: a single column of texts makes all of them objects
     if all(each.dtype.kind in "biuf" for each in values):
         return np.stack([each.astype(np.float64) for each in values], axis=1)
     return np.stack([each.astype(object) for each in values], axis=1)

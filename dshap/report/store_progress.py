@@ -34,19 +34,27 @@ def progress_summary(
     is_running: bool,
     holders: Sequence[Holder] = (),
 ) -> Summary:
-    """The rows and blocks of each cube that are done, failed and left, and the present activity.
+    """Summarize how far each cube is: rows and blocks done, failed and left, and running processes.
 
     Parameters
     ----------
-    cubes : mapping name -> path of a cube or an opened cube; or the path of a store, with all of its
-        cubes; or one opened cube
-    is_running : whether a run is going on
-    holders : the processes that run on the store, by their leases
+    cubes : mapping of names to cubes; or xarray.Dataset, str or Path
+        The explanations, as opened cubes or paths; or one opened cube, or the path of a store with
+        all of its cubes.
+    is_running : bool
+        Whether a run is going on.
+    holders : sequence of Holder
+        The processes that run on the store, by their leases.
+
+    Returns
+    -------
+    Summary
+        The lines that ``dshap status`` prints, and the content that it writes as JSON.
 
     Raises
     ------
     InputError
-        `cubes` is none of these, there is no such store, or a Dataset is not as its store has it.
+        `cubes` is none of these, the store does not exist, or a Dataset differs from its store.
 
     Examples
     --------
@@ -78,7 +86,7 @@ def progress_summary(
     for name, status in statuses.items():
         lines += status_lines({name: status})
         lines += [f"{name}: {line}" for line in views[name].lines(is_running)]
-    lines += [f"{name}: all is learned, shards can explain the rows" for name in learned]
+    lines += [f"{name}: learning is done, shards can explain the rows" for name in learned]
     lines += map(holder_line, holders)
     lines.append("a run is going on" if is_running else "no run is going on")
     running = [holder_content(each) for each in holders]

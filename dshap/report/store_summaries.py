@@ -10,6 +10,7 @@ from dshap.analysis.column_texts import texts_of_first
 from dshap.analysis.rankings import Ranking, rankings
 from dshap.core.annotations import CubesLike
 from dshap.core.places import Place
+from dshap.core.printing import counted
 from dshap.core.rules import as_place
 from dshap.cube import (
     Damage,
@@ -30,19 +31,28 @@ def importance_summary(
     cubes: CubesLike,
     fitted: FitReport | None,
 ) -> Summary:
-    """The importance of each feature over the finished rows, with fit, accuracy and progress.
+    """Summarize the importance of each feature over the finished rows, with accuracy and progress.
 
     Parameters
     ----------
-    store : the path of the store
-    cubes : mapping name -> path of a cube or an opened cube; or the path of a store, with all of its
-        cubes; or one opened cube
-    fitted : the report of the fit of its model; None without one
+    store : str or Path
+        The path of the store.
+    cubes : mapping of names to cubes; or xarray.Dataset, str or Path
+        The explanations, as opened cubes or paths; or one opened cube, or the path of a store with
+        all of its cubes.
+    fitted : FitReport or None
+        The report of the fit of the model, which is printed first; None for a model that dshap did
+        not fit.
+
+    Returns
+    -------
+    Summary
+        The lines of text, and the same numbers as content for JSON.
 
     Raises
     ------
     InputError
-        `cubes` is none of these, there is no such store, or a Dataset is not as its store has it.
+        `cubes` is none of these, the store does not exist, or a Dataset differs from its store.
 
     Examples
     --------
@@ -102,10 +112,18 @@ def damage_summary(
 
     Parameters
     ----------
-    store : the path of the store
-    found : name of each part -> its damage, as `dshap verify` finds it
-    mended : name of each part -> the damage that a repair has mended; None where no repair was asked
-        for
+    store : str or Path
+        The path of the store.
+    found : mapping of str to sequence of Damage
+        The name of each part of the store -> its damage, as ``dshap verify`` finds it.
+    mended : mapping of str to sequence of Damage, or None
+        The name of each part -> the damage that a repair has mended; None if no repair was asked
+        for.
+
+    Returns
+    -------
+    Summary
+        The lines of text, and the same as content for JSON.
 
     Examples
     --------
@@ -146,9 +164,9 @@ def _whole_lines(name: str, path: Place) -> list[str]:
         return []
     status = cube_status(path)
     if not status.is_complete:
-        left = "; the others are left for the same run again"
+        left = "; the same run again computes the others"
     elif status.failed:
-        left = f"; {status.failed:,} failed rows are left for the same run again"
+        left = f"; the same run again computes {counted(status.failed, 'failed row')}"
     else:
         left = ""
     return [f"{name}: verified: {status.blocks_done} of {status.n_blocks} blocks finished{left}"]

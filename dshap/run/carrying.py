@@ -27,14 +27,14 @@ OF_TONIGHT = frozenset(("carried", "probe", "rows"))
 
 @dataclass(frozen=True)
 class Carried:
-    """Rows to copy from an earlier cube: those that have not changed since it was written."""
+    """Unchanged rows, which a run copies from an earlier cube of the same method."""
 
     path: Place
     """The path of the earlier cube."""
     positions: Place
-    """The place of a .npy file (n,) of int64, with an entry for each row to explain: the row of
-    the earlier cube with its values, which has not failed there; −1 for a row to explain.  The
-    file must stay until the run is over."""
+    """The path of a .npy file (n,) of int64 with an entry for each row of the run: the position of
+    the same row in the earlier cube, or −1 for a row that has to be explained.  No position is that
+    of a failed row.  The file must exist until the run is over."""
 
     def fingerprint(self) -> dict[str, Any]:
         """The run of the earlier cube, and a digest of the positions."""
@@ -62,14 +62,14 @@ class Carried:
         return note
 
     def rows_for(self, layout: CubeLayout) -> CarriedRows:
-        """The rows, once it is checked that they fit a cube of this layout.
+        """Check that the rows fit a cube of this layout, and return them.
 
         Raises
         ------
         InputError
-            The positions are none of the earlier cube, or not one for each row.
+            A position is not in the earlier cube, or there is not one position for each row.
         StoreMismatchError
-            The earlier cube is of another method, or of other columns.
+            The earlier cube has a different method or different columns.
         """
         refuse_altered(self.path)
         run = read_run(self.path)
@@ -84,7 +84,7 @@ class Carried:
         return CarriedRows(self.path, self.positions, stored_share(self.path))
 
     def _refuse_other(self, run: dict[str, Any], layout: CubeLayout) -> None:
-        """Raise unless the earlier run differs from the new one in its rows alone."""
+        """Raise an error unless the earlier run and the new one differ only in their rows."""
         was = run["fingerprint"]
         # as it would be read back: tuples of the new one are lists in the stored one
         now = json.loads(json.dumps(layout.run["fingerprint"]))

@@ -16,7 +16,7 @@ from dshap.tables.reader import categories_of, plain_numbers
 
 
 def described_by_call(columns: Any, card: Any) -> Description:
-    """The description in the options `columns` and `card` of a call; None leaves that of the store.
+    """The description from the options `columns` and `card` of a call; None: that of the store.
 
     Raises
     ------
@@ -58,20 +58,20 @@ def refuse_misnamed(
     reader: RowReader | None = None,
     place: str = COLUMNS,
 ) -> None:
-    """Raise where a dictionary names columns or categories that a run does not have.
+    """Raise an error if a dictionary names columns or categories that a run does not have.
 
     Parameters
     ----------
     description : the dictionary and the card
     known : the names of columns, groups of columns, keys, targets and outputs
-    reader : the rows, which know the categories of columns of texts; None where they are not open
+    reader : the rows, whose reader has the categories of text columns; None if they are not open
     place : the place of the dictionary, in messages
 
     Raises
     ------
     InputError
-        An unknown column or category; the message names those that are near.  Or `values` of a column
-        of numbers that are none.
+        An unknown column or category, with the near names in the message; or `values` of a column
+        of numbers that are not numbers.
     """
     if not description.columns:
         return

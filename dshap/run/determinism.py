@@ -15,10 +15,10 @@ from dshap.core.types import RowReader
 PROBE_ROWS = 64
 """The number of first rows whose predictions identify a model."""
 PLACES = 10
-"""The number of places in a table that a few rows are read from."""
+"""The number of positions, spread over a table, at each of which a few rows are read."""
 ASKED = 16
 ALONE = 4
-"""The rows that are asked for again: `ASKED` in all, `ALONE` of them one by one."""
+"""Rows that are predicted a second time: `ASKED` together, and `ALONE` of them one by one."""
 OF_SPREAD = 1e-4
 OF_SIZE = 1e-5
 """Differences that rounding explains (in float32, or where sums are made in any order), relative to
@@ -32,7 +32,7 @@ def first_rows(reader: RowReader) -> FloatArray:
 
 
 def spread_rows(reader: RowReader, most: int) -> FloatArray:
-    """Good rows of a table (n, columns), at most `most`: a few beside each other at places all over it."""
+    """Good rows of a table (n, columns), at most `most`: a few neighbours at each of `PLACES`."""
     if reader.n_rows <= most:
         return reader.read(0, reader.n_rows).good
     n = most // PLACES
@@ -41,16 +41,21 @@ def spread_rows(reader: RowReader, most: int) -> FloatArray:
 
 
 def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) -> FloatArray:
-    """Predict the same rows (n, columns) again, in another order, and one by one.
+    """Check that a model predicts the same for a row each time, alone or with others.
 
-    Returns the largest difference (k,) of two answers for one row: the rounding of this model, which
-    is 0 where an answer does not depend on the other rows of a call.
+    The same rows (n, columns) are predicted again, in a different order, and one by one.
+
+    Returns
+    -------
+    array (k,)
+        The largest difference of two predictions of one row: the rounding of this model.  It is 0
+        if a prediction does not depend on the other rows of a call.
 
     Raises
     ------
     InputError
-        An answer (n, k) differs by more than `OF_SPREAD` of their standard deviation and `OF_SIZE`
-        of the largest.
+        Two predictions of a row differ by more than `OF_SPREAD` times their standard deviation, and
+        by more than `OF_SIZE` times the largest.
     """
     if len(rows) > ASKED:
         rows = rows[np.unique(np.linspace(0, len(rows) - 1, ASKED).astype(int))]

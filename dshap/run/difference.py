@@ -1,4 +1,4 @@
-"""Describe in words how the run in a store differs from the one that is asked for."""
+"""Describe in words how the run in a store differs from the requested run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def same_run(
     inputs: Inputs,
     session: Session,
 ) -> Mapping[str, Any]:
-    """The fingerprint to go on with: see `as_stored`; `run` where nothing is stored yet.
+    """The fingerprint with which a run continues, see `as_stored`; `run` if nothing is stored yet.
 
     `predictions` (n, k) are those for the first rows; None for a stochastic model.
 
@@ -91,21 +91,21 @@ def as_stored(
     is_over: bool,
     model: ModelThenAndNow | None = None,
 ) -> Mapping[str, Any]:
-    """The fingerprint of a run, as the store at `path` has it.
+    """The fingerprint with which a run continues in the store at `path`.
 
-    It is `run`, but that of the store where only rounding differs, or where a version with other
-    numerics has finished it.
+    It is `run`, with two exceptions.  It is the fingerprint of the store if only predictions
+    differ, by rounding, or if a version of dshap with different numerics has finished the store.
 
     Parameters
     ----------
     stored : mapping
         The record in the store, with its `fingerprint`, and the `version` of dshap that wrote it.
     run : mapping
-        The fingerprint that is asked for.
+        The fingerprint of the requested run.
     rows : RowsOfStore
         Compares the rows.
     is_over : bool
-        Whether all in the store is finished: then it stays so under a version with other numerics.
+        Whether the store is finished: it then stays valid under a version with other numerics.
     model : ModelThenAndNow, optional
         Checks whether the predictions differ by rounding.
 
@@ -134,10 +134,11 @@ def unfinished_elsewhere(path: Place, writer: Writer) -> StoreMismatchError:
 
 @dataclass(frozen=True)
 class ModelThenAndNow:
-    """The predictions of the run in a store compared with those of now."""
+    """The comparison of the stored predictions of a run with the present ones."""
 
     gap: float
-    """The difference of predictions for one row, of the output where it is largest for its bound."""
+    """The largest difference of two predictions of a row, for the output that is nearest to its
+    bound or above."""
     bound: float
     """The difference that rounding explains."""
     processor_then: str
@@ -179,7 +180,7 @@ def _model_then_and_now(
     predictions: FloatArray | None,
     inputs: Inputs,
 ) -> ModelThenAndNow | None:
-    """Compare with the stored predictions; None where there are none, or of other rows."""
+    """Compare with the stored predictions; None if there are none, or of other rows."""
     states = states_of(path)
     name = probe_name(stored.get("digest", ""))
     if predictions is None or states.damage(name):

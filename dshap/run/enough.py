@@ -1,4 +1,4 @@
-"""Learning from as many rows as the attributions need: the loop of the rule, and its rows."""
+"""How many rows a value function learns from: the loop that judges, and the rows that it reads."""
 
 from __future__ import annotations
 
@@ -95,10 +95,10 @@ class KeptRows(LaidOut):
 
 @dataclass(frozen=True)
 class Decision:
-    """How many rows are learned from, and the error of attributions that follows."""
+    """The decision how many rows are learned from, with the resulting error of attributions."""
 
     counts: tuple[int, ...]
-    """The number of rows of each stored block; empty where all rows of the table are read."""
+    """The number of rows of each stored block; empty if all rows of the table are read."""
     n_rows: int
     """The number of rows that are learned from."""
     table_rows: int
@@ -107,7 +107,7 @@ class Decision:
     relative: float
     """The error in standard deviations of the predictions."""
     tried: tuple[tuple[int, float], ...]
-    """(rows, error in standard deviations) of each number of rows that was judged."""
+    """(number of rows, error in standard deviations) for each number of rows that was judged."""
 
     @classmethod
     def of(cls, record: Record) -> Self:
@@ -154,7 +154,7 @@ class Decision:
 
 
 def learning_note(rule: Enough | None, states: States) -> dict[str, dict[str, JSON]]:
-    """The note of the error of learning, by its name; empty where the rule has decided nothing."""
+    """The note of the error of learning, by its name; empty if the rule has decided nothing."""
     if rule is None or not states.store.has(states.enough_name):
         return {}
     decision = Decision.of(states.store.get(states.enough_name, Record))
@@ -173,7 +173,7 @@ class EnoughRows:
 
     @property
     def rule(self) -> Enough | None:
-        """The rule; None where all rows of the data are read."""
+        """The rule; None if all rows of the data are read."""
         if not may_judge(self.plan.data_rows):
             return None
         return self.method.enough
@@ -263,7 +263,7 @@ class EnoughRows:
 
 @dataclass(frozen=True)
 class LearnedFrom:
-    """The rows of the data that a run learns from; here all, which are read in place."""
+    """The rows of the data that a run learns from; this class: all rows, read from their table."""
 
     have_predictions: ClassVar[bool] = False
     """Whether the rows come with their predictions."""

@@ -1,7 +1,7 @@
-"""The steps of a run from outside: plan, learn, explain.
+"""One explanation in a store: plan, learn, explain, finish.
 
-`planning.py` checks and plans, and the steps inside are in `learning.py`; `preparation.py` learns
-for rows that come later, `measuring.py` measures on rows that nothing was learned from.
+`planning.py` checks and plans, and `learning.py` has the single steps; `preparation.py` learns for
+later rows, and `measuring.py` measures on rows from which nothing was learned.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ class Explanation:
     layout: CubeLayout
     work: Run
     prepared: LearnedMethod | None = None
-    """The learned method whose states the rows are explained by; None where they are in the cube."""
+    """The learned method whose states the rows are explained by; None if they are in the cube."""
     carried: Carried | None = None
     """Rows that are copied from an earlier cube, and not explained."""
     probes: Probes | None = None
-    """The predictions that the store needs to recognize the model; None where it has them."""
+    """The predictions that the store needs to recognize the model; None if it has them."""
     failures: tuple[Failure, ...] = ()
     description: Description = NOT_DESCRIBED
     """The description of the columns and the model, which is stored beside the cube."""
@@ -117,11 +117,14 @@ class Explanation:
     ) -> Explanation:
         """Check and plan an explanation; nothing is written outside the workspace.
 
-        Everything that can be refused is refused here.  `census` is that of `rows`, where it
-        exists already; `seed` is that of a sampled design that is not given; `prepared` contains
-        the states of this value function; `carried` names rows that are copied from an earlier
-        cube; `checks_rows` checks whether the model accepts the rows, which was done where all is
-        learned.
+        Every error that can be found before a run is raised here.
+
+        - `census`: that of `rows`, if it exists already.
+        - `seed`: of a sampled design that "auto" chooses.
+        - `prepared`: the states of this value function.
+        - `carried`: rows that are copied from an earlier cube.
+        - `checks_rows`: whether to check that the model accepts the rows; a process that only
+          explains a shard need not, because the process that learned has done so.
         """
         planned = plan_explanation(
             StoreHome(path),
@@ -149,7 +152,7 @@ class Explanation:
     def create(self) -> bool:
         """Create the store with its plan, every row pending.
 
-        Gives False where the store was there; it is then left as it is.
+        Return False, changing nothing, if the store exists.
         """
         plan = self.plan.to_json()
         if read_run(self.path) is not None or holds_run(self.path, self.layout.run["digest"]):
@@ -174,9 +177,10 @@ class Explanation:
         return None
 
     def refuse_other_numerics(self) -> None:
-        """Raise where blocks are left to a version with other numerics, which finished the others.
+        """Raise an error if a different version of dshap finished the store, but for some blocks.
 
-        Blocks are left where a row of them failed, or a file was lost.
+        Its numerics differ, so that this version cannot add the blocks.  They are unfinished
+        because a row of them failed, or a file was lost.
         """
         writer = self.finished_by
         if writer is not None:
@@ -201,7 +205,7 @@ class Explanation:
         return self._ended(facts, failures)
 
     def learn(self, session: Session) -> None:
-        """Do all that is left up to the first row, and mark that shards may explain the rows."""
+        """Learn all that the rows need, and mark that shards may explain them."""
         if self.is_complete:
             return
         with self._begun(session):
@@ -233,14 +237,14 @@ class Explanation:
     def explain(
         self, session: Session, tiles: Sequence[int], deadline: Deadline | None = None
     ) -> Explanation:
-        """Explain the rows of these tiles, beside other processes that explain others.
+        """Explain the rows of these tiles, while other processes may explain other tiles.
 
-        Gives this explanation with the blocks of them that failed.
+        Return this explanation with those of the blocks that failed.
 
         Raises
         ------
         NotLearnedError
-            Not all is learned that the rows are explained by, or the cube has to be unpacked first.
+            A state that the rows need is not learned yet, or the cube has to be unpacked first.
         WalltimeError
             The first of these blocks would not end before the deadline, or has not ended at it.
         """
@@ -261,12 +265,12 @@ class Explanation:
         return replace(self, failures=tuple(failures))
 
     def finish(self, session: Session) -> Explanation:
-        """Do the last steps once all blocks are explained, or have failed; nothing is explained.
+        """Do the final steps after all blocks are explained or have failed; nothing is explained.
 
         Raises
         ------
         NotLearnedError
-            Not all is learned that the rows are explained by.
+            A state that the rows need is not learned.
         InterruptedRunError
             Blocks are missing; the message names them.
         """
@@ -287,7 +291,7 @@ class Explanation:
 
     @property
     def has_current_notes(self) -> bool:
-        """Whether the notes are of the blocks that are there: shards may have added to a cube."""
+        """Whether the notes describe the present blocks: shards may have added blocks since."""
         notes = read_notes(self.path)
         noted = notes.get("closed_form", {})
         stated = self.work.cube.stated()
@@ -417,7 +421,7 @@ class Explanation:
         describe_cube(self.path, self.description)
 
     def raise_on_failed(self, kept: str = "", again: str = "the same command again") -> None:
-        """Raise a `FailedBlocksError` where rows failed, naming the first of them.
+        """Raise a `FailedBlocksError` if rows failed, naming the first of them.
 
         `kept` is the sentence about the other rows, `again` the words for the command to try these
         again.
@@ -426,7 +430,7 @@ class Explanation:
         refuse_failed(self.failures, self.plan, kept or where, again)
 
     def dataset(self, beside: Mapping[str, xr.Variable]) -> xr.Dataset:
-        """The cube, packed where it is finished, and opened lazily, with other variables beside it."""
+        """Pack the cube if it is finished, and open it lazily, with further variables `beside`."""
         pack_cube(self.path)
         return open_cube(self.path).assign(beside)
 
@@ -442,7 +446,7 @@ def note_ending(cube: BlockWriter, facts: Facts, stated: Mapping[str, Any]) -> N
 def refuse_failed(
     failures: Sequence[Failure], plan: Plan, kept: str, again: str = "the same command again"
 ) -> None:
-    """Raise a `FailedBlocksError` where rows failed; `kept` is the sentence about the others."""
+    """Raise a `FailedBlocksError` if rows failed; `kept` is the sentence about the others."""
     if not failures:
         return
     first = min(failures, key=lambda failure: failure.start)

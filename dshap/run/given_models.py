@@ -1,7 +1,8 @@
-"""Value functions of models that are given as they are: `explain(model, rows)`.
+"""Value functions for models that are given without one: `explain(model, rows)`.
 
-A model does not define values for absent columns.  The background of a kernel model is all
-explained rows, in closed form; that of any other is few of them.
+A model does not define the values of absent columns: they come from a background.  For a kernel
+model, whose values have a closed form, this is all explained rows; for any other model, a few of
+them, because each background row costs a prediction.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ N_BACKGROUND = 100
 
 
 def value_of_given(given: Any, rows: Any, classes: Sequence[Any] | None, session: Session) -> Any:
-    """The value function of the object given to `explain`; an object of no known kind is unchanged.
+    """The value function of the object given to `explain`; an unknown object is returned unchanged.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ def value_of_given(given: Any, rows: Any, classes: Sequence[Any] | None, session
     Raises
     ------
     InputError
-        Classes for an object without classes; a model of which no background can be chosen.
+        Classes are given for an object without classes, or no background can be chosen.
     """
     kind = next((kind for kind in KINDS if kind.is_kind(given)), None)
     if kind is None:
@@ -122,10 +123,11 @@ def marginal_of_classes(value: Marginal, classes: Sequence[Any] | None) -> Margi
 
 
 def background_for(predict: Any, rows: Any, session: Session) -> tuple[Any, str]:
-    """Background rows of a predict function from those that are explained, and how they were chosen.
+    """Choose background rows among the explained rows, and describe the choice in words.
 
-    Numbers are chosen by thinning (`dshap.choose_background`).  Rows of a data frame with texts, or
-    with missing values that the run passes to the model, are spread over the frame.
+    Rows of numbers are chosen by thinning (`dshap.choose_background`).  Thinning needs distances:
+    rows of a data frame with texts, or with missing values that the run passes to the model, are
+    spread over the frame instead.
     """
     names = fitted_names_of(predict)
     table = frame_of(rows)

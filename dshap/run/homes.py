@@ -37,7 +37,7 @@ class Home(Protocol):
     """The place of one explanation, as its planning needs it."""
 
     def rows(self, rows: Any, session: Session) -> Any:
-        """The rows to explain, at the version that an explanation was begun with here."""
+        """The rows to explain, in the version of the table with which an explanation began here."""
         ...
 
     def same_run(
@@ -57,7 +57,7 @@ class Home(Protocol):
         ...
 
     def plan(self) -> Plan | None:
-        """The plan that an explanation was begun with here; None where none was."""
+        """The plan that an explanation was begun with here; None if none was."""
         ...
 
     def states(self, prepared: LearnedMethod | None) -> RecordStore:

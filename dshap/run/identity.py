@@ -41,8 +41,8 @@ from dshap.tables.reader import number_flags
 ROWS_PART = frozenset(("features", "keys", "rows", "probe", "carried"))
 """The entries of a fingerprint that identify the explained rows; the others identify the method."""
 GAME_SECONDS = 120.0
-"""Seconds of one core that per-row processes may use in all, where the values of the rows need
-less."""
+"""Seconds of one core, for all rows together, up to which a Gaussian process is fitted to each row
+even if this takes longer than the values of the rows."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Settled:
     """(d,): True for active players; the others have constant columns."""
     reasons: tuple[tuple[str, str], ...]
     planned_by: Method | None = None
-    """The method before the choices of its design, by which tiles are cut, where these choices are
-    made already: then no row changes the method (`kept_method.fixed_method`).  None where the rows of
-    the run make them."""
+    """The method before its design made choices, by which tiles are cut, if these choices are made
+    already (`kept_method.fixed_method`); no row of the run then changes the method.  None if the
+    rows of the run make the choices."""
 
     @property
     def is_fixed(self) -> bool:
@@ -106,7 +106,7 @@ def settle(
     is_active: BoolArray | None = None,
     prepared: LearnedMethod | None = None,
 ) -> Settled:
-    """Settle the method for `n_rows` rows; an `InputError` where there is no such method."""
+    """Choose and check method, options and players for `n_rows` rows, or raise an `InputError`."""
     check_options(value, options)
     if is_active is None:
         is_active = np.ones(len(value.players), dtype=bool)
@@ -121,6 +121,7 @@ def settle(
             is_active = np.ones(len(value.players), dtype=bool)
             method = method.with_value(value)
     options = method.limited(options)
+    # each reason is a line of the plan; those that are empty are left out at the end
     reasons = [("design", method.why)]
     if not is_active.all():
         names = np.array(value.players.names)[~is_active]
@@ -189,10 +190,10 @@ def settle_fixed(
 
 
 def with_codes(method: Method, options: RunOptions, value: Explained) -> tuple[Method, RunOptions]:
-    """The method and the options for codes of players, where the cube has anything of them.
+    """The method and options with reason codes, if the cube has to store anything for them.
 
-    Sums of attributions without errors follow from the cube: there codes are no part of the run, so
-    that other codes need no other cube.
+    Without standard errors, the attribution of a code is a sum of attributions in the cube.  Codes
+    are then no part of the run, so that different codes do not need a different cube.
 
     Raises
     ------
@@ -230,9 +231,9 @@ def _asked_again(method: Method, prepared: LearnedMethod | None) -> Method:
 
 
 def alike_where_quicker(method: Method, n_rows: int) -> tuple[Method, str]:
-    """Use the linear form of the design where per-row processes cost more time than the values.
+    """Use the linear form of the design if per-row processes cost more time than the values.
 
-    This applies only above `GAME_SECONDS` in all.  Gives the reason too, or "".
+    This applies only if they cost more than `GAME_SECONDS`.  Return the reason too, or "".
     """
     seconds = method.game_seconds
     if seconds * n_rows <= GAME_SECONDS:
@@ -282,7 +283,7 @@ def _as_prepared(
 
 
 def explained_classes(value: Explained) -> tuple[str, ...]:
-    """The classes, one of which is explained for each row; empty where all outputs are."""
+    """The classes, one of which is explained for each row; empty if all outputs are."""
     names = value.model.output_names
     if value.link.classes(np.zeros((0, len(names)))) is None:
         return ()
@@ -327,17 +328,17 @@ def cube_layout(inputs: Inputs, settled: Settled, plan: Plan, run: Mapping[str, 
 
 
 def method_digest(run: Mapping[str, Any]) -> str:
-    """The digest of the method in the fingerprint of a run: tomorrow's rows have the same one.
+    """The digest of the method in the fingerprint of a run, which is the same for all rows.
 
-    The method is the value function with its model (a black box by its predictions for the
-    background), the settled design or closed form, the options, and the data that states are
-    learned from.  Schema, census and keys of the rows, and predictions for them, are not in it.
+    The method is the value function with its model (a black box counts by its predictions for the
+    background), the design or closed form, the options, and the data from which states are
+    learned.  Schema, census and keys of the rows, and predictions for them, are not part of it.
     """
     return digest_of({name: part for name, part in run.items() if name not in ROWS_PART})
 
 
 def stored_plan(path: Place) -> Plan | None:
-    """The plan that a store was created with; None where it, or its copy, is missing."""
+    """The plan that a store was created with; None if it, or its copy, is missing."""
     content = read_plan(path)
     if content is None:
         return None
@@ -391,10 +392,10 @@ def method_identity(
     of_value: Mapping[str, Any],
     data: DataSummary | None,
 ) -> dict[str, Any]:
-    """Everything that identifies a method, whose digest is METHOD.
+    """Plain values that identify a method, whose digest is METHOD.
 
-    `of_value` are plain values of all that changes a value of the value function, `data` describes
-    the rows that it learns from.
+    `of_value` has everything that changes a value of the value function, and `data` describes the
+    rows that it learns from.
     """
     return {
         "numerics": numerics(),

@@ -90,7 +90,7 @@ class ExplanationInMemory:
                 self.cube.write_note(name, note)
 
     def raise_on_failed(self) -> None:
-        """Raise a `FailedBlocksError` where rows failed, naming the first of them."""
+        """Raise a `FailedBlocksError` if rows failed, naming the first of them."""
         refuse_failed(self.failures, self.plan, NOTHING_KEPT)
 
     def dataset(self, beside: Mapping[str, xr.Variable]) -> xr.Dataset:

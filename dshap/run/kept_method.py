@@ -1,8 +1,8 @@
-"""A method that stays the same from night to night: no row that is explained changes it.
+"""A method that stays the same in all runs of a nightly job, whatever rows they explain.
 
-All that an ordinary run learns from its rows is learned from the data of the value function, once,
-and stored: the choices of a design from pilots, the range of the predictions, the tiles.  No column
-is left out for being constant tonight.
+An ordinary run learns some things from its rows: the choices of a design from pilots, the range of
+the predictions, and the tiles.  Here these are learned once, from the data of the value function,
+and stored.  No column is left out because it is constant in the rows of one run.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NO_DATA = DataSummary(0, (), "refuse", "")
 
 @dataclass(frozen=True)
 class Wanted:
-    """A value function whose method is to be fixed, with design and options."""
+    """The request to fix a method: value function, design and options."""
 
     value: Explained
     """The value function; its data are the rows that everything is learned from."""
@@ -94,32 +94,33 @@ def fixed_method(
     method: str | None = None,
     model_sha256: str = "",
 ) -> LearnedMethod:
-    """Fix the method of a value function for every table to come, or open one that is fixed.
+    """Fix the method of a value function for all later runs, or open a fixed method.
 
     Parameters
     ----------
-    value : its data are the rows that everything is learned from
-    session : with the options of the runs to come
-    folder : contains a folder for each METHOD, which is the digest of all that identifies a method
-    design, seed : as of `Explanation.of`
-    n_rows : the number of rows that the first run explains: where fitting a Gaussian process to
-        each row would be too slow, they share one
-    method : METHOD of an earlier night, whose states are opened; no row of the data is then read.
-        None learns, or opens the states learned from the same data before.
-    model_sha256 : the digest of the file of the model, which then identifies it; "" identifies a
-        black box by its predictions for the data
+    value : the value function; everything is learned from its data
+    session : the session, with the options of the later runs
+    folder : the folder of the methods of a job; each has a folder named METHOD, the digest of all
+        that identifies a method
+    design, seed : as in `Explanation.of`
+    n_rows : the number of rows of the first run, which decides whether each row gets a Gaussian
+        process of its own, or all rows share one because this would be too slow
+    method : METHOD of an earlier run, whose states are opened without reading a row of the data.
+        None learns them, or opens those learned from the same data before.
+    model_sha256 : the digest of the model's file, which identifies the model; "" identifies a black
+        box by its predictions for the data
 
     Returns
     -------
     LearnedMethod
-        Its `digest` is METHOD.  Give it to `Explanation.of` with any rows, under the same options.
+        Its `digest` is METHOD.  Give it to `Explanation.of` with any rows and the same options.
 
     Raises
     ------
     InputError
-        A value function or option whose method depends on the rows.
+        The method would depend on the rows, because of the value function or an option.
     StoreMismatchError
-        The method of that name is another one: of another model, value function, design or option.
+        The stored method of that name has a different model, value function, design or option.
     """
     wanted = Wanted(value, session, design_of(value, design), seed, model_sha256)
     check_kinds(value, wanted.design)
@@ -163,7 +164,7 @@ def _data_of(wanted: Wanted) -> tuple[RowReader | None, DataSummary]:
 def _learned(
     wanted: Wanted, folder: Place, n_rows: int, damaged: Place | None = None
 ) -> LearnedMethod:
-    """Learn all that the method needs, as far as it is not there; gives it with its choices.
+    """Learn the missing states of the method; return it with the choices of its design.
 
     `damaged` is the place of a method that is learned again.
     """
@@ -232,7 +233,7 @@ def _opened(wanted: Wanted, path: Place) -> LearnedMethod:
 
 
 def _described(path: Place) -> dict[str, Any] | None:
-    """The description of the method at `path`; None where no method is fixed there."""
+    """The description of the method at `path`; None if no method is fixed there."""
     content = read_prepared(path)
     if content is None or "identity" not in content:
         return None
@@ -240,7 +241,7 @@ def _described(path: Place) -> dict[str, Any] | None:
 
 
 def refuse_other_numerics(path: Place) -> None:
-    """Raise a StoreMismatchError where a version with other numerics has fixed the method at `path`.
+    """Raise a StoreMismatchError if a version with other numerics has fixed the method at `path`.
 
     No row is read.  Nothing is raised where no method is there.
     """

@@ -1,7 +1,7 @@
-"""A learned method: the states that a run learns of a value function, and their folder.
+"""A learned method: what a run learns for a value function (its states), in a folder.
 
-`dshap.prepare` stores one for rows that come later, a night one for all nights to come, and a cube
-contains the states of its own.
+`dshap.prepare` stores one for later rows, a nightly job one for all of its runs, and each cube
+contains its own states.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from dshap.tables import Census
 PROBE = "probe"
 """Name of the state with the first rows of the data and the model's predictions for them."""
 SAMPLE = "sample-rows"
-"""Name of the state with some rows of the data, which pictures draw lines of."""
+"""Name of the state with some rows of the data, for which pictures draw a line each."""
 SAMPLE_ROWS = 200
-"""The most of these rows."""
+"""The most rows in this state."""
 DECISIVE = ("numerics", "value", "data")
-"""The entries of a fingerprint that decide the states, the coalitions excepted."""
+"""The entries of a fingerprint that determine the states, besides the coalitions."""
 
 
 @dataclass(frozen=True)
 class DataSummary:
-    """A summary of the table that was learned from: a run on prepared states reads no row of it."""
+    """A summary of the table that was learned from, whose rows later runs do not read."""
 
     n_rows: int
     feature_names: tuple[str, ...]
@@ -61,21 +61,21 @@ class DataSummary:
 
 @dataclass(frozen=True)
 class LearnedMethod:
-    """A method with the folder of its states, and the inputs that they follow from."""
+    """A method with the folder of its states, and the inputs that determine them."""
 
     method: Method
     """The value function, and the design or closed form of the states."""
     path: Place
     follows_from: Mapping[str, JSON]
-    """Plain values that decide the states, the coalitions excepted."""
+    """Plain values that determine the states, besides the coalitions."""
     data: DataSummary
     coalition_tile: int
     row_span: int
     identity: Mapping[str, JSON] = field(default_factory=dict)
     """Plain values that identify a method which no row changes (`kept_method.fixed_method`); empty
-    where the rows of a run may still settle something."""
+    if the rows of a run may still decide something."""
     chosen: Method | None = None
-    """The method with the choices that its design has made from the data; None where the rows of a
+    """The method with the choices that its design has made from the data; None if the rows of a
     run make them."""
 
     @classmethod
@@ -105,7 +105,7 @@ class LearnedMethod:
 
     @property
     def digest(self) -> str:
-        """METHOD: the digest of a method that is fixed; empty where none is."""
+        """METHOD: the digest of a method that is fixed; empty if none is."""
         if not self.is_fixed:
             return ""
         return digest_of(dict(self.identity))
@@ -134,7 +134,7 @@ class LearnedMethod:
         return States(store, self.follows_from, is_active, data, self.digest, False, loaded)
 
     def learn(self, session: Session, plan: Plan, data: RowReader) -> tuple[str, ...]:
-        """Learn all states that are missing; gives the names of those of coalition tiles."""
+        """Learn the missing states; return the names of those of coalition tiles."""
         session.check(plan)
         states = self.states_in(self.states, data)
         run, _ = learn_states(session, Run(self.method.without_data(), plan, data, states))
@@ -143,7 +143,7 @@ class LearnedMethod:
         return run.tile_names
 
     def keep(self, tile_names: tuple[str, ...], **facts: Any) -> None:
-        """Write the description beside the states, last, so that it vouches for all of them."""
+        """Write the description of the states, after all of them: it marks them as complete."""
         content = {
             "version": __version__,
             "learnt": dict(self.follows_from),
@@ -166,7 +166,7 @@ class LearnedMethod:
         return not is_left(damaged) and read_prepared(self.path) is not None
 
     def refuse_other_model(self, made: str, remedy: str) -> None:
-        """Raise where the model predicts other values for the first rows of the data than then."""
+        """Raise an error if the model does not predict the stored values for the first rows."""
         if not is_of_model(self.states.get(PROBE, Record), self.value):
             raise StoreMismatchError(
                 f"{self.path} was {made} with another model: its predictions for the first rows of "
@@ -175,7 +175,7 @@ class LearnedMethod:
 
 
 def refuse_other_content(path: Place) -> None:
-    """Raise a StoreMismatchError where a folder contains something else than a learned method."""
+    """Raise a StoreMismatchError if a folder contains something else than a learned method."""
     if not may_prepare(path):
         raise StoreMismatchError(f"{path} exists and contains something else: choose another store")
 

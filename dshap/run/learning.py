@@ -47,7 +47,7 @@ class Run:
     rows: RowReader
     states: States
     writer: BlockWriter | None = None
-    """The writer of the cube; None where no rows are explained."""
+    """The writer of the cube; None if no rows are explained."""
     keep_rows: bool = False
     """Whether the cube stores the explained columns in their own dtypes."""
     learned_from: LearnedFrom = ALL_ROWS
@@ -60,7 +60,7 @@ class Run:
 
     @cached_property
     def tile_names(self) -> tuple[str, ...]:
-        """Names of the states of the coalition tiles; empty where nothing is learned from data."""
+        """Names of the states of the coalition tiles; empty if nothing is learned from data."""
         return self.method.tile_names(self.states, self.plan)
 
     @property
@@ -75,7 +75,7 @@ class Run:
 
     @property
     def cube(self) -> BlockWriter:
-        """The writer of the cube; a `DshapError` where no rows are explained."""
+        """The writer of the cube; a `DshapError` if no rows are explained."""
         if self.writer is None:
             raise DshapError("no rows are explained here: there is no cube to write")
         return self.writer
@@ -107,7 +107,7 @@ class Run:
 
 @dataclass(frozen=True)
 class NothingLearned:
-    """An executor for a run whose states are all there: a state that would be learned is refused.
+    """The executor of a run that must not learn: it raises an error if a state is missing.
 
     Parameters
     ----------
@@ -146,13 +146,15 @@ class NothingLearned:
 
 
 def opened_attributor(session: Session, run: Run, place: Place) -> Attributor:
-    """Open the attributor of a run that has learned all; nothing is computed or written.
+    """Open the attributor of a run whose states exist; nothing is computed or written.
 
     Raises
     ------
     NotLearnedError
         A state is missing.
     """
+    # by the steps of a run, with an executor that refuses to learn: only these steps define which
+    # states are needed
     nothing = replace(session, executor=NothingLearned(session.executor, place))
     run, _ = learn_states(nothing, run)
     attributor = run.method.attributor(run.states, run.plan)
@@ -160,10 +162,7 @@ def opened_attributor(session: Session, run: Run, place: Place) -> Attributor:
 
 
 def learn_states(session: Session, run: Run) -> tuple[Run, dict[str, NDArray[Any]]]:
-    """Learn all states; gives the run with its choices from pilots, and these by their names.
-
-    States that exist are not computed again.
-    """
+    """Learn all missing states; return the run with the choices from pilots, and these by name."""
     # the order is that of what each needs: whether rows are enough is judged with the landmarks,
     # base and tiles read the rows that are, and which coalitions there are is a choice of the
     # pilots
@@ -200,9 +199,9 @@ def begin_states(session: Session, run: Run) -> None:
 
 
 def learn_part(session: Session, run: Run, share: Callable[[int], range]) -> None:
-    """Learn a share of the coalition tiles that can be learned now, and store its sums.
+    """Learn a share of the coalition tiles, and store its sums.
 
-    Where a pilot chooses among coalitions that are not known before, these are the pilot's tiles.
+    If a pilot has yet to choose the coalitions, only the tiles of the pilot can be learned now.
     """
     run = with_enough(session, with_landmarks(session, run))
     method, is_chosen = with_stored_choices(run.method, run.states)
@@ -248,7 +247,7 @@ def learned(session: Session, run: Run) -> tuple[Attributor, Facts]:
 
 
 def facts_of(session: Session, run: Run, attributor: Attributor) -> Facts:
-    """Find the facts for the cube about the attributor of a run, near its states."""
+    """The facts about the attributor of a run that its cube stores."""
     facts: Facts = on_a_worker(session.executor, run.method.facts, attributor)
     note = learning_note(run.method.enough, run.states)
     return replace(facts, notes={**facts.notes, **note})
@@ -264,6 +263,7 @@ def with_landmarks(session: Session, run: Run) -> Run:
     size = sample_size(learner)
     if size and not states.store.has(states.landmarks_name):
         positions = sample_positions(states.table.n_rows, size, run.method.sample_seed)
+        # spans without a sampled row are not read
         inside = spans_with(positions, run.plan.data_spans)
         found = run_pass(session.executor, Landmarks(learner, positions), states.table, inside)
         states.store.put(states.landmarks_name, found)

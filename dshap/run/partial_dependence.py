@@ -1,4 +1,4 @@
-"""Partial dependence of prepared trees: the mean prediction by one column, and that of some rows."""
+"""Partial dependence of prepared trees: predictions of the mean and of some rows, by one column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dshap.run.prepared_states import Prepared
 
 @dataclass(frozen=True)
 class DependenceCurves:
-    """Predictions by the values of one column, less the base value: on the axis of attributions."""
+    """Predictions by the values of one column, minus the base value, as attributions are."""
 
     mean: FloatArray
     """(v,): the partial dependence, the mean over the background."""

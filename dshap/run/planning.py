@@ -39,7 +39,7 @@ class Planned:
     layout: CubeLayout
     work: Run
     probes: Probes | None
-    """The predictions that identify the model; None where they are stored already."""
+    """The predictions that identify the model; None if they are stored already."""
 
 
 def plan_explanation(

@@ -56,9 +56,10 @@ ANOTHER_STORE = "prepare into another store"
 
 @dataclass(frozen=True)
 class Prepared(LearnedMethod):
-    """A value function with prepared states in a folder.
+    """A value function with everything that it learned from its data, in a folder.
 
-    Give it to `dshap.explain` as the value function.
+    `dshap.prepare` makes it, and `dshap.open_prepared` opens it again.  Give it to `dshap.explain`
+    as the value function, or call `attributor` to explain single rows quickly.
 
     Examples
     --------
@@ -75,16 +76,17 @@ class Prepared(LearnedMethod):
     """
 
     def attributor(self) -> PreparedAttributor:
-        """An object that explains rows at once, as many calls as wanted, and writes nothing.
+        """Make an object that explains a few rows at a time, quickly, for a service.
 
-        Its `attribute(rows)` gives the bits that `dshap.explain(prepared, rows)` writes.  It is
-        for a program that answers for few rows at a time: states are read from the folder once,
-        and then stay in memory; nothing is planned, locked or written.
+        Its `attribute(rows)` returns the same bits that `dshap.explain(prepared, rows)` writes.
+        States are read from the folder once and then stay in memory.  Nothing is planned, locked or
+        written.
 
-        All that `explain` learns from the rows of a run is learned from the data, so that no row
-        depends on its neighbours: the choices of a kriging design are made by the first rows of the
-        data, and a row whose values do not vary gets a standard error by the range of their
-        predictions and its own.  Text that the data of the value function lack is refused.
+        Whatever `explain` would learn from the rows of a run is learned from the data instead, so
+        that the attributions of a row do not depend on the rows next to it: the first rows of the
+        data make the choices of a kriging design.  If the values of a row do not vary, its standard
+        error comes from the range of the predictions of those rows and of its own.  A category that
+        does not occur in the data of the value function is refused.
 
         Examples
         --------
@@ -106,7 +108,7 @@ class Prepared(LearnedMethod):
         return settled.tuned(self.states.get(PROBE, Record)["x"])
 
     def describe(self) -> str:
-        """Describe it in one line."""
+        """The value function, its data, its coalitions and its folder, in one line."""
         kind = self.follows_from["value"]["value"]
         return f"{kind} on {self.data.n_rows:,} rows, {self.method.info.n_coalitions:,} coalitions, {self.path}"
 
@@ -129,9 +131,9 @@ class Prepared(LearnedMethod):
 
 @dataclass(frozen=True)
 class PreparedAttributor:
-    """Explain single rows quickly, from what was learned once by `dshap.prepare`.
+    """Explain single rows quickly, with states that `dshap.prepare` learned once.
 
-    It needs no plan and no store; see `Prepared.attributor`.
+    It needs no plan and no store.  `Prepared.attributor` makes it.
 
     Examples
     --------
@@ -151,16 +153,16 @@ class PreparedAttributor:
     method: Method
     states: States
     work: Work
-    """The costs and sizes that rows are tiled by, those before a choice of the design."""
+    """The costs and sizes by which rows are divided into tiles, before the design made choices."""
     data_rows: int
-    """Number of rows behind the states."""
+    """Number of rows from which the states were learned."""
     session: Session
     made: dict[int, tuple[Tiling, Attributor]] = field(default_factory=dict, repr=False)
-    """Number of rows -> their tiling and its attributor, of the last calls; the attributors share
-    the states in memory, and what follows from them."""
+    """Number of rows -> the tiling of so many rows and its attributor, from the last calls.  The
+    attributors share the states in memory and everything computed from them."""
 
     def attribute(self, rows: MatrixLike) -> Attribution:
-        """Attributions of rows, in their order.
+        """Compute the attributions of rows, in their order.
 
         Parameters
         ----------
@@ -170,15 +172,16 @@ class PreparedAttributor:
         -------
         Attribution
             `phi` (n, players, outputs), `base`, `prediction` (n, outputs), `std_error`, `status`
-            (n,) and, by position, `reasons` of the rows that failed; these are NaN.  Rows that
-            contain NaN or infinity fail.
+            (n,), and `reasons`: position of a failed row -> why it failed.  Numbers of failed rows
+            are NaN; rows that contain NaN or infinity fail.
 
         Raises
         ------
         InputError
-            Rows of another kind, other columns, or a row that the model does not accept.
+            The rows are neither an array of numbers nor a data frame, their columns are not those
+            of the model, or the model does not accept a row.
         PredictError
-            No row without NaN can be explained.
+            No row could be explained, although some contain no NaN.
         """
         whole = self._as_block(rows)
         tiling, attributor = self._made_for(len(whole.x))
@@ -254,7 +257,7 @@ class PreparedAttributor:
         if found is None:
             tiling = self._tiling(n_rows)
             found = tiling, self.method.attributor(self.states, tiling)
-            if len(self.made) == MOST_SIZES:
+            if len(self.made) == MOST_SIZES:  # a service may see requests of any number of rows
                 self.made.clear()
             self.made[n_rows] = found
         return found
@@ -286,21 +289,28 @@ def _of_block(attributor: Attributor, block: RowBlock) -> Attribution:
 
 
 def open_prepared(store: str | Place, value: Explained) -> Prepared:
-    """Open the states that `dshap.prepare` left in `store`, for the same value function.
+    """Open the states that `dshap.prepare` stored in a folder.
 
     Parameters
     ----------
     store : path
-    value : the value function, constructed as for `prepare`; its data are not read
+        The folder that was given to `prepare`.
+    value : value function
+        The same value function as for `prepare`, made with the same arguments.  Its data are not
+        read.
+
+    Returns
+    -------
+    Prepared
 
     Raises
     ------
     InputError
-        No finished states there.
+        The folder contains no finished states.
     StoreMismatchError
-        They belong to another value function or to another model.
+        The states belong to a different value function or model.
     DamagedError
-        A file differs from its written content: call `prepare` again.
+        A file has changed since it was written: call `prepare` again.
 
     Examples
     --------
@@ -327,8 +337,10 @@ def open_prepared(store: str | Place, value: Explained) -> Prepared:
     method = restored_method(value, content["design"])
     was = content["learnt"]["value"]
     now = json.loads(json.dumps(method.value_fingerprint()))
+    # predictions are compared below, by `refuse_other_model`, on rows that were stored: the data
+    # of the value function are not read
     names = names_that_differ(was, now, {"predictions"})
-    if names:  # predictions are compared below, on the stored first rows
+    if names:
         raise StoreMismatchError(
             f"{path} was prepared for another value function (it differs in {', '.join(names)}): "
             f"make the value function as it was then, or {ANOTHER_STORE}"

@@ -1,9 +1,9 @@
-"""Predictions for the first rows, by which a model is recognized: also on another processor.
+"""Predictions for the first rows, by which a later run recognises the model, on any processor.
 
-Another processor, or another version of a linear algebra, rounds otherwise.  A prediction then
-differs in its last digits, while another model differs in the first ones.  The bound is half way
-between both, in orders of magnitude: it is the geometric mean of the rounding and of the smallest
-change of a model that must be noticed.
+Processors, and versions of linear algebra libraries, round differently.  The predictions of one
+model then differ in their last digits, while those of a different model differ in the first ones.
+The bound between the two is the geometric mean of the rounding and of the smallest change of a
+model that must be noticed: half way between them, in orders of magnitude.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ def rounding_of(predictions: FloatArray, noise: FloatArray | float = 0.0) -> Flo
     Parameters
     ----------
     predictions : (n, k)
-    noise : (k,), the difference of predictions for one row that were asked for in other ways, in the
-        same process (`determinism.check_steady`): more than one ε where sums cancel
+    noise : (k,)
+        The largest difference of two predictions of one row in the same process, alone and with
+        other rows (`determinism.check_steady`).  It exceeds one ε where sums cancel.
 
     Examples
     --------
@@ -89,7 +90,7 @@ class Probes:
     rows: FloatArray
     """(n, k): for the first rows to explain."""
     data: FloatArray
-    """(n, k): for the first rows of the background or data; none where the model has tried none."""
+    """(n, k): for the first rows of the background or data; none if the model has tried none."""
     noise: FloatArray
     """(k,): see `rounding_of`."""
 
@@ -103,9 +104,9 @@ class Probes:
         return Record({"rows": self.rows, "data": self.data, "noise": self.noise})
 
     def difference(self, now: Probes) -> tuple[float, float]:
-        """(difference, bound) of the output of these predictions and those of now that differs most.
+        """(difference, bound) of the output whose predictions then and now differ most.
 
-        They are of one model where the difference is at most the bound.
+        They are predictions of one model if the difference is at most the bound.
         """
         found = (0.0, np.inf)
         for before, after in ((self.rows, now.rows), (self.data, now.data)):

@@ -18,7 +18,10 @@ Note = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Quality:
-    """MSE_v of a value function on held-out rows.
+    """The result of `dshap.mse_v`: how well a value function estimates conditional expectations.
+
+    Smaller is better.  All errors are in squared units of the model's output, and are measured on
+    rows from which nothing was learned.
 
     Examples
     --------
@@ -32,17 +35,18 @@ class Quality:
     """
 
     mse: FloatArray
-    """(k,): the mean over rows and proper coalitions of (f − v_S)², every proper coalition weighted
-    alike: `mean_by_sizes`."""
+    """(k,): MSE_v, the mean of (f − v_S)² over rows and over all proper coalitions, each with the
+    same weight; from a sample it is estimated by `mean_by_sizes`."""
     mse_of_coalitions: FloatArray
-    """(m, k): the mean over rows for each coalition."""
+    """(m, k): the mean of (f − v_S)² over rows, for each evaluated coalition."""
     masks: BoolArray
-    """(m, d): the proper coalitions."""
+    """(m, d): the evaluated coalitions, without the empty and the full one."""
     variance: FloatArray
-    """(k,): the variance of f over these rows."""
+    """(k,): the variance of f over these rows, to compare MSE_v with."""
     n_rows: int
     link: str = ""
-    """The link of the attributions, empty for none; MSE_v compares f with E f, before the link."""
+    """The link of the attributions, empty for none.  MSE_v compares f with its expectation, before
+    the link."""
 
     @property
     def by_size(self) -> FloatArray:
@@ -51,9 +55,9 @@ class Quality:
 
     @property
     def interpolated_share(self) -> float:
-        """The share of proper coalitions of sizes that the design lacks.
+        """The share of all proper coalitions whose sizes the design does not contain.
 
-        MSE_v is interpolated for these sizes.
+        MSE_v is interpolated for these sizes; 0 means that nothing is interpolated.
         """
         is_there = np.isin(np.arange(1, self.masks.shape[1]), self.masks.sum(axis=1))
         return float(_shares_of_sizes(self.masks.shape[1])[~is_there].sum())

@@ -52,7 +52,7 @@ class FinishedHome(StoreHome):
 
 @dataclass(frozen=True)
 class CarriedBefore(Carried):
-    """Rows that a finished cube was given by an earlier one, which need not be there any more."""
+    """Rows that a finished cube copied from an earlier one, which may have been removed."""
 
     known: Mapping[str, Any]
     """The fingerprint that the finished cube has of them."""
@@ -110,13 +110,14 @@ class Replayed:
         ----------
         session : Session
         tile : int
+            The number of the block.
         explained, compared : (n,) bool
             The rows of the block that are computed together, and those that are compared.
 
         Returns
         -------
         tuple
-            How they differ, None where they could not be computed; and the writer.
+            The difference, or None if the rows could not be computed; and the writer.
         """
         writer = ComparingWriter(self.path, self.layout, {tile: explained}, {tile: compared})
         evaluation = self.work.evaluation(self.attributor)

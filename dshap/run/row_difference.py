@@ -1,8 +1,8 @@
 """Compare the rows of a table with those of a store by their keys, in bounded memory.
 
-Files contain, for the store and for the table, a hash of each row's key and marks of its content;
-they are joined on disk (`tables/keys/joining.py`).  The mark is a hash of the columns that the cube
-stores, else the model's predictions.
+For the store and for the table, files have a hash of each row's key and a mark of its content; they
+are joined on disk (`tables/keys/joining.py`).  The mark is a hash of the columns that the cube
+stores, or the model's predictions if it stores none.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from dshap.tables.site import Site
 SHOWN = 3
 """The most keys of each kind that a message names."""
 JOINED_ROWS = 2_750_000
-"""The number of rows, of both sides together, that are joined at once: some 220 MB."""
+"""The number of rows, of both sides together, that are joined at a time; they take some 220 MB."""
 PREDICTED_ROWS = 200_000
-"""The most rows that are predicted for a message; for more, contents are compared only where the
-cube stores its rows."""
+"""The most rows that are predicted for a message.  With more rows, contents are compared only if
+the cube stores its rows."""
 PREDICTED_OUTPUTS = 4
 """The number of outputs by which predictions of a row are compared."""
 
@@ -49,7 +49,7 @@ class RowsOfStore:
     reader: RowReader
     site: Site
     value: Explained | None = None
-    """The value function whose predictions identify rows; None where there is no model yet, or a
+    """The value function whose predictions identify rows; None if there is no model yet, or a
     stochastic one."""
 
     def said(self, was: int | None, now: int | None) -> str:
@@ -68,7 +68,7 @@ class RowsOfStore:
         return f"{was or 0:,} before, {now or 0:,} now{told}"
 
     def _difference(self) -> KeyDifference | None:
-        """Compare the keys; None where the store has no finished block with these key columns."""
+        """Compare the keys; None if the store has no finished block with these key columns."""
         for path in cube_paths(self.path):
             content = self._content_of(path)
             old = _left(self.site.folder("keys"), map(content.of_block, finished_blocks(path)))
@@ -252,7 +252,7 @@ class KeyDifference:
         return f"{some.count:,} {'key' if some.count == 1 else 'keys'} {word} ({_listed(first, some.count)})"
 
     def _unknown(self) -> str:
-        """Describe what remains unknown about the keys on both sides; empty where nothing does."""
+        """Describe what remains unknown about the keys on both sides; empty if nothing does."""
         if self.content == "columns" or self.n_before == self.gone.count:
             return ""
         if self.content == "predictions":
@@ -294,7 +294,7 @@ def _joined(
 
 
 def _differ(before: Marks, now: Marks, content: str) -> NDArray[np.bool_]:
-    """(n,): True where hashes (w, n) differ, or predictions by more than rounding."""
+    """(n,): True if hashes (w, n) differ, or predictions by more than rounding."""
     if not before.size or before.shape != now.shape:
         return np.zeros(before.shape[1], dtype=bool)
     if content == "predictions":

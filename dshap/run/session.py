@@ -67,7 +67,7 @@ class Session:
         return min(limits, default=None)
 
     def check(self, plan: Plan) -> None:
-        """Raise a `DoesNotFitError` where a task of the plan needs more memory than a worker has."""
+        """Raise a `DoesNotFitError` if a task of the plan needs more memory than a worker has."""
         plan.check(self.memory_limit, self.executor.n_threads, IDLE_WORKER_BYTES)
 
     @property
@@ -84,9 +84,9 @@ class Session:
         return learn_from(self.executor, one, reader)
 
     def each_partition(self, parts: Sequence[Any], write: Callable[[Any, int], int]) -> list[int]:
-        """Call write(partition, index) on each delayed partition of a Dask collection, in order.
+        """Call write(partition, index) for each delayed partition of Dask; return the results.
 
-        The call runs where the partition lives; gives the results.
+        The call runs on the worker that computes the partition.
         """
         return self.executor.each_partition(parts, write)
 
@@ -95,7 +95,7 @@ class Session:
 def open_session(
     store: PathLike | Place | None, client: Any, progress: bool | None, options: Mapping[str, Any]
 ) -> Iterator[tuple[Place, Session]]:
-    """Open the session of one call; gives the absolute path of the store, and the session.
+    """Open the session of one call; yield the absolute path of the store, and the session.
 
     Without a store, a temporary folder is used, and removed at the end.
 
@@ -115,7 +115,7 @@ def open_session(
         try:
             told = ToldProgress(workspace.tell, lambda: executor)
             of_workers.listeners.append(told)
-            # first: it raises where the store was lost, before a display shows the step as begun
+            # first: it raises if the lock was lost, before a display shows the step as begun
             events.listeners = [while_held(workspace.check), told, *displays]
             yield path, Session(executor, workspace, record, events, bool(displays))
         except KeyboardInterrupt:
@@ -133,7 +133,7 @@ def _kept(store: PathLike | Place | None) -> str:
 def _executor_for(client: Any, wait_s: float, say: Callable[..., None]) -> Executor:
     """The Dask executor of this client or address, or of the current client.
 
-    It is the plain loop where there is none.
+    It is the plain loop if there is none.
     """
     if client is None:
         client = current_client()
@@ -145,7 +145,7 @@ def _executor_for(client: Any, wait_s: float, say: Callable[..., None]) -> Execu
 
 
 def _displays_for(given: bool | None) -> list[Progress]:
-    """The displays of a call: on request, or by itself in a terminal or a notebook."""
+    """The displays of a call: as requested, or by default on a terminal and in a notebook."""
     if given is not None:
         given = Flag()("progress", given)
     if given is False:

@@ -1,4 +1,4 @@
-"""The drift of rows between two tables: both are read in a session, and then compared."""
+"""The drift between two tables, `dshap.mmd_drift`: reads a sample of each, and compares them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from dshap.run.session import open_session
 from dshap.warehouse.paired_samples import PairedSamples, SampledTable, paired_samples
 
 MAX_ROWS = 10_000
-"""The default number of rows of each table that are compared: 20 columns need a quarter of a
-minute of one core, and time grows with its square."""
+"""The default number of rows of each table that are compared: with 20 columns they take a quarter of
+a minute of one core, and the time grows with the square of the number of rows."""
 
 
 def mmd_drift(
@@ -40,48 +40,58 @@ def mmd_drift(
     client: ClientLike | None = None,
     seed: int = 0,
 ) -> Drift:
-    """Find how the rows of two tables differ, in all columns together, and whose doing it is.
+    """Test whether the rows of two tables differ in distribution, and which columns cause it.
 
-    The maximum mean discrepancy (MMD) between the tables, with a product kernel, sees any change of
-    the joint distribution, such as a correlation that turns while each column stays as it was.  Its
-    Shapley values over columns are exact, for all rows and for each row.
+    It compares all columns together: the maximum mean discrepancy (MMD) with a product kernel
+    detects any change of the joint distribution, such as a correlation that changes its sign while
+    each column alone is distributed as before.  The MMD is then split among the columns by exact
+    Shapley values, for all rows and for each row.
 
     Parameters
     ----------
-    old, new : tables as in `dshap.explain`, or paths of CSV files, which are read into memory
-        Columns of numbers, text and times; a missing value is a value of its own.
-    features : columns to compare; None: all but the key
-    key : key columns, which name the rows that carry most
-    kernel : one of dshap.kernels; None: `RBF()`, with median length-scales
-        Columns of text get `Categorical` with ρ = exp(−1/columns), unless a `Product` names theirs.
-    absent : "pooled" or "omitted"
-        The factor of a column outside of a coalition.  "pooled": its mean over both tables, as if
-        it were drawn from both; a column that has not changed and is independent of the others gets
-        0.  "omitted": 1, the MMD in the columns of the coalition alone; columns that have not
-        changed get less than 0, because each factor makes the others' discrepancy smaller.
-    max_rows : the most rows of each table that are compared, a seeded sample; None: all
-        It needs about (m + n)²·d/2 steps.
-    n_permutations : int
-        The p-value is (1 + those with at least as much) / (1 + n_permutations).
-    n_rows : how many of the rows that carry most are listed
-    client : as in `dshap.explain`; rows are read there, and compared in this process
-    seed : int
+    old, new : table or path
+        As the rows of `dshap.explain`, or paths of CSV files, which are read into memory.  Columns
+        may contain numbers, text and times; missing values count as one more value.
+    features : sequence of str, optional
+        The columns to compare.  None: all columns except the key.
+    key : str or sequence of str, optional
+        The key columns, by which the result names the rows that contribute most.
+    kernel : kernel of `dshap.kernels`, optional
+        None: ``RBF()``, whose length-scales are medians over both tables.  Columns of text get
+        `Categorical` with ρ = exp(−1/columns), unless you give a `Product` with their kernels.
+    absent : {"pooled", "omitted"}, default "pooled"
+        What replaces the kernel of a column outside of a coalition.  "pooled": the mean of its
+        kernel over both tables, as if the value were drawn from both; a column that has not changed
+        and is independent of the others gets 0.  "omitted": the number 1, so that a coalition has
+        the MMD of its columns alone; columns that have not changed then get less than 0, because
+        each factor makes the discrepancy of the other columns smaller.
+    max_rows : int, optional, default 10,000
+        The most rows of each table that are compared, drawn with the seed.  None: all rows.  With m
+        and n rows and d columns the comparison needs about (m + n)²·d/2 steps.
+    n_permutations : int, default 999
+        The number of random permutations of the rows between the tables.  The p-value is
+        (1 + the number of permutations whose MMD is at least as large) / (1 + n_permutations).
+    n_rows : int, default 10
+        How many of the rows that contribute most are listed.
+    client : distributed.Client or address, optional
+        As in `dshap.explain`.  The workers read the rows, and this process compares them.
+    seed : int, default 0
 
     Returns
     -------
     Drift
-        Prints as a screen of text, shows as tables in a notebook; `to_frame` has the columns.
+        Print it for a summary; a notebook shows tables.  `to_frame` returns the columns.
 
     Raises
     ------
     InputError
-        The tables have other columns, or other kinds of values in one; a table has no rows, infinite
-        numbers or too many categories; bad options.
+        The tables differ in their columns or in the types of a column; a table has no rows,
+        infinite numbers or too many categories; or an option is not valid.
 
     Notes
     -----
-    Permutations suppose that rows are exchangeable: repeated measurements of a few customers, or
-    hours of a few days, show drift too often.  Length-scales are those of both tables together.
+    The p-value assumes that rows are independent draws.  With repeated measurements of a few
+    customers, or the hours of a few days, the test reports drift too often.
 
     References
     ----------

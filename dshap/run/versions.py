@@ -1,7 +1,7 @@
-"""Versions of dshap and of its numerics: which of them wrote a store, and the differences since.
+"""Versions of dshap and of its numerics: which of them wrote a store, and what has changed since.
 
-The numerics have a number of their own, as a version of dshap may compute the same numbers as the one
-before.  It is part of the fingerprint of every run and method, so that no store mixes two of them.
+The numerics have their own version, because a version of dshap may compute the same numbers as the
+one before.  It is part of the fingerprint of every run and method, so that no store mixes two.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ def numerics() -> int:
 
 @dataclass(frozen=True)
 class Writer:
-    """The dshap that wrote something: its version, and that of its numerics."""
+    """The version of dshap that wrote a file, and the version of its numerics."""
 
     version: str
-    """The version of dshap; empty where it was not recorded."""
+    """The version of dshap; empty if it was not recorded."""
     numerics: int
 
     @classmethod
@@ -103,7 +103,7 @@ class Writer:
         return f"changed since: {'; '.join(told)}"
 
     def refuse_other(self, made: str, remedy: str = "") -> None:
-        """Raise a StoreMismatchError where its numbers are not those of this process.
+        """Raise a StoreMismatchError if its numbers are not those of this process.
 
         `made` are the words for what it wrote, such as "PATH was prepared".
         """
@@ -120,7 +120,7 @@ class Writer:
 
     @property
     def remedy(self) -> str:
-        """How to go on with it, as the beginning of a sentence."""
+        """What to do with files that it wrote, as the beginning of a sentence."""
         if self.version and self.version != __version__:
             return f"finish it with dshap {self.version}"
         return "finish it with the version that began it"

@@ -64,7 +64,7 @@ class SealCheck:
     notes: list[str] = field(default_factory=list)
     """Remarks on parts that were not, or could not be, checked."""
     signed_by: dict[str, str] = field(default_factory=dict)
-    """Run -> the name of the key; empty where its statement is not signed."""
+    """Run -> the name of the key; empty if its statement is not signed."""
     n_subjects: int = 0
 
     @property
@@ -89,7 +89,7 @@ class SealCheck:
         }
 
     def refuse_faults(self) -> None:
-        """Raise a `DamagedError` where something is not as it was sealed."""
+        """Raise a `DamagedError` if something is not as it was sealed."""
         if not self.faults:
             return
         first = self.faults[0]
@@ -106,13 +106,13 @@ def check_seals(
     ----------
     store : Place
     key : VerifyingKey, optional
-        The key that all statements must be signed with.  None: each is checked with the key that it
-        names, which shows that it was not altered, not the identity of the signer.
+        The key with which all statements must be signed.  None: each is checked with the key that
+        it names; this shows that it was not altered, but not who signed it.
     run_id : str
-        The one run that is checked; all where empty.
+        The run to check; empty for all.
     since : str
         The run, or the day in UTC, from which on statements must be signed with the key; older ones
-        are checked without it.  Empty: all.
+        are checked without it.  Empty: all must be.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def check_seals(
     found.faults += _missing_ones(store, statements, run_id)
     newest = sealed[-1]
     cubes: dict[str, Any] = {}
-    # the newest first: it tells whether a cube was changed, and sealed again, after an earlier run
+    # the newest first: it shows whether a cube was changed, and sealed again, after an earlier run
     for each, statement in reversed(statements.items()):
         checking = _OneRun(found, each, statement, is_newest=each == newest, cubes=cubes)
         checking.check()
@@ -170,7 +170,7 @@ def _first_with_key(store: Place, sealed: Sequence[str], since: str) -> str:
 
 
 def refuse_unsealed(store: Place, sealed: Sequence[str], run_id: str) -> None:
-    """Raise an `InputError` where no run has a statement, or one that is asked for has none."""
+    """Raise an `InputError` if no run has a statement, or one that is asked for has none."""
     if not sealed:
         raise InputError(
             f"{store} has no attestation: each run of a job leaves one, those of dshap before version "
@@ -390,7 +390,7 @@ class _OneRun:
         self._add(sealed.name, f"{what}{more}")
 
     def _listed(self, sealed: Resource) -> bytes | None:
-        """The digests of the blocks of an array as they were sealed; None where the list is damaged."""
+        """The sealed digests of the blocks of an array; None if their list is damaged."""
         about = sealed.annotations
         content = Folder(self.store).get(str(about["listed"])) or b""
         start = int(about["first"]) * DIGEST_BYTES

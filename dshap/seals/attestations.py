@@ -45,10 +45,10 @@ def seal_run(
     made: MadeByRun,
     key: SigningKey | None,
 ) -> Place:
-    """Write the statement of a run that is over; gives its place.
+    """Write the statement of a run that is over, and return its path.
 
-    It is written before the record, which is the last file of a run: a run that is killed in between
-    is finished, and sealed, again.
+    It is written before the record, which is the last file of a run: if the run is killed in
+    between, the next command finishes and seals it again.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _free_name(folder: Folder, run_id: str) -> str:
 
 
 def read_envelope(store: Place, run_id: str) -> Envelope | None:
-    """The envelope of a run; None where it has none.
+    """The envelope of a run; None if it has none.
 
     Raises
     ------
@@ -188,12 +188,12 @@ def sealed_runs(store: Place) -> list[str]:
 
 
 def sealed_before(store: Place, run_id: str) -> str | None:
-    """The newest run before one that has a statement; None where none has."""
+    """The newest run before one that has a statement; None if none has."""
     return max((each for each in sealed_runs(store) if each < run_id), default=None)
 
 
 def known_subjects(store: Place, run_id: str, cube: str) -> Sequence[Resource]:
-    """The subjects of a cube in the statement of an earlier run; none where it has none."""
+    """The subjects of a cube in the statement of an earlier run; none if it has none."""
     try:
         envelope = read_envelope(store, run_id)
     except ValueError:

@@ -1,8 +1,8 @@
 """Envelopes of statements (DSSE, https://github.com/secure-systems-lab/dsse), signed or not.
 
-An envelope without a key has no signature: its statement contains a note on this, and anyone could
-have written it. Beside the three entries of DSSE it has the digest of the payload, by which a file
-that was damaged by accident is recognised without a key.
+Without a key an envelope has no signature: anyone could have written it, and its statement contains
+a note on this.  In addition to the three entries of DSSE it has the digest of the payload, by which
+accidental damage is detected without a key.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from dshap.seals.signing_keys import SigningKey, VerifyingKey
 
-PAYLOAD_TYPE = "application/vnd.in-toto+json"
+PAYLOAD_TYPE = "application/vnd.in-toto+json"  # the media type of in-toto; it is signed too
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Envelope:
 
     payload: bytes
     signatures: Mapping[str, bytes]
-    """keyid -> signature; empty where the statement is not signed."""
+    """keyid -> signature; empty if the statement is not signed."""
 
     @property
     def statement(self) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def _models(job: Job, store: Place, cubes: Mapping[str, str]) -> Iterator[Resour
 
 
 def _digest_of_module(function: str) -> dict[str, str]:
-    """The digest of the file of the module that a function is in; empty where it has none."""
+    """The digest of the file of the module that a function is in; empty if it has none."""
     found = importlib.util.find_spec(function.partition(":")[0])
     if found is None or not found.origin or not Path(found.origin).is_file():
         return {}

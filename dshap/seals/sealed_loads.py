@@ -72,7 +72,7 @@ class SealedLoad:
     def digest(self, sink: Sink, history: RowHistory) -> tuple[str, int] | None:
         """The digest and the number of the lines that the load writes now.
 
-        None where the run since which rows were written is not known any more.
+        None if the run since which rows were written is not known any more.
         """
         chosen: BoolArray | None = None
         if self.last.since:
@@ -98,7 +98,7 @@ class SealedLoad:
 
 
 def loads_of(store: Place, run_id: str) -> Iterator[SealedLoad]:
-    """The loads that the statement of a run names; none where it has no statement.
+    """The loads that the statement of a run names; none if it has no statement.
 
     Raises
     ------

@@ -1,8 +1,7 @@
 """The statement of a run: in-toto statement v1, with provenance of SLSA v1 as its predicate.
 
-Subjects are the results of the run, resolved dependencies its inputs.  Entries that SLSA
-has no word for begin with `dshap_`, as it asks for: plan, checks and results, and by whom it is
-sealed.
+Its subjects are the results of the run, its resolved dependencies the inputs.  The names of entries
+that SLSA does not define begin with `dshap_`, as SLSA requires: plan, checks, results and seal.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Resource:
 
     @property
     def sha256(self) -> str:
-        """Its SHA-256 digest; empty where it has none."""
+        """Its SHA-256 digest; empty if it has none."""
         return str(self.digest.get("sha256", ""))
 
 

@@ -1,7 +1,7 @@
 """The subjects of a statement: the results of a run, each with its digest.
 
-Of a cube each array is one subject, however many blocks it has: the digest of the list of its
-blocks' digests.  The list itself is in the folder of the run, so that a check can name the first
+Each array of a cube is one subject, however many blocks it has: the digest of the list of its
+blocks' digests.  The list is stored in the folder of the run, so that a check can name the first
 block that differs.
 """
 

@@ -22,13 +22,19 @@ SHOWN = 3
 
 
 def check_sink(sink: Sink, facts: CubeFacts) -> None:
-    """Check a sink against the cube that it is loaded from; opens nothing.
+    """Check whether a cube can be loaded into a sink, without opening either.
+
+    Parameters
+    ----------
+    sink : Sink
+    facts : CubeFacts
+        The facts about the cube, for example from `CubeFacts.of_cube`.
 
     Raises
     ------
     InputError
-        The rows have no key, the cube does not store the variables of the shape, or a name is too
-        long or there twice.
+        The rows have no key, the cube does not store what the shape of the sink needs, a name is
+        too long, or two columns would have the same name.
 
     Examples
     --------

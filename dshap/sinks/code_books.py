@@ -1,4 +1,4 @@
-"""Code books: the reasons that players are grouped into, with their texts in one language or several."""
+"""Code books: reason codes with their players, and their texts in one language or several."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CodeBook:
 
     @property
     def digest(self) -> str:
-        """A digest of codes, players and texts: lines of another book are not up to date."""
+        """A digest of codes, players and texts: after a change, loaded lines are out of date."""
         return digest_of({"players": dict(self.players), "texts": dict(self.texts)})[:12]
 
     @property
@@ -47,14 +47,14 @@ class CodeBook:
 def read_code_book(path: str | Path) -> CodeBook:
     """Read a code book from a CSV file with the columns code, players, and text or text_LANGUAGE.
 
-    A line is a code.  Its players are in one cell with semicolons between them; a name that has a
-    semicolon itself is written in quotes within the cell.
+    Each line is a code.  Its players are in one cell, separated by semicolons; a name that contains
+    a semicolon is in quotes within the cell.
 
     Raises
     ------
     InputError
-        The file is not there or no CSV, has other columns or no line, a code stands twice or has no text,
-        or a player has two codes.
+        The file does not exist, is no CSV, or has different columns or no line; a code occurs twice
+        or has no text; or a player has two codes.
     """
     path = as_path("codes", path, "file")
     try:

@@ -1,4 +1,4 @@
-"""Words of people for the tables of a cube: comments on columns, and the version of the model."""
+"""What a load writes from the dictionary and the card of a cube: column comments, model version."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dshap.cube.notes import read_notes
 
 
 def dictionary_of(path: Place) -> ColumnDictionary:
-    """The dictionary of columns in a cube; an empty one where it has none."""
+    """The dictionary of columns in a cube; an empty one if it has none."""
     return ColumnDictionary.of_note(read_notes(path).get(COLUMNS))
 
 
@@ -21,7 +21,7 @@ def column_comments(path: Place) -> dict[str, str]:
 
 
 def version_in_card(path: Place) -> str:
-    """The version of the model that its card states; empty where there is none."""
+    """The version of the model that its card states; empty if there is none."""
     return card_of_note(read_notes(path).get(CARD)).get("version", "")
 
 

@@ -1,4 +1,4 @@
-"""The kind of sink that is a table of a database."""
+"""The sink that is a table of a database."""
 
 from __future__ import annotations
 

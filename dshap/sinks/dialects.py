@@ -54,7 +54,7 @@ WRITTEN_BY_COPY: Mapping[pa.DataType, str] = {
 
 
 def family_of(sql_type: str) -> str:
-    """The family of a type of a database; empty where no pattern knows it."""
+    """The family of a type of a database; empty if no pattern knows it."""
     for name, pattern in FAMILIES:
         if re.search(pattern, sql_type, re.IGNORECASE):
             return name
@@ -91,8 +91,8 @@ class Relation:
 class LoadSession:
     """The statements of one load, over one connection.
 
-    Each has a cursor of its own: a cursor that has ingested would ingest again when it is given
-    parameters.
+    Each statement gets a new cursor, because a cursor that has ingested batches would ingest again
+    when it is given parameters.
     """
 
     connection: Any
@@ -104,24 +104,24 @@ class LoadSession:
             cursor.execute(statement, given or None)
 
     def rows(self, statement: str, *given: Any) -> list[tuple[Any, ...]]:
-        """The rows that a query gives."""
+        """The rows that a query returns."""
         with self.connection.cursor() as cursor:
             cursor.execute(statement, given or None)
             found: list[tuple[Any, ...]] = cursor.fetchall()
             return found
 
     def stage(self, table: str, batches: pa.RecordBatchReader) -> int:
-        """Make a temporary table of these batches, with types of the driver; count its lines.
+        """Make a temporary table of these batches, with types of the driver; return its lines.
 
-        −1 where the driver does not count.
+        −1 if the driver does not count them.
         """
         with self.connection.cursor() as cursor:
             return int(cursor.adbc_ingest(table, batches, mode="create", temporary=True))
 
     def append(self, place: Place, batches: pa.RecordBatchReader) -> int:
-        """Append these batches to a table as they are, which `Dialect.appends` allows; count lines.
+        """Append these batches to a table, if `Dialect.appends` allows it; return the lines.
 
-        −1 where the driver does not count.
+        −1 if the driver does not count them.
         """
         schema = place.schema or None
         with self.connection.cursor() as cursor:
@@ -130,13 +130,13 @@ class LoadSession:
             )
 
     def columns(self, place: Place) -> dict[str, str]:
-        """Column -> its type, of a table; empty where there is no such table."""
+        """Column -> its type, of a table; empty if there is no such table."""
         return self.dialect.columns(self, place)
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """The dialect of a database that has none of its own here: plain SQL."""
+    """The rules of a database for SQL; this class: plain SQL, for databases without their own."""
 
     name_bytes: int | None = None
     """The most bytes of a name; None: no limit."""
@@ -148,7 +148,7 @@ class Dialect:
     has_keys: bool = False
     """Whether a table gets a primary key, and columns that are never null."""
     keys_come_last: bool = False
-    """Whether a primary key is made once the lines are there, which is faster."""
+    """Whether a primary key is made after the lines are inserted, which is faster."""
     has_comments: bool = False
     """Whether tables and columns have comments."""
     has_views: bool = False
@@ -197,15 +197,15 @@ class Dialect:
         return not family or family in ALLOWED[kind]
 
     def may_comment(self, session: LoadSession, place: Place) -> bool:
-        """Whether this role may write comments on a table, which is the owner's right in some."""
+        """Whether this role may write comments on a table; in some databases only its owner may."""
         return self.has_comments
 
     def may_replace(self, session: LoadSession, view: Place) -> bool:
-        """Whether this role may replace a view, which is the owner's right in some."""
+        """Whether this role may replace a view; in some databases only its owner may."""
         return True
 
     def is_view_of(self, session: LoadSession, view: Place, query: str) -> bool:
-        """Whether a view that is there has this query; False where the database does not tell."""
+        """Whether an existing view has this query; False if the database does not show it."""
         return False
 
     def retyped(self, table: str, name: str, found: str, sql_type: str) -> str:
@@ -236,7 +236,7 @@ class Dialect:
         }
 
     def relation(self, session: LoadSession, place: Place) -> Relation | None:
-        """The table or view of this name; None where there is none."""
+        """The table or view of this name; None if there is none."""
         with session.connection.adbc_get_objects(
             depth="tables",
             db_schema_filter=place.schema or None,
@@ -253,7 +253,7 @@ class Dialect:
         return None
 
     def location(self, session: LoadSession) -> str:
-        """The database of a session, equal for all addresses of it; empty where it is unknown."""
+        """The database of a session, equal for all addresses of it; empty if it is unknown."""
         return ""
 
     def reads(self, session: LoadSession, statement: str, table: str, relation: Relation) -> bool:
@@ -270,19 +270,19 @@ class Dialect:
         return self.as_name(name) == self.as_name(relation.name)
 
     def wipe_deleted(self, session: LoadSession) -> None:
-        """Let lines that are deleted be overwritten in the file, where the database can do that."""
+        """Let the database overwrite deleted lines in its file, if it can."""
 
     def begin(self, session: LoadSession) -> None:
         """Prepare the transaction of a load."""
 
     def lock(self, session: LoadSession, ledger: Place) -> None:
-        """Let no other load go on beside this one from here on."""
+        """Make other loads into tables of this schema wait until this one ends."""
 
     def prepare_staging(self, session: LoadSession, staging: str, keys: Sequence[str]) -> None:
         """Help the database plan with a staging table, and find its keys."""
 
     def sent(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A batch as the driver is given it, where it would write some types otherwise."""
+        """A batch in a form that the driver writes correctly; it would change some types."""
         return batch
 
     def given(self, value: Any) -> Any:
@@ -304,9 +304,9 @@ class Dialect:
     ) -> bool:
         """Whether the driver appends batches of this schema to a table as INSERT would.
 
-        Drivers append bits without a look at the types of the table, whose columns are `found`: a
-        whole number in a column of doubles becomes another number.  So the columns must have the
-        very types that the driver writes.
+        Drivers append bits without reading the types of the table, whose columns are `found`: a
+        whole number in a column of doubles becomes a different number.  The columns must therefore
+        have exactly the types that the driver writes.
         """
         return False
 
@@ -372,7 +372,7 @@ class SQLite(Dialect):
         session.connection.rollback()
 
     def begin(self, session: LoadSession) -> None:
-        # 64 MiB, 32 times its own: lines that replace others wait for a sync at each full cache
+        # 64 MiB, 32 times the default: lines that replace others wait for a sync at each full cache
         session.run("PRAGMA cache_size = -65536")
 
     def columns(self, session: LoadSession, place: Place) -> dict[str, str]:

@@ -28,7 +28,7 @@ class TableUpgrade:
 
     @classmethod
     def of(cls, found: Mapping[str, str], schema: pa.Schema, dialect: Dialect) -> TableUpgrade:
-        """The changes for a table with these columns, name -> type; none where it is up to date."""
+        """The changes for a table with these columns, name -> type; none if it is up to date."""
         names = {dialect.as_name(name) for name in found}
         if dialect.as_name(OLD_RUN_ID) not in names:
             return cls({}, ())

@@ -41,7 +41,7 @@ from dshap.tables.checksums import parquet_writer
 IN_FRAME_BYTES = 2 << 30
 """The largest table, in bytes of its columns, that `to_frame` makes."""
 TEXT_BYTES = 64
-"""About the bytes of a text in a table of pandas, with its object."""
+"""The approximate bytes of a text in a data frame, including its Python object."""
 OF_LOADS = ("scale", "model_version", "computed_at", "as_of", RUN_ID)
 """Columns of a sink's table that belong to loads alone."""
 OUTPUT = "output"
@@ -53,37 +53,45 @@ POSITION = "row"
 def to_frame(
     cube: CubeLike, shape: PlainShape = "wide", *, k: int = 3, rows: TableLike | None = None
 ) -> pd.DataFrame:
-    """A cube as a data frame, in the columns that a sink has.
+    """Convert a cube to a pandas data frame, with the same columns as the table of a sink.
 
     Parameters
     ----------
-    cube : xarray.Dataset of `dshap.explain` or `dshap.open_cube`, or the path of a store
-    shape : {"wide", "long", "top_k"}
-        "wide": a line for each row and output, KEY..., phi_COLUMN..., std_error_COLUMN... where
-        attributions have standard errors; "long": a line for each row, output and feature, KEY..., feature,
-        value, value_number, attribution, std_error; "top_k": the lines of the `k` features with the
-        largest |attribution|, with their rank, those with 0 left out.  Each has prediction,
-        base_value and status behind, and output where there are several.  A cube without a key has
-        the position `row` in its place.  Texts have no lines beyond their end in the shape "long".
-    k : number of features of a row in the shape "top_k"
-    rows : the explained rows, as in `dshap.report.beeswarm`, for the column value; None: the rows
-        in the cube or its store; value is missing where there are none
+    cube : xarray.Dataset or path
+        The result of `dshap.explain` or `dshap.open_cube`, or the path of a store.
+    shape : {"wide", "long", "top_k"}, default "wide"
+        What a line of the frame is:
+
+        - "wide": a row and output, with the columns KEY..., phi_COLUMN..., and std_error_COLUMN...
+          if the attributions have standard errors;
+        - "long": a row, output and feature, with the columns KEY..., feature, value, value_number,
+          attribution and std_error.  A text has no lines beyond its end;
+        - "top_k": as "long", but only for the `k` features of a row with the largest |attribution|,
+          and with their rank.  Features with the attribution 0 are left out.
+
+        Each line also has the columns prediction, base_value and status, and output if there are
+        several outputs.  If the cube has no key, the column `row` has the position of the row.
+    k : int, default 3
+        Number of features of a row in the shape "top_k".
+    rows : table, optional
+        The explained rows, for the column value, in any form that `dshap.report.beeswarm` accepts.
+        None: the rows that the cube or its store contains; without them, value is missing.
 
     Returns
     -------
     pandas.DataFrame
-        Its `attrs["scale"]` is the scale of the attributions, as the cube states it.
+        Its `attrs["scale"]` is the scale of the attributions, such as "log-odds".
 
     Raises
     ------
     InputError
-        It is no cube, an unknown shape, or rows that are not those of the cube.
+        `cube` is no cube, the shape is unknown, or the rows are not those of the cube.
     DoesNotFitError
         The frame would need more than 2 GiB: take fewer rows, or `dshap export` a store to a file.
 
     Notes
     -----
-    A row that was erased (`dshap forget`) has no line.
+    A row that was erased by `dshap forget` has no line.
 
     Examples
     --------
@@ -282,7 +290,7 @@ def _as_plain(values: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Exported:
-    """A file that a cube was written to."""
+    """The file that a cube was written to, and its numbers of rows, lines, columns and bytes."""
 
     path: Path
     n_rows: int
@@ -303,21 +311,23 @@ class Exported:
 def export_file(
     cube: Any, path: Path, shape: PlainShape = "wide", k: int = 3, *, replaces: bool = False
 ) -> Exported:
-    """Write a cube to a file, slice by slice: Parquet or CSV, by the end of its name.
+    """Write a cube to a Parquet or CSV file, a slice of its rows at a time.
 
-    The file gets its name once it is whole.
+    The file appears under its name only when it is complete.
 
     Parameters
     ----------
     cube : xarray.Dataset, or the path of a store
-    path : a file that ends in .parquet or .csv
+    path : Path
+        The name of the file; it ends in .parquet or .csv.
     shape, k : as in `to_frame`
-    replaces : whether a file that is there is replaced
+    replaces : bool, default False
+        Whether to replace an existing file.
 
     Raises
     ------
     InputError
-        The file is there, its name ends in something else, or the shape is unknown.
+        The file exists, its name ends in neither .parquet nor .csv, or the shape is unknown.
     """
     if path.suffix not in WRITERS:
         raise InputError(f"{path}: give a file that ends in {' or '.join(WRITERS)}")

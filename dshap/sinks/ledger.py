@@ -1,4 +1,7 @@
-"""The table `_dshap_runs` beside a sink's table: one line a load, written in its transaction."""
+"""The table `_dshap_runs` in the schema of a sink's table: one line for each load.
+
+The line is written in the transaction of the load, so that it exists exactly if the load does.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from dshap.sinks.records import BACKFILL, RowHistory, Sink
 from dshap.sinks.table_columns import MOMENT
 
 OWN_NAMES = "_dshap_"
-"""The first letters of the tables that belong to loads; no sink may have such a table."""
+"""The first letters of the names of dshap's own tables, which no sink may use."""
 LEDGER = f"{OWN_NAMES}runs"
 TYPES: Mapping[str, pa.DataType] = {
     "int": pa.int64(),
@@ -28,7 +31,7 @@ TYPES: Mapping[str, pa.DataType] = {
 
 @dataclass(frozen=True)
 class LoadLine:
-    """A line of `_dshap_runs`: a load that was done."""
+    """A line of `_dshap_runs`: one finished load."""
 
     job: str
     explain: str
@@ -66,8 +69,8 @@ COMMENTS: Mapping[str, str] = {
     "table_name": "the table that was loaded",
     "run_id": "the run, as in the column run_id of that table",
     "method": "the digest of the method that explained the rows",
-    "form": "the options that decide the lines of the table",
-    "n_rows": "the rows of the model that this load wrote",
+    "form": "the options of the sink that define the lines of the table",
+    "n_rows": "the explained rows that this load wrote",
     "n_lines": "the lines that this load wrote",
     "n_deleted": "the keys whose lines this load removed, or marked as deleted",
     "loaded_at": "the time of the load",
@@ -77,7 +80,7 @@ COMMENTS: Mapping[str, str] = {
     "model": "the model in words",
     "model_version": "the version of the model, or else the digest of the method",
     "library": "the versions of dshap and of the library of the model",
-    "checks": "the checks of the run before this load, and how they ended",
+    "checks": "the checks before this load, and their results",
 }
 """Column -> the comment on it."""
 COLUMNS = tuple(each.name for each in fields(LoadLine))
@@ -126,7 +129,7 @@ class Ledger:
         return bool(found)
 
     def make(self) -> None:
-        """Make the table where there is none, and the columns that an older one lacks."""
+        """Make the table if there is none, and the columns that an older one lacks."""
         dialect = self.session.dialect
         types = {
             each.name: f"{each.name} {dialect.types[TYPES[str(each.type)]]}"
@@ -164,7 +167,7 @@ class Ledger:
         return max(self._lines(sink, job), key=lambda line: line.loaded_at, default=None)
 
     def of_run(self, sink: Sink, job: str, run_id: str) -> LoadLine | None:
-        """The line of a run that was loaded into the sink's table; None where it was not.
+        """The line of a run that was loaded into the sink's table; None if it was not.
 
         Raises
         ------
@@ -175,7 +178,7 @@ class Ledger:
         return max(found, key=_place_of, default=None)
 
     def _lines(self, sink: Sink, job: str) -> list[LoadLine]:
-        """The lines of all loads into the sink's table; none where there is no ledger."""
+        """The lines of all loads into the sink's table; none if there is no ledger."""
         if not self.exists():
             return []
         dialect = self.session.dialect
@@ -188,7 +191,7 @@ class Ledger:
         lines = [
             line
             for line in (LoadLine(*each) for each in self.session.rows(query, sink.table))
-            # again, by the rules of the dialect, where names may differ by capitals alone
+            # again, by the rules of the dialect, as some names differ only in capital letters
             if dialect.as_name(line.table_name) == dialect.as_name(sink.table)
         ]
         for line in lines:
@@ -221,7 +224,7 @@ class Ledger:
         )
 
     def set_lines(self, line: LoadLine, n_table_lines: int) -> None:
-        """Write how many lines of dshap the table has, into the line of a load that was made before."""
+        """Change the number of the table's lines in the line of an earlier load."""
         n, table, run, loaded = self.session.dialect.parameters(4)
         self.session.run(
             f"UPDATE {self.table} SET n_table_lines = {n} WHERE table_name = {table} AND run_id = {run} "

@@ -1,8 +1,8 @@
-"""The digest of the lines of a load, which no cutting into batches changes.
+"""The digest of the lines of a load, which does not depend on how they are cut into batches.
 
-Each column is digested by itself: of numbers and times the bytes of all values, of texts all lengths
-and all letters, and of both which values are missing.  The digest of the lines is that of the
-digests of the columns, in their order.
+Each column has its own digest: of the bytes of all values (numbers and times), or of all lengths
+and all letters (texts), and of which values are missing.  The digest of the lines is the digest of
+these digests, in the order of the columns.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def digest_of_load(
     history : RowHistory
         The runs that computed its rows.
     chosen : (n,) bool, optional
-        The rows that are loaded; all where None.
+        The rows that are loaded; all if None.
     as_of : date, optional
         The date of the run that writes the lines.
 

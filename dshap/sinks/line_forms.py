@@ -1,4 +1,4 @@
-"""The form of a sink's lines: their shape, the outputs that have lines, and the reasons that they state."""
+"""The form of a sink's lines: their shape, which outputs have lines, and the rules for reasons."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from dshap.core.scales import class_in
 from dshap.sinks.code_books import CodeBook
 
 Shape = Literal["wide", "long", "top_k", "reasons"]
-"""The meaning of one line of a sink: a row with a column for each feature, a row and a feature, the same for
-the k largest attributions of a row, or a reason of a row."""
+"""What one line of a sink is: "wide", a row with a column for each feature; "long", a row and one of
+its features; "top_k", the same for the k largest attributions of the row; "reasons", one of its
+reason codes."""
 PlainShape = Literal["wide", "long", "top_k"]
-"""The shapes that need no more than a cube."""
+"""The shapes of `Shape` that need only a cube, and no book of reason codes."""
 Against = Literal["higher", "lower"]
-"""Which predictions count against an applicant: higher ones, such as a probability of default, or lower
-ones, such as a score."""
+"""Which predictions count against an applicant: "higher", such as a probability of default, or
+"lower", such as a score."""
 MOST_REASONS = 4
 """The most reasons of a row: more are not likely to be helpful to an applicant, by the official
 interpretation of 12 CFR 1002.9(b)(2) in Supplement I to Regulation B."""
@@ -45,13 +46,13 @@ class LineForm:
     """The codes of shape "reasons"."""
     against: Against | None = None
     undo: bool = False
-    """Whether a reason is stated only where its code, taken away alone, changes the prediction the
-    same way."""
+    """Whether to write a reason only if the prediction also changes in its direction when the code
+    alone is taken away."""
     in_words: bool = False
     """Whether lines have the column `reason_text`, of the shapes "wide" and "top_k"."""
 
     def check(self) -> None:
-        """Raise an `InputError` for a shape of reasons that lacks something, or has it in vain."""
+        """Raise an `InputError` if options of reasons are missing, or given for another shape."""
         if self.shape == "reasons":
             self._check_reasons()
         elif self.book is not None or self.against is not None or self.undo:

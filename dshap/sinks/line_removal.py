@@ -1,4 +1,4 @@
-"""Lines of a sink that leave it for good, by their keys: of every run, in one transaction."""
+"""Removal of the lines of some keys from a sink, of all runs, in one transaction."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def key_names_in(columns: Sequence[str], keys: Sequence[str]) -> dict[str, str]:
 
 @dataclass
 class KeysInTable:
-    """Keys in a temporary table beside the table of a sink, over one connection."""
+    """Keys in a temporary table, to find their lines in the table of a sink."""
 
     session: LoadSession
     table: str
@@ -60,7 +60,7 @@ class KeysInTable:
     def of(
         cls, sink: Sink, session: LoadSession, keys: Mapping[str, NDArray[Any]]
     ) -> KeysInTable | None:
-        """Stage the keys; None where the table of the sink is not there.
+        """Stage the keys; None if the table of the sink is not there.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class KeysInTable:
 
     @property
     def which(self) -> str:
-        """The condition on lines of the table: they are of dshap, and have one of the keys."""
+        """The SQL condition that a line was written by dshap and has one of the keys."""
         chosen = self.staged.removeprefix("(").removesuffix(")") if self._is_tuple else self.staged
         return f"{self.run} IS NOT NULL AND {self.listed} IN (SELECT {chosen} FROM {self._keys})"
 
@@ -126,10 +126,9 @@ def forget_in_table(
 ) -> int:
     """Remove the lines of these keys from a table of a database, in one transaction.
 
-    Views of the table, such as that of reasons in words, show them no more either.
-
-    The count of lines in `_dshap_runs` follows, so that the next load does not regard the table as
-    altered.  Lines without a run are of the user, and stay.
+    Views of the table, such as that of reasons in words, then do not show them either.  The number
+    of lines in `_dshap_runs` is changed too, so that the next load does not count the table as
+    altered.  Lines without a run were written by the user, and stay.
 
     Raises
     ------

@@ -28,29 +28,42 @@ def load_sink(
     is_backfill: bool = False,
     about: LoadAbout | None = None,
 ) -> SinkResult:
-    """Load a finished cube into a sink; a load that was killed is finished by the same call.
+    """Load a finished cube into a sink, such as a table of a database.
 
-    In a database everything happens in one transaction, which the line of the run in `_dshap_runs`
-    belongs to: the table is as before, or as the load leaves it.  A run that was loaded is not
-    loaded again.
+    In a database, one transaction writes the lines and the line of the run in `_dshap_runs`: a load
+    that fails leaves the table unchanged.  If a load was killed, the same call again finishes it; a
+    run that was loaded is not loaded again.
 
     Parameters
     ----------
-    sink : where to, and in which form
-    cube_path : path of the cube, all of whose blocks are finished
-    history : the nights that its rows come from
-    job_name : the name of the job, which the table belongs to from its first load on
-    say : function that shows a line of progress
-    as_of : the date of the run, which its line in `_dshap_runs` states
-    is_backfill : whether the run is for an earlier date than the last load, which stays the last
-    about : the model, the checks and the words for columns that the load states
+    sink : Sink
+        The table or folder, and the form of its lines.
+    cube_path : path
+        The path of the cube; all of its blocks are finished.
+    history : RowHistory
+        The runs that computed the rows of the cube, such as ``SingleRun("1", "abc")``.
+    job_name : str
+        The name of the job; from its first load on, the table belongs to this job.
+    say : callable, optional
+        Receives each line of progress.
+    as_of : date, optional
+        The date of the run, for its line in `_dshap_runs`.
+    is_backfill : bool, default False
+        Whether the run is for an earlier date than the last load.  Later loads then still write
+        what changed since that load, not since the backfill.
+    about : LoadAbout, optional
+        The model, the versions and the checks of the run, for its line in `_dshap_runs`.
+
+    Returns
+    -------
+    SinkResult
 
     Raises
     ------
     InputError
         The cube or the table does not fit the sink; nothing was written.
     DatabaseError
-        The database failed, or refused; nothing of the load is in it.
+        The database failed, or refused the load; nothing was written.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Loading a cube into a table of a database: staging, then delete and insert, one transaction.
+"""Loading a cube into a table of a database: staging, then delete and insert, in one transaction.
 
-Where the driver appends to the table as INSERT would (`Dialect.appends`), only the keys are staged
-and the lines go straight into the table: written once, in half the time.
+If the driver appends to the table as INSERT would (`Dialect.appends`), only the keys are staged,
+and the lines are appended to the table directly: they are written once, in half the time.
 """
 
 from __future__ import annotations
@@ -51,29 +51,30 @@ no more by the history, and those of them that the target has."""
 
 @dataclass(frozen=True)
 class LoadChoice:
-    """Which rows of the cube a load writes, and which keys are gone."""
+    """Which rows of the cube a load writes, and which keys are no longer in the cube."""
 
     chosen: BoolArray | None = None
-    """The rows (n,); all where None."""
+    """The rows (n,); all if None."""
     gone: Iterator[pa.RecordBatch] | None = None
-    """The keys that are gone, which are read once; None: those of the target that are not in the
-    cube."""
+    """The keys that are no longer in the cube, which can be read once; None: all keys of the target
+    that are not in the cube."""
     since: str = ""
-    """The run since which rows changed."""
+    """The run since which the chosen rows changed."""
     reason: str = ""
-    """Why all rows are written where changed ones are asked for."""
+    """Why all rows are written although only changed rows were asked for."""
 
 
 def rows_to_load(
     sink: Sink, history: RowHistory, last: LoadLine | None, is_empty: bool, alteration: str = ""
 ) -> LoadChoice:
-    """Choose the rows that changed since the sink's last load, where that is known; else all.
+    """Choose the rows that changed since the sink's last load if this is known, else all rows.
 
-    `alteration` describes how the table differs from the result of the last load; empty where it
+    `alteration` describes how the table differs from the result of the last load; empty if it
     does not.
     """
     if sink.rows == "all":
         return LoadChoice(reason=alteration)
+    # from here on: reasons why lines of the last load are missing, unknown or out of date
     if last is None:
         return LoadChoice(reason="no earlier load of this job stands in _dshap_runs")
     if is_empty:
@@ -92,7 +93,7 @@ def rows_to_load(
     gone = history.deleted_since(last.run_id, last.method)
     if chosen is None or gone is None:
         return LoadChoice(reason=f"what changed since run {last.run_id} is not known any more")
-    if chosen.all():
+    if chosen.all():  # None takes the faster way of a load of all rows in `delete_lines`
         chosen = None
     return LoadChoice(chosen, gone, last.run_id)
 
@@ -289,15 +290,15 @@ def _written(load: TableLoad, ledger: Ledger, choice: LoadChoice, job: str) -> S
 
 
 def take_turn(load: TableLoad, ledger: Ledger, job: str) -> None:
-    """Wait for other loads to end, and refuse to go on where one of them came between.
+    """Wait for other loads to end, and raise an error if one has changed the table meanwhile.
 
     Raises
     ------
     InputError
-        Another job has loaded this table since.
+        A different job has loaded this table.
     LockedError
-        Another process has loaded it for this job, such as while this one was stopped: the rows
-        that were chosen may be older than those in the table.
+        A different process has loaded it for this job, for example while this one was stopped: the
+        chosen rows may be older than those in the table.
     """
     ledger.make()
     load.dialect.lock(load.session, ledger.place)
@@ -310,7 +311,7 @@ def take_turn(load: TableLoad, ledger: Ledger, job: str) -> None:
 
 
 def refuse_shape(load: TableLoad, *, is_known: bool) -> None:
-    """Raise an `InputError` where the target is there with columns that do not fit."""
+    """Raise an `InputError` if the target is there with columns that do not fit."""
     if load.found:
         refuse_other_columns(load.sink, load.facts, load.found, load.dialect, load.table, is_known)
 
@@ -330,8 +331,9 @@ def is_empty(load: TableLoad) -> bool:
 
 
 def count_lines(load: TableLoad) -> int:
-    """The number of lines of dshap in the target; lines without a run are of the user."""
+    """The number of lines of dshap in the target; lines without a run were written by the user."""
     run = load.dialect.quoted(RUN_ID)
+    # COUNT of a column leaves out null, and lines of the user have no run
     ((n_lines,),) = load.session.rows(f"SELECT COUNT({run}) FROM {load.table}")
     return int(n_lines)
 
@@ -390,15 +392,15 @@ class CountedStream:
         return cls(load.sink, schema, map(named, gone))
 
     def into(self, take: Callable[[pa.RecordBatchReader], int]) -> int:
-        """Hand the stream to a database, which returns how many lines it accepted; count them.
+        """Send the stream to a database, which returns how many lines it accepted; count them.
 
         Raises
         ------
         DatabaseError
-            The database accepted fewer lines than it was given.
+            The database accepted fewer lines than were sent.
         BaseException
-            An error of the cube, as itself: a driver may put it into words of its own, and
-            DuckDB's treats it as the end of the stream.
+            An error while the cube was read, unchanged: some drivers replace its message, and the
+            driver of DuckDB treats it as the end of the stream.
         """
         try:
             taken = take(pa.RecordBatchReader.from_batches(self._schema, self._counted()))
@@ -431,7 +433,7 @@ class CountedStream:
 def stage(load: TableLoad, choice: LoadChoice) -> int:
     """Stream the chosen rows, and the keys that are gone, into temporary tables; count the lines.
 
-    Where lines are appended later, the keys of the rows are enough.
+    If the lines are appended later, only the keys of the rows are staged.
     """
     if load.is_appended:
         stream = CountedStream.of_keys(load, choice.chosen)
@@ -466,10 +468,10 @@ def delete_own_lines(load: TableLoad) -> None:
 
 
 def note_gone(load: TableLoad, choice: LoadChoice) -> int:
-    """Write the keys of the target that are in the cube no more to a temporary table; count them.
+    """Write the keys of the target that are no longer in the cube to a temporary table; count them.
 
-    Lines without a run are of the user, and are let alone.
-    Keys that are marked already are left out where keys are marked.
+    Lines without a run were written by the user, and stay.  With deletes = "mark", keys that are
+    marked already are left out.
     """
     if load.sink.deletes == "keep":
         return 0
@@ -486,6 +488,7 @@ def note_gone(load: TableLoad, choice: LoadChoice) -> int:
     run = dialect.quoted(RUN_ID)
     marked = f"MAX(CASE WHEN {dialect.quoted('status')} = '{DELETED}' THEN {run} END)"
     having = ""
+    # in a history a marked key may have come back: then its newest run is later than the mark
     if load.sink.deletes == "mark":
         having = f" HAVING {marked} IS NULL OR {marked} < MAX({run})"
     session.run(

@@ -27,7 +27,7 @@ VIEW = "_text"
 
 
 def make_table(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) -> None:
-    """Make the table of a sink, without lines, and without a key that is made of all lines at once."""
+    """Make the table of a sink, without lines, and without a key that is made after the lines."""
     dialect = session.dialect
     schema = table_schema(sink.lines, facts)
     has_key = sink.primary_key and dialect.has_keys
@@ -42,7 +42,7 @@ def make_table(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts)
 
 
 def finish_table(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) -> None:
-    """Make the key of a table that was just filled, or an index where it gets none."""
+    """Make the primary key of a table that was just filled, or an index if it gets no key."""
     dialect = session.dialect
     if not (sink.primary_key and dialect.has_keys):
         # A name made of the table's could be longer than the database allows.
@@ -109,12 +109,12 @@ def make_view(session: LoadSession, place: Place, sink: Sink, facts: CubeFacts) 
     Returns
     -------
     str
-        A remark on a view of another form that this role may not replace; empty for none.
+        A remark if this role may not replace a view of a different form; empty for none.
 
     Raises
     ------
     InputError
-        A table of this name is there, which is no view.
+        The name belongs to a table that is no view.
     """
     dialect = session.dialect
     view = place.beside(f"{place.table}{VIEW}")

@@ -56,7 +56,10 @@ FILE_LINES = 1_000_000
 
 @dataclass(frozen=True)
 class FolderSink(Sink):
-    """A folder of Parquet files, FOLDER/RUN_ID for each load, the last named by FOLDER/current."""
+    """A folder with Parquet files in FOLDER/RUN_ID for each load; FOLDER/current links to the last.
+
+    The link changes in one step, so that a reader of FOLDER/current never sees half a load.
+    """
 
     keys = ("path",)
     address = "path of a folder"
@@ -121,7 +124,8 @@ class FolderSink(Sink):
     ) -> SinkResult:
         """Write a cube into FOLDER/RUN_ID, then name it by the link FOLDER/current.
 
-        The folder of the load before stays for its readers; older ones go.
+        The folder of the load before stays, because readers may still have its files open; older
+        ones are removed.
 
         Raises
         ------
@@ -153,6 +157,7 @@ class FolderSink(Sink):
                 return
             digest, n_lines = digest_of_load(self, cube.path, history, as_of=load.as_of)
             schema = table_schema(self.lines, CubeFacts.of_cube(cube))
+            # each file before the digest of all lines: the message can then name it
             for file in sorted((self.path / CURRENT).glob("*.parquet")):
                 with contextlib.suppress(OSError, ValueError), open_parquet(file) as opened:
                     if opened.schema_arrow.equals(schema):
@@ -168,7 +173,7 @@ class FolderSink(Sink):
                 yield f"its {found[1]:,} lines are not the {n_lines:,} that were loaded"
 
     def forget(self, keys: Mapping[str, NDArray[Any]], job: str) -> int:
-        """Write the files of each load that is there again without the lines of these keys.
+        """Write the files of each load again, without the lines of these keys.
 
         Raises
         ------
@@ -234,7 +239,7 @@ def _loaded(
     *,
     is_altered: bool,
 ) -> LoadLine:
-    """Write the folder of the run, let the link name it, and remove older ones; give its record.
+    """Write the folder of the run, point the link to it, and remove older ones; return its record.
 
     A folder whose files were altered is not used again.
     """
@@ -256,7 +261,7 @@ def _loaded(
 
 
 def _named_by_link(folder: Path) -> str:
-    """The name of the folder that readers see now; empty where there is none."""
+    """The name of the folder that readers see now; empty if there is none."""
     link = folder / CURRENT
     if link.is_symlink():
         return os.readlink(link)
@@ -264,7 +269,7 @@ def _named_by_link(folder: Path) -> str:
 
 
 def _folder_of(sink: FolderSink, history: RowHistory) -> Path:
-    """The folder of this load: named by its run, and by its form where another form of it is there."""
+    """The folder of this load, named by its run, and by its form if the run has another one too."""
     run = sink.path / history.run_id
     if not (run / LINE).is_file() or is_loaded(_line(run), sink.form, history):
         return run
@@ -273,7 +278,7 @@ def _folder_of(sink: FolderSink, history: RowHistory) -> Path:
 
 
 def _last(sink: FolderSink, job: str) -> LoadLine | None:
-    """The load that the folder's link names; None where there is none yet."""
+    """The load that the folder's link names; None if there is none yet."""
     folder = sink.path
     if (folder / CURRENT / LINE).is_file():
         line = _line(folder / CURRENT)

@@ -35,7 +35,7 @@ class RowsInWords:
     outputs: Sequence[str]
     """(k,)"""
     classes: Sequence[str | None] | None
-    """(n,): the class that each row is explained for; None where all outputs are."""
+    """(n,): the class that each row is explained for; None if all outputs are."""
     are_all: bool
     """Whether these are all outputs of the cube, so that the largest one is the predicted class."""
 

@@ -1,4 +1,4 @@
-"""Lines of reasons: the codes that count against a row, in order, with their texts."""
+"""Lines of reasons: the codes that count against a row, strongest first, with their texts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ TIED = "cannot be told apart"
 CERTAINTY = (CERTAIN, TIED)
 """The words of the column `certainty` for the place of a reason."""
 ROUNDING_STEPS = 4.0
-"""Rounding of a sum of stored attributions, in units of the last digit of the largest, a player."""
+"""Rounding of a sum of stored attributions for each player of the sum, in units of the last digit
+of the largest number."""
 LEAST_ROUNDING = 1e-12
-"""Rounding of attributions in float64, as a part of the row's largest number."""
+"""Rounding of attributions in float64, as a share of the row's largest number."""
 
 
 class CodeValues(NamedTuple):
@@ -30,7 +31,7 @@ class CodeValues(NamedTuple):
     errors: FloatArray | None
     """(n, C, C, outputs): see `reason_places`."""
     undone: FloatArray | None
-    """(n, C, outputs): v(N) − v(N without the code); None where nothing is undone."""
+    """(n, C, outputs): v(N) − v(N without the code); None if nothing is undone."""
     rounding: FloatArray
     """(n, outputs): differences up to this size are rounding."""
     n_replicates: int
@@ -78,6 +79,7 @@ def reason_lines(codes: CodeValues, form: LineForm) -> ReasonLines:
     places = [_places(codes, output) for output in range(codes.n_outputs)]
     chosen = np.stack([_strongest(codes, each, k) for k, each in enumerate(places)], axis=1)
     at = np.indices(chosen.shape).reshape(3, -1)
+    # rank 0 always: a row without a reason has one line too
     is_line = (chosen.ravel() >= 0) | (at[2] == 0)
     row, output, rank = at[:, is_line]
     code = chosen.ravel()[is_line]
@@ -121,6 +123,7 @@ def _strongest(codes: CodeValues, places: Places, output: int) -> NDArray[np.int
 
     Exact values that differ by rounding alone are in the order of the codes.
     """
+    # exact values that differ by rounding alone share a place, and the sort is stable
     if codes.errors is None:
         weakness = places.first.astype(float)
     else:

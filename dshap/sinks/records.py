@@ -20,29 +20,30 @@ from dshap.sinks.line_forms import Against, LineForm, Shape
 from dshap.warehouse.databases import Database
 
 Rows = Literal["changed", "all"]
-"""Which rows of a cube a load writes: those computed since the last load, or all."""
+"""Which rows of a cube a load writes: "changed", those computed since the last load, or "all"."""
 Write = Literal["delete_insert", "append", "replace"]
-"""How a load writes: it replaces the lines of the keys that it writes, adds lines, or replaces the
-whole table."""
+"""How a load writes: "delete_insert" replaces the lines of the keys that it writes, "append" adds
+lines, and "replace" replaces the whole table."""
 Deletes = Literal["remove", "mark", "keep"]
-"""How a load treats the lines of keys that are no longer in the cube: it removes them, marks
-them, or leaves them as they are."""
+"""How a load treats the lines of keys that are no longer in the cube: "remove" deletes them, "mark"
+marks them as deleted, and "keep" leaves them as they are."""
 Nul = Literal["escape", "refuse"]
-"""How a load treats a text that contains the NUL character: it writes the four characters
-\\x00, or refuses the load."""
+"""How a load treats a text that contains the NUL character: "escape" writes the four characters
+\\x00 in its place, and "refuse" refuses the load."""
 
 
 @dataclass(frozen=True)
 class Sink(ABC):
-    """A table that the attributions of one explanation are loaded into: the base of its kinds.
+    """A table or folder into which the attributions of one explanation are loaded.
 
-    `Sink(...)` makes a sink of the kind in `dshap.sinks.kinds` whose arguments are given, such as
-    `Sink("reasons", database, table="t")`.
+    It is the base class of all kinds of sinks.  `Sink(...)` makes a sink of the kind whose
+    arguments you give: `Sink("reasons", database, table="t")` is a table of a database,
+    `Sink("price", path=Path("attributions"))` a folder of Parquet files.
 
     Raises
     ------
     InputError
-        Options that do not go together.
+        Options contradict each other.
 
     Examples
     --------
@@ -56,23 +57,25 @@ class Sink(ABC):
     keys: ClassVar[tuple[str, ...]] = ()
     """Arguments of `Sink`, and keys of [[sink]], that only this kind has."""
     address: ClassVar[str] = ""
-    """The words for these keys, such as "path of a folder"."""
+    """The words for these keys in messages, such as "path of a folder"."""
     noun: ClassVar[str] = "this kind of sink"
     writes: ClassVar[tuple[Write, ...]] = get_args(Write)
-    """The values of `write` that this kind has; a job file that gives none means the first."""
+    """The values of `write` that this kind accepts; the first is the default of job files."""
 
     explain: str
     """The name of the explanation."""
     _: KW_ONLY
     table: str = ""
-    """The table in the database; empty for kinds whose address is whole."""
+    """The table in the database; empty for kinds that need no table, such as a folder."""
     schema: str = ""
-    """The schema of the table; empty: where the database finds or makes a table without one."""
+    """The schema of the table; empty for the default schema of the database."""
     shape: Shape = "wide"
+    """What a line is: "wide" for a line with all features of a row, "long" for a line for each
+    feature, "top_k" for the `k` largest features, "reasons" for reason codes."""
     k: int = 3
-    """The number of features a row of shape "top_k"."""
+    """The number of features of a row in the shape "top_k"."""
     outputs: tuple[str, ...] = ()
-    """The outputs that have lines, such as one of two classes; empty for all."""
+    """The outputs that are written, such as one of two classes; empty for all."""
     codes: CodeBook | None = None
     """The code book of shape "reasons"."""
     against: Against | None = None
@@ -83,19 +86,20 @@ class Sink(ABC):
     model_version: str = ""
     """The version of the model, for a column of the table; empty: the digest of the method."""
     primary_key: bool = True
-    """Whether a table that a load makes gets a primary key and columns that are never null, where the
-    database has them; False for a table that has lines of others too."""
+    """Whether a new table gets a primary key, and key columns that cannot be null, if the database
+    has these.  Give False if other programs write lines into the table too."""
     text: bool = False
-    """Whether a column `reason_text` has reasons in words, of shapes "wide" and "top_k"; and a view
-    TABLE_text the reasons of a row in one line, of shapes "top_k" and "reasons"."""
+    """Whether to write reasons in words: in a column `reason_text` (shapes "wide" and "top_k"), and
+    in a view TABLE_text with all reasons of a row in one line (shapes "top_k" and "reasons")."""
     rows: Rows = "changed"
-    """Which rows of the cube: those computed since the sink's last load, or all."""
+    """Which rows of the cube are written: those computed since the last load, or all."""
     write: Write = "delete_insert"
+    """How lines are written: replacing those of the same keys, added, or replacing the table."""
     deletes: Deletes = "remove"
-    """The fate of the lines of keys that are in the cube no more."""
+    """What happens to the lines of keys that are no longer in the cube."""
     nul: Nul = "escape"
-    """The fate of texts with a NUL character: written with the four characters \\x00 in its place,
-    or refused, so that nothing is loaded."""
+    """What happens to texts with a NUL character, which PostgreSQL stores in no column: they are
+    written with the four characters \\x00 in its place, or refused, so that nothing is loaded."""
 
     def __new__(cls, *given: object, **named: object) -> Sink:
         if cls is not Sink:
@@ -136,12 +140,14 @@ class Sink(ABC):
 
     @abstractmethod
     def look(self, job: str, source: SourceQuery | None = None) -> Target:
-        """Look at the place before anything is computed; nothing is left behind.
+        """Inspect the table or folder before anything is computed, and change nothing.
 
         Parameters
         ----------
-        job : the name of the job, which the place belongs to from its first load on
-        source : the rows of the job, where they come from a database
+        job : str
+            The name of the job; from its first load on, the table belongs to this job.
+        source : SourceQuery, optional
+            The query of the job's rows, if they come from a database.
         """
 
     @abstractmethod
@@ -153,12 +159,29 @@ class Sink(ABC):
         say: Callable[[str], None],
         day: RunDay,
     ) -> SinkResult:
-        """Load a finished cube, whole or not at all; the same call again finishes a killed load."""
+        """Load a finished cube, completely or not at all.
+
+        If a load was killed, the same call again finishes it.
+
+        Parameters
+        ----------
+        cube : CubeArrays
+        history : RowHistory
+            The runs that computed the rows of the cube.
+        job : str
+            The name of the job, to which the table belongs.
+        say : callable
+            Receives each line of progress.
+        day : RunDay
+            The date of the run.
+        """
 
     def differences(
         self, cube: CubeArrays, history: RowHistory, job: str, load: LastLoad
     ) -> Iterator[str]:
-        """Describe how the place differs from the result of the load of a cube; nothing is changed.
+        """Compare the table with the cube that was loaded last, and describe each difference.
+
+        Nothing is changed.
 
         Parameters
         ----------
@@ -170,41 +193,43 @@ class Sink(ABC):
         Raises
         ------
         SinkError
-            This kind of sink cannot compare, or the place cannot be reached.
+            This kind of sink cannot compare, or the table cannot be reached.
         """
         raise SinkError(f"{self}: {self.noun} has no way to compare its lines with those of a load")
 
     def forget(self, keys: Mapping[str, np.ndarray], job: str) -> int:
-        """Remove the lines of these keys, of all runs, in one transaction; gives their number.
+        """Remove the lines of these keys, of all runs, in one transaction; return their number.
 
         Parameters
         ----------
         keys : mapping
             Key column of the cube -> values (k,) as int64, text or datetime64[ns].
         job : str
-            The name of the job, which the place belongs to.
+            The name of the job, to which the table belongs.
 
         Raises
         ------
         SinkError
-            This kind of sink cannot, or the place cannot be reached.
+            This kind of sink cannot remove lines, or the table cannot be reached.
         """
         raise SinkError(
             f"{self}: {self.noun} has no way to remove lines by their keys: remove them there"
         )
 
     def find_keys(self, keys: Mapping[str, np.ndarray], job: str) -> set[int]:
-        """The numbers of these keys that lines have; none of a kind that cannot look for keys.
+        """Find which of these keys have lines, as positions among the keys.
+
+        A kind of sink that cannot search for keys returns an empty set.
 
         Raises
         ------
         SinkError
-            The place cannot be reached.
+            The table cannot be reached.
         """
         return set()
 
     def __str__(self) -> str:
-        """The place of the sink in messages."""
+        """The name of the sink in messages, such as "[[sink]] public.reasons"."""
         return f"[[sink]] {self.label}".strip()
 
     def describe(self) -> str:
@@ -212,7 +237,7 @@ class Sink(ABC):
         return self.label
 
     def identity(self) -> str:
-        """The label, equal for all ways to write the name of one place."""
+        """The label, equal for all spellings of the name of one table."""
         return self.label
 
     @property
@@ -221,19 +246,19 @@ class Sink(ABC):
         return True
 
     def as_name(self, name: str) -> str:
-        """A column name, equal for two names that are one column there."""
+        """A column name as the database compares it: "Id" and "id" may be one column there."""
         return name
 
     def check_names(self, columns: Sequence[str]) -> None:
-        """Raise an `InputError` for a name that the place does not accept."""
+        """Raise an `InputError` for a name that the database does not accept."""
         return
 
     def fault_of_source(self, path: str) -> str:
-        """The words for a path that the rows come from and that loads would write to; else empty."""
+        """An error message if loads would write into the path that the rows come from; else empty."""
         return ""
 
     def refuse_other_shape(self, target: Target, facts: CubeFacts) -> None:
-        """Raise an `InputError` where the target has other columns than the lines of such a cube."""
+        """Raise an `InputError` if the columns of the target are not those of the cube's lines."""
         return
 
     @property
@@ -251,10 +276,11 @@ class Sink(ABC):
 
     @property
     def form(self) -> str:
-        """The form as the record of loads names it: lines of another form are not up to date.
+        """The form of the lines as one text, which the record of each load stores.
 
-        Lines of keys that are gone are part of it: those that stayed are removed by a load of all
-        rows.
+        If it differs from that of the last load, the lines of that load are out of date, and the
+        next load writes all rows.  `deletes` is part of it: after a change from "keep" to "remove",
+        only a load of all rows removes the lines that stayed.
         """
         words: list[str] = [self.shape]
         if self.shape == "top_k":
@@ -274,7 +300,7 @@ class Sink(ABC):
 
 @dataclass(frozen=True)
 class LastLoad:
-    """The load of a sink that came last, as it was sealed."""
+    """The last load of a sink, from the seal of its run."""
 
     as_of: date | None = None
     """The date of its run, which its lines have."""
@@ -284,7 +310,7 @@ class LastLoad:
 
 @dataclass(frozen=True)
 class SourceQuery:
-    """The rows that a job reads from a database.
+    """The query by which a job reads its rows from a database.
 
     Examples
     --------
@@ -300,12 +326,13 @@ class SourceQuery:
     statement: str
     """The SELECT statement, without parameters."""
     table: str = ""
-    """The name of the table, or "schema.name"; empty where a query is given."""
+    """The name of the table, or "schema.name"; empty if the job gives a query in place of a
+    table."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """The table or folder that a sink loads, with its columns and rights as they were when it was read.
+    """The table or folder of a sink, as it was found: its columns, and why a load would fail.
 
     Examples
     --------
@@ -319,28 +346,30 @@ class Target:
 
     sink: Sink
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Column -> type of the table; empty where it is not there, or of a folder."""
+    """Column -> type of the table; empty if there is no table yet, and for a folder."""
     is_known: bool = False
-    """Whether a line of `_dshap_runs` names it."""
+    """Whether dshap has loaded it before: a line of the table `_dshap_runs` names it."""
     faults: tuple[str, ...] = ()
-    """The reasons why a load would be refused, in words that name the sink."""
+    """The reasons why a load would be refused, as messages that name the sink."""
     unreachable: str = ""
-    """The reason why it cannot be loaded now, although it may be later, in words that name the sink."""
+    """Why it cannot be reached now, although it may be later, as a message that names the sink;
+    empty if it was reached."""
     note: str = ""
-    """A remark on it, such as the free bytes; empty for none."""
+    """A remark, such as the number of free bytes; empty for none."""
 
     def refuse_other_shape(self, facts: CubeFacts) -> None:
-        """Raise an `InputError` where the table has another shape than the lines of such a cube."""
+        """Raise an `InputError` if the columns of the table are not those of the cube's lines."""
         self.sink.refuse_other_shape(self, facts)
 
 
 BACKFILL = ", backfill"
-"""The end of the form of a load that was a backfill, which no later load builds on."""
+"""The end of the form of a load that was a backfill.  It makes the form differ from that of every
+other load, so that no later load writes only what changed since a backfill."""
 
 
 @dataclass(frozen=True)
 class LoadAbout:
-    """The facts about a run that its load states, beside the cube.
+    """What a load writes about its run into the table `_dshap_runs`: model, versions, checks.
 
     Examples
     --------
@@ -355,7 +384,7 @@ class LoadAbout:
     library: str = ""
     """The versions of dshap and of the library of the model."""
     checks: str = ""
-    """The checks that the run has passed, or not, before the load."""
+    """The checks of the run in words, such as "3 passed"."""
 
     def columns(self, model_version: str) -> dict[str, str]:
         """Column of `_dshap_runs` -> its text."""
@@ -383,12 +412,12 @@ class RunDay:
 
     as_of: date | None = None
     is_backfill: bool = False
-    """Whether it is earlier than that of the last load."""
+    """Whether it is earlier than the date of the last load."""
     about: LoadAbout = field(default_factory=LoadAbout)
 
     @property
     def written(self) -> str | None:
-        """The date as a line of `_dshap_runs` has it; None where the run has none."""
+        """The date in the format of `_dshap_runs`, such as "2026-03-01"; None for no date."""
         if self.as_of is None:
             return None
         return self.as_of.isoformat()
@@ -401,12 +430,12 @@ class RunDay:
 
 
 WITHOUT_DAY = RunDay()
-"""The date of a run that has none."""
+"""The `RunDay` of a run without a date."""
 
 
 @dataclass(frozen=True)
 class CubeFacts:
-    """The facts about a cube that decide the columns of its sinks.
+    """The facts about a cube that determine the columns of its sinks.
 
     Examples
     --------
@@ -417,7 +446,7 @@ class CubeFacts:
     """
 
     keys: Mapping[str, str]
-    """key column -> "int64", "string" or "datetime64[ns]"."""
+    """Key column -> its type, "int64", "string" or "datetime64[ns]"."""
     features: tuple[str, ...]
     outputs: tuple[str, ...]
     has_errors: bool = False
@@ -430,14 +459,15 @@ class CubeFacts:
     n_replicates: int = 0
     """The number of jackknife groups of the standard errors."""
     codes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The codes whose errors the cube has, with their players."""
+    """Reason code -> its players, for the codes whose standard errors the cube stores."""
     scale: str = ""
     """The scale of the attributions, a name of `core.scales.MEANINGS`."""
     undone: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The codes that the cube has values without, with their players."""
+    """Reason code -> its players, for the codes without which the cube stores a value
+    (`undo_codes`)."""
     why_no_order: str = ""
-    """Why no order of attributions is certain; empty where they are exact or have errors, and where it
-    is not known."""
+    """Why the order of two attributions is never certain; empty if they are exact or have standard
+    errors, and if nothing is known about it."""
 
     @classmethod
     def of_cube(cls, cube: CubeArrays) -> CubeFacts:
@@ -458,32 +488,40 @@ class CubeFacts:
 
 
 class RowHistory(Protocol):
-    """The nights that the rows of tonight's cube come from, asked by the run id of another night."""
+    """Which run computed each row of a cube, so that a load can write only what changed.
+
+    A nightly run copies the attributions of unchanged rows from the cube of the run before.  Write
+    your own class for loads of cubes from elsewhere, or use `SingleRun`.
+    """
 
     @property
     def run_id(self) -> str:
-        """The run of the cube: text that sorts by time."""
+        """The id of the run that made the cube: a text whose order is the order of time."""
 
     @property
     def method(self) -> str:
         """The digest of the method of the cube."""
 
     def computed_by(self, start: int, stop: int) -> np.ndarray:
-        """The run ids (n,) of the runs that computed rows start to stop − 1."""
+        """The ids (n,) of the runs that computed the rows from start to stop − 1."""
 
     def changed_since(self, run_id: str, method: str) -> BoolArray | None:
-        """Mark the rows (n rows of the cube) that were computed after a run of this method.
+        """Mark the rows of the cube (n,) that were computed after a run of this method.
 
-        None: it is not known any more, so that all rows count as changed.
+        None if this is no longer known, for example because the cube of that run was removed; the
+        load then writes all rows.
         """
 
     def deleted_since(self, run_id: str, method: str) -> Iterator[pa.RecordBatch] | None:
-        """The key columns of the keys that were there in a run and are not now; None: not known."""
+        """The keys that a run had and the cube does not, as batches of the key columns.
+
+        None if this is no longer known.
+        """
 
 
 @dataclass(frozen=True)
 class SingleRun:
-    """The history of a job that computes every row every time.
+    """The history of a cube all of whose rows were computed by one run.
 
     Examples
     --------
@@ -508,7 +546,7 @@ class SingleRun:
 
 @dataclass(frozen=True)
 class SinkResult:
-    """The result of `load_sink`: how many rows and lines it wrote, in which time, and for what reason.
+    """The result of `load_sink`: how many rows and lines it wrote, and in which time.
 
     Examples
     --------
@@ -521,18 +559,21 @@ class SinkResult:
     n_rows: int = 0
     """The rows of the cube that were written."""
     n_lines: int = 0
-    """The number of their lines in the table."""
+    """The number of lines that were written for them."""
     n_deleted: int = 0
-    """The keys whose lines were removed or marked."""
+    """The number of keys whose lines were removed or marked."""
     seconds: float = 0.0
+    """The time of the load."""
     since: str = ""
-    """The run of the sink's last load, since which changed rows were written; empty: all rows."""
+    """The id of the run of the last load; the rows that changed since were written.  Empty if all
+    rows were written."""
     reason: str = ""
-    """Why all rows were written where changed ones were asked for, or nothing was."""
+    """Why all rows were written although only changed rows were asked for, or why nothing was
+    written; empty for neither."""
     escaped: str = ""
     """The lines whose texts contained a NUL character, in words; empty for none."""
     already: bool = False
-    """Whether the table contained this run, or a later one, before."""
+    """Whether the table contained this run, or a later one, before; then nothing was written."""
 
 
 def all_rows_in_words(reason: str) -> str:

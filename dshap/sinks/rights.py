@@ -1,7 +1,7 @@
-"""The rights that a load needs: asked of the database, or of the file system, before a load.
+"""The rights that a load needs, asked of the database or the file system before a load.
 
-Nothing stays written.  `MISSING_RIGHTS` has the function of each kind of database; of a kind that
-is not there no rights are asked.
+Whatever is written to find out is removed.  `MISSING_RIGHTS` has a function for each kind of
+database; for other kinds nothing is asked.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Role:
     name: str
     database: str
     schema: str | None
-    """The schema of the sink; None where the search path has none that the role may use."""
+    """The schema of the sink; None if the search path has none that the role may use."""
     is_read_only: bool
     may_stage: bool
     """Whether it may make temporary tables."""
@@ -85,7 +85,7 @@ class _TableRights:
 
     @classmethod
     def of(cls, session: LoadSession, table: Table) -> _TableRights | None:
-        """The rights on a table; None where it is not there."""
+        """The rights on a table; None if it is not there."""
         for found in session.rows(_TABLE, session.dialect.place(table)):
             return cls(*found)
         return None

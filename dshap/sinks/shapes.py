@@ -58,7 +58,7 @@ def batches_of(
     Parameters
     ----------
     chosen : (n rows,), optional
-        The rows that are wanted; all where None.
+        The rows that are wanted; all if None.
     as_of : date, optional
         The date of the run that writes the lines.
 
@@ -128,7 +128,7 @@ def _without_erased(path: Place, chosen: BoolArray | None) -> BoolArray | None:
 
 
 def _one_ahead(items: Iterator[Lines]) -> Iterator[Lines]:
-    """Yield items while a thread makes the next one: databases need as much time as blocks."""
+    """Yield items while a thread makes the next: databases take as long as reading blocks does."""
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, items, None)
         while (item := coming.result()) is not None:
@@ -146,7 +146,7 @@ def _refuse_gap(path: Place, stop: int, start: int) -> None:
 
 @dataclass(frozen=True)
 class Lines:
-    """Rows of a cube, such as the chosen ones of a block, ready to be put into columns."""
+    """The arrays of some rows of a cube, from which the columns of lines are made."""
 
     keys: tuple[pa.Array, ...]
     columns: Mapping[str, NDArray[Any]]
@@ -162,7 +162,7 @@ class Lines:
     status: pa.Array
     run_ids: pa.Array
     output: pa.Array | None
-    """The explained class of each row; None where all outputs are explained."""
+    """The explained class of each row; None if all outputs are explained."""
     facts: CubeFacts
     form: LineForm
     stamp: Stamp
@@ -220,7 +220,7 @@ class Lines:
         return _SHAPES[form.shape](self, form)
 
     def in_words(self, piece: slice) -> RowsInWords | None:
-        """The reasons of these rows in words; None where the lines have none."""
+        """The reasons of these rows in words; None if the lines have none."""
         if self.stamp.writer is None:
             return None
         chosen = self.form.chosen_outputs(self.facts)
@@ -334,7 +334,7 @@ class Stamp:
     dictionary: ColumnDictionary = field(default_factory=ColumnDictionary)
     """The words of people for the columns."""
     writer: SentenceWriter | None = None
-    """The writer of reasons in words; None where lines have none."""
+    """The writer of reasons in words; None if lines have none."""
 
 
 def computed_at(run_ids: pa.Array) -> pa.Array:
@@ -542,7 +542,7 @@ def _feature_batch(
     Parameters
     ----------
     places : (3, lines): the row of each line, counted from the start of the piece, its output, and
-        its feature, −1 where it has none
+        its feature, −1 if it has none
     rank : (lines,), of the shape that has ranks
     """
     row, output, feature = places

@@ -16,8 +16,8 @@ CLASS = "class"
 REASON_TEXT = "reason_text"
 """The column with reasons in words: of the row, or of the feature that a line is of."""
 DELETED = "deleted"
-"""The status of lines whose key is in the cube no more."""
-TIME = pa.timestamp("us")
+"""The status of lines whose key is no longer in the cube."""
+TIME = pa.timestamp("us")  # PostgreSQL stores times in microseconds, and no finer
 MOMENT = pa.timestamp("us", "UTC")
 """The type of times with a zone."""
 KEY_TYPES = {"int64": pa.int64(), "string": pa.string(), "datetime64[ns]": TIME}
@@ -34,7 +34,7 @@ TAIL_TYPES = {
 """Column -> its type, of the last columns of every sink."""
 TAIL = tuple(TAIL_TYPES)
 YIELDING = ("scale", "model_version", "computed_at", "as_of")
-"""Columns that are left out where a key has their name: the key is then more informative."""
+"""Columns that are left out if a key column has the same name."""
 OF_FEATURES = {
     "feature": pa.string(),
     "value": pa.string(),
@@ -48,23 +48,23 @@ RENAMED: Mapping[str, str] = {OLD_RUN_ID: RUN_ID, "output": CLASS}
 """Column of a table that an earlier version made -> its name now."""
 
 COMMENTS: Mapping[str, str] = {
-    CLASS: "the class that the line is of, or the output of a model without classes",
-    "feature": "the column, or the group of columns, that the attribution is given to",
-    "value": "its value in this row, as text",
-    "value_number": "its value in this row, where that is a number",
-    "attribution": "the part of prediction - base_value that it is given, on the scale of the line",
+    CLASS: "the class that is explained, or the output of a model without classes",
+    "feature": "the column, or the group of columns, that receives the attribution",
+    "value": "the value of the feature in this row, as text",
+    "value_number": "the value of the feature in this row, if it is a number",
+    "attribution": "the part of prediction - base_value that the feature or code receives",
     "std_error": "the standard error of the attribution; null where it is exact",
     REASON_TEXT: "the reason of this line in words",
-    "rank": "1 for the strongest; 0 in the line of a row without any",
+    "rank": "1 for the strongest reason; 0 in the line of a row without a reason",
     "code": "the reason code",
-    "undone": "the prediction less the prediction without the columns of the code",
-    "certainty": "whether the rank is certain at 95 %, or the code cannot be told apart from others",
-    "first_place": "the smallest rank that the data allow",
-    "last_place": "the largest rank that the data allow",
+    "undone": "the prediction minus the prediction without the columns of the code",
+    "certainty": "whether the place is certain at 95 %, or the code cannot be told apart from others",
+    "first_place": "the best place that the errors allow",
+    "last_place": "the worst place that the errors allow",
     "prediction": "the prediction of the model for this row, on the scale of the line",
     "base_value": "the mean prediction over the background: the attributions add up to prediction",
     "scale": "the scale of attribution, prediction and base_value",
-    "status": "ok, skipped, failed, or deleted for a key that is there no more",
+    "status": "ok, skipped, failed, or deleted for a key that is no longer in the cube",
     "model_version": "the version of the model, or else the digest of the method",
     "computed_at": "the start of the run that computed the row",
     "as_of": "the date of the run that wrote the line",

@@ -1,7 +1,7 @@
 """Comparing the table of a sink with the lines that its last load left there.
 
-In a database the lines are staged in a temporary table, and the database names those that one of
-both lacks; nothing is changed.
+In a database the lines are staged in a temporary table, and the database finds the lines that only
+one of the two tables has; nothing is changed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def differences_in_table(
 ) -> Iterator[str]:
     """Describe how a table of a database differs from the lines of a cube.
 
-    Lines of keys that are gone, and of earlier runs in a history, are of no row of the cube: they
-    are ignored, where the sink leaves such lines.
+    Lines of keys that are gone, and those of earlier runs in a history, belong to no row of the
+    cube; they are ignored if the sink keeps such lines.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ def differences_in_table(
     job : str
         The name of the job.
     last : LastLoad
-        Where it wrote changed rows alone, lines of earlier loads have their old date and the
-        version of their model: both are compared of lines of all rows only.
+        If it wrote only changed rows, the lines of earlier loads have the date and model version of
+        those loads: both are compared only after a load of all rows.
     """
     with masking(database), database.connect() as connection:
         session = LoadSession(connection, dialect_of(database.kind))

@@ -1,12 +1,12 @@
-"""The table of a sink, checked before anything is computed: the reasons why it would be refused.
+"""Checks of the table of a sink before anything is computed: would a load be refused, and why.
 
-The reasons are missing rights, a table that the rows of the job come from, a view, a table that
-another job loads, and a table of another shape.
+The reasons are missing rights, a table from which the rows of the job come, a view, a table that a
+different job loads, and a table of a different shape.
 
-The database itself determines which tables a query reads, through views, macros and partitions:
-DuckDB by its unoptimised plan, SQLite by the tables that its program opens, PostgreSQL by the
-tables that its planner locks.  Of other databases a sink is compared with the name of the source's
-table.
+The database itself shows which tables a query reads, through views, macros and partitions: DuckDB
+by its unoptimised plan, SQLite by the tables that its program opens, PostgreSQL by the tables that
+its planner locks.  For other databases the name of the sink's table is compared with that of the
+source.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from dshap.warehouse.databases import Database, masking
 
 @dataclass(frozen=True)
 class FoundTable:
-    """A table as a session of its database has found it."""
+    """What a session has found out about the table of a sink."""
 
     target: Target
     relation: Relation | None = None
-    """The table in the catalog; None where it is not there, or was not looked for."""
+    """The table in the catalog; None if it is not there, or was not looked for."""
     location: str = ""
-    """The database, equal for all addresses of it; empty where it is unknown."""
+    """The database, equal for all addresses of it; empty if it is unknown."""
 
 
 def look_at_table(sink: Sink, database: Database, job: str) -> FoundTable:
@@ -72,7 +72,7 @@ def look_at_table(sink: Sink, database: Database, job: str) -> FoundTable:
 
 
 def refuse_view(sink: Sink, session: LoadSession) -> None:
-    """Raise an `InputError` where the target of a sink is a view."""
+    """Raise an `InputError` if the target of a sink is a view."""
     found = session.dialect.relation(session, Place(sink.schema, sink.table))
     if found is not None and found.is_view:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The codes that the sinks of a job state reasons by: options of the explanation that they load."""
+"""The reason codes of a job's sinks, as options of the explanation that they load."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def session_of_explanation(session: Session, job: Job, explain: ExplainTable) ->
 
 
 def refuse_without_order(job: Job, explain: ExplainTable, method: Method) -> None:
-    """Refuse to explain rows for a sink with codes whose places nothing could show to be certain.
+    """Refuse to explain rows for a sink of reasons if the place of no reason could be certain.
 
     Raises
     ------

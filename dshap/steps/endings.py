@@ -43,7 +43,7 @@ def ending_steps(run: RunUnderWay, source: RowSource, cubes: JobCubes) -> Iterat
     for table in run.job.sink:
         yield LoadSink(run, table, cubes)
     yield SealLoads(run, cubes)
-    # these block no sink, so that the sinks need not wait for what they read
+    # after the sinks, which these checks do not block, and which need not wait for them
     yield Judge(run, others)
     yield Act(Phase.EXPLAIN, lambda: source.tidy(run, cubes.tidy))
 
@@ -67,7 +67,7 @@ def _describe_cubes(run: RunUnderWay) -> None:
 
 @dataclass
 class Judge(Step):
-    """Checks of a job judge the run."""
+    """Judge the run by some checks of the job."""
 
     run: RunUnderWay
     checks: list[Any]
@@ -81,7 +81,7 @@ class Judge(Step):
 
 @dataclass
 class LoadSink(Step):
-    """One sink is loaded, unless a check forbids it; a failure is a fact, and the run goes on."""
+    """Load one sink, unless a check forbids it; a failure is recorded, and the run goes on."""
 
     run: RunUnderWay
     table: SinkTable
@@ -158,7 +158,7 @@ def _explanations(run: RunUnderWay) -> tuple[ExplanationFacts, ...]:
 
 
 def _of_run(run: RunUnderWay, facts: ExplanationFacts) -> dict[str, Any]:
-    """The facts that a run knows of one explanation beside its cube."""
+    """The facts about one explanation that the run has, and its cube has not."""
     known: dict[str, Any] = {}
     if run.snapshot is not None:
         known["source"] = {**facts.source, **_source_of(run.snapshot)}
@@ -171,7 +171,7 @@ def _of_run(run: RunUnderWay, facts: ExplanationFacts) -> dict[str, Any]:
 
 
 def _source_of(snapshot: Snapshot) -> dict[str, Any]:
-    """The facts of a table that was read once, or that promises something."""
+    """The facts of a table that was read once, or that has a contract or limits of its age."""
     return {
         "kind": snapshot.kind,
         "place": snapshot.source,

@@ -32,7 +32,7 @@ from dshap.steps.under_way import RunUnderWay
 def steps_of_explanation(
     run: RunUnderWay, opened: OpenedJob, explain: ExplainTable, explanation: Explanation
 ) -> Iterator[Step]:
-    """The steps of an explanation that is checked and planned; the end reports failed blocks."""
+    """The steps of a checked and planned explanation; the last step reports failed blocks."""
     refuse_without_order(run.job, explain, explanation.work.method)
     yield ExplainRows(run, opened, explanation, explain.name)
     if explain.n_quality_rows is not None and run.results[explain.name].failure is None:
@@ -106,9 +106,10 @@ class ExplainRows(Step):
             run.results[self.name] = replace(self.result, failure=error)
 
     def _deadline(self) -> Deadline | None:
-        """The end of this process, for the first explanation that it has blocks of.
+        """The time at which the queue ends this process, for the first explanation with blocks.
 
-        A block for which an earlier explanation has left too little time fits the next attempt.
+        None for later explanations: if the earlier ones have left too little time for a block, the
+        next attempt has enough.
         """
         if self.run.has_explained:
             return None

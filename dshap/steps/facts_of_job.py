@@ -33,7 +33,7 @@ def explanations_of(job: Job, result: JobResult) -> tuple[ExplanationFacts, ...]
 
 
 def facts_of_part(result: JobResult) -> tuple[ExplanationFacts, ...]:
-    """The outcomes of the explanations in a part of a run that others follow."""
+    """The outcomes of the explanations in a part of a run that is followed by other parts."""
     return tuple(
         replace(
             _ending_of_part(each),
@@ -46,7 +46,7 @@ def facts_of_part(result: JobResult) -> tuple[ExplanationFacts, ...]:
 
 
 def _rows_of_part(ended: ExplanationResult) -> int:
-    """The number of rows of the blocks that a shard has; 0 of a part that explains none."""
+    """The number of rows of a shard's blocks; 0 for a part that explains no rows."""
     if ended.shard is None:
         return 0
     start, stop = ended.shard.rows
@@ -170,7 +170,7 @@ def _file_facts(file: ModelFile | None) -> dict[str, Any]:
 def ranking_of(cube: Place) -> dict[str, dict[str, float]]:
     """Output -> feature -> mean |attribution|, from the summaries of a cube's finished blocks.
 
-    It is empty where no row is finished.
+    It is empty if no row is finished.
     """
     found = stored_importance(cube)
     if not found.rows:
@@ -198,7 +198,7 @@ def _source(job: Job, cube: Place) -> dict[str, Any]:
 
 
 def _identity_of(cube: Place) -> Mapping[str, Any]:
-    """The fingerprint of the run that made a cube; empty where the cube has none."""
+    """The fingerprint of the run that made a cube; empty if the cube has none."""
     run = read_run(cube) or {}
     identity: Mapping[str, Any] = run.get("fingerprint", {})
     return identity

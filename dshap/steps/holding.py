@@ -38,10 +38,10 @@ def held(
     report: Path | None = None,
     own_processes: bool = False,
 ) -> Iterator[tuple[Session, StageRecorder]]:
-    """Lock the store, alone or beside others; yield the session of the run, and its stages.
+    """Lock the store, alone or together with others; yield the session of the run, and its stages.
 
     `report` is the performance report of the cluster; None for none.  With `own_processes` a job
-    without a cluster may start processes on the cores that it has.
+    without a cluster may start processes on the cores of this machine.
     """
     recorder = StageRecorder(progress)
     with (
@@ -101,7 +101,7 @@ def executor_of(
 
 
 def cores_of(job: Job, say: Callable[[str], None]) -> int:
-    """The cores for a job without a cluster: those of [worker], and no more than there are."""
+    """The cores for a job without a cluster: those of [worker], at most those of the machine."""
     there = n_cores()
     if "cores" not in job.worker.model_fields_set:
         return there

@@ -1,4 +1,4 @@
-"""The cubes that a job writes, whichever kind they are: one for all runs, or one for each run."""
+"""The base class of the two kinds of cubes of a job: one for all runs, or one for each run."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class JobCubes(ABC):
 
     @abstractmethod
     def refuse_other_layout(self) -> None:
-        """Raise a `StoreMismatchError` where the store contains cubes of the other kind."""
+        """Raise a `StoreMismatchError` if the store contains cubes of the other kind."""
 
     @abstractmethod
     def previous(self, explain: str, command: Command, session: Session) -> str | None:
-        """The run whose rows those of a run that begins now are compared with; None for none."""
+        """The run with whose rows a new run compares its rows; None for none."""
 
     @abstractmethod
     def are_whole(self, run: RunUnderWay) -> bool:
-        """Whether a run has all its cubes, so that nothing is done to them."""
+        """Whether all cubes of a run are finished, so that they are not changed any more."""
 
     @abstractmethod
     def needs_rows(self, run: RunFolders, explain: str) -> bool:
@@ -62,7 +62,7 @@ class JobCubes(ABC):
 
     @abstractmethod
     def read_now(self, explain: str) -> Place | None:
-        """The cube of an explanation that is read; None where none is."""
+        """The cube of an explanation that is read; None if none is."""
 
     @abstractmethod
     def history(self, explain: str, cube: Place, run: RunUnderWay) -> RowHistory:
@@ -92,7 +92,7 @@ class JobCubes(ABC):
     @property
     @abstractmethod
     def rows_again(self) -> str:
-        """Why rows of a run may be gone, or how the store gets them again, in words."""
+        """Why rows of a run may have been removed, or how to get them again, in words."""
 
     @abstractmethod
     def list_contents(self) -> None:

@@ -44,16 +44,16 @@ from dshap.jobfile.check_tables import (
 
 
 class Measured(NamedTuple):
-    """The number that a check is about."""
+    """The number that a check measures, or why there is none."""
 
     value: float | None
-    """The number; None where there is none."""
+    """The number; None if there is none."""
     said: str
     """The number in words, or why there is none."""
     baseline: str = ""
     """The id of the run that it compares with; empty for none."""
     is_unknown: bool = False
-    """Whether there should be a number and it is not known: the check then fails."""
+    """Whether the number exists but could not be measured; the check then fails."""
 
 
 def _additivity(check: AdditivityCheck, facts: ExplanationFacts, earlier: Baselines) -> Measured:
@@ -192,7 +192,7 @@ of its run."""
 
 
 def refuse_unknown_runs(checks: Sequence[CheckTable], store: Place) -> None:
-    """Raise an InputError where a check compares with a run that the store does not know.
+    """Raise an InputError if a check compares with a run that the store does not know.
 
     It is asked before anything is read.
     """
@@ -238,8 +238,6 @@ def _result(check: CheckTable, name: str, explain: str, measured: Measured) -> C
     message = measured.said
     if status in ("warn", "error") and bound is not None:
         message = f"{message}; {status} = {bound:g} allows {check.allowed(bound)}"
-    if status == "skipped":
-        message = f"not judged: {message}"
     return CheckResult(
         name,
         status,
@@ -254,11 +252,11 @@ def _result(check: CheckTable, name: str, explain: str, measured: Measured) -> C
 
 
 def _if_accepted(check: CheckTable, failed: CheckResult, earlier: Baselines) -> CheckResult:
-    """The result of a check that failed: a warning where a number that is no better was accepted.
+    """The result of a failed check: only a warning if an equal or worse number was accepted before.
 
-    Else its message names the option that accepts it, where later runs depend on that.  A number
-    that compares with the baseline is never accepted by itself: the run that is accepted becomes
-    the baseline.
+    Otherwise its message names the option that accepts the run, if later runs depend on this.  A
+    number that compares with the baseline is not accepted separately: the accepted run becomes the
+    baseline.
     """
     if earlier.is_backfill or not check.compares:
         known = earlier.accepted_number(failed.name)
@@ -279,7 +277,7 @@ def _is_no_worse(check: CheckTable, value: float | None, accepted: float | None)
 
 
 def _status(check: CheckTable, measured: Measured) -> tuple[CheckStatus, float | None]:
-    """The status that a number gives, and the bound that it follows from."""
+    """The status of a number, and the bound that decided it."""
     if measured.is_unknown:
         if check.error is not None:
             return "error", check.error
@@ -297,9 +295,9 @@ def _status(check: CheckTable, measured: Measured) -> tuple[CheckStatus, float |
 
 
 def ndcg_of_rankings(before: Mapping[str, float], now: Mapping[str, float]) -> float:
-    """NDCG of the order of `now` where `before` has the relevance of each feature.
+    """The nDCG of the order of features in `now`, with their values in `before` as relevance.
 
-    A feature that one of them lacks is worth 0 there.
+    A feature that one of the two does not have counts as 0 there.
     """
     features = list({**before, **now})
     worth = np.array([before.get(feature) or 0.0 for feature in features])

@@ -1,9 +1,10 @@
-"""The stored methods of nights: the learned states, the run of their rows, and their age.
+"""The stored methods of a nightly job: the learned states, the run of their rows, and their age.
 
-All that an explanation learns (a fit, length-scales, landmarks, a background, base values, moments, a
-pilot's choice) is learned from the rows of one night, which are stored under
-`prepared/rows/RUN_ID`. Later nights find it under `prepared/METHOD` and explain their rows by the
-same method; another model, option or column, or its age, makes a new one.
+Everything that an explanation learns (a fit, length-scales, landmarks, a background, base values,
+moments, the choice of a pilot) is learned from the rows of one run, which are stored in
+`prepared/rows/RUN_ID`.  Later runs open the states in `prepared/METHOD`, and explain their rows by
+the same method.  A new method is learned if the model, an option or a column changes, or if the
+method is older than [prepare] `every` allows.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ from dshap.warehouse.snapshot import (
 
 @dataclass(frozen=True)
 class NightMethod:
-    """The method of an explanation for one night."""
+    """The method of an explanation for one run of a nightly job."""
 
     learned: LearnedMethod
-    """Its value function is made from the rows that it was learned from."""
+    """The states; their value function has the rows from which they were learned."""
     about: LearnedAbout
     reason: str = ""
-    """Why it was learned again; empty where it is that of an earlier night."""
+    """Why it was learned again; empty if an earlier run has learned it."""
 
 
 class LearnedMethods:
@@ -66,7 +67,8 @@ class LearnedMethods:
 
     Parameters
     ----------
-    run : the run, whose rows are read; a scope that does not learn finds what is learned
+    run : the run whose rows are read; if its scope does not include learning, methods are only
+        found
     """
 
     def __init__(self, run: RunUnderWay) -> None:
@@ -84,7 +86,7 @@ class LearnedMethods:
         return self.run.store / ROOM
 
     def learn(self, explain: ExplainTable, n_rows: int) -> NightMethod:
-        """The method of an explanation for a night of so many rows: an earlier or a new one."""
+        """The method of an explanation for a run of `n_rows` rows: an earlier or a new one."""
         about = self.about(explain)
         if self._is_backfill:  # it learns nothing, however old the method is
             reason = self._damage_of_learned(explain, about)
@@ -112,7 +114,7 @@ class LearnedMethods:
         return NightMethod(learned, about, reason)
 
     def refuse_damaged(self, explain: ExplainTable) -> None:
-        """Raise a `DamagedError` where the description of the method is damaged."""
+        """Raise a `DamagedError` if the description of the method is damaged."""
         about = self.about(explain)
         if about is None:
             return
@@ -125,7 +127,7 @@ class LearnedMethods:
             )
 
     def settled(self, explain: ExplainTable, n_rows: int) -> NightMethod:
-        """The method that the night has settled before; nothing is learned."""
+        """The method that was chosen for this run before; nothing is learned."""
         about = self.about(explain)
         assert about is not None, "the night has settled it"
         learned = self._fixed(explain, n_rows, about.run_id, about.method)
@@ -133,11 +135,11 @@ class LearnedMethods:
 
     @property
     def _is_backfill(self) -> bool:
-        """Whether the run is a backfill, which explains by the learned method, however old."""
+        """Whether the run is a backfill, which uses the learned method, however old it is."""
         return self.run.about is not None and self.run.about.backfill
 
     def forget_tonight(self) -> None:
-        """Remove the methods learned from the rows of a run that is thrown away."""
+        """Remove the methods learned from the rows of this run, which is removed too."""
         for explain in self.job.explain:
             about = self.about(explain)
             if about is not None and about.run_id == self.run.run_id:
@@ -162,7 +164,7 @@ class LearnedMethods:
         return read_learned(self.room, explain.name)
 
     def _reason_to_learn(self, explain: ExplainTable, about: LearnedAbout | None) -> str:
-        """Why the learned method is not used; empty where it may be."""
+        """Why the learned method is not used; empty if it may be."""
         if reason := self._damage_of_learned(explain, about):
             self.progress.say(f"warning: {reason}: the method is learned anew")
             return reason
@@ -185,7 +187,7 @@ class LearnedMethods:
         }
 
     def _damage_of_learned(self, explain: ExplainTable, about: LearnedAbout | None) -> str:
-        """The thing that was learned before and is lost, in words; empty where nothing is."""
+        """The thing that was learned before and is lost, in words; empty if nothing is."""
         room = self.room
         if about is None and withdrawn_run(room, explain.name) is not None:
             return ""
@@ -220,6 +222,7 @@ class LearnedMethods:
 
     def _value(self, explain: ExplainTable, run_id: str) -> Any:
         """The value function of an explanation, from the rows of a run and the model on them."""
+        # once for all explanations: opening fits the model, if the job has none
         if run_id not in self._opened:
             self._opened[run_id] = self._open(run_id)
         opened, model = self._opened[run_id]
@@ -235,6 +238,7 @@ class LearnedMethods:
                 "then learns the method anew, from its own rows",
             )
         job = job_of_parts(self.job, rows)
+        # rows of an earlier run are not loaded into sinks, whose columns may have changed since
         if run_id != self.run.run_id:
             job = without_targets(job)
         store = self.run.store
@@ -271,7 +275,7 @@ class LearnedMethods:
         return self._fixed(explain, n_rows, run_id), run_id
 
     def _rows_left(self, explain: ExplainTable) -> str:
-        """The run whose rows an erasure has left to learn from; empty where there are none."""
+        """The run whose rows an erasure has left to learn from; empty if there are none."""
         run_id = withdrawn_run(self.room, explain.name)
         if run_id is None:
             return ""
@@ -288,6 +292,7 @@ class LearnedMethods:
 
         Remains of a process that was killed while it removed or stored them are replaced.
         """
+        # copied, as the parts of a run are removed long before its method is replaced
         kept = self.room / "rows" / self.run.run_id
         if any(faults_of_rows(kept)):
             remove_room(kept)

@@ -1,6 +1,7 @@
-"""The speed of the model on a few rows: the time of a plan's predictions, and how to save some.
+"""The speed of the model on a few rows: the time of all predictions, and how to save some.
 
-A plan knows how many predictions an explanation needs; only the model shows how long one takes.
+A plan contains the number of predictions that an explanation needs; how long one takes must be
+measured.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SHARES = (2, 4)
 DRAWN = {"background": "background", "n_samples": "draws"}
 """Key of [[explain]] that is a number of rows drawn for each coalition -> the noun for them."""
 LEAST_DRAWN = 10
-"""The fewest of these that are offered."""
+"""The smallest such number that an alternative offers."""
 SPREAD = 256
 """The fewest texts that a call has, so that each length has its share of them."""
 
@@ -54,7 +55,7 @@ class Alternative:
 class TextLengths:
     """The lengths of some texts of a table, and the predictions that texts of these lengths need.
 
-    A plan counts every text as one of the longest; a shorter one has its own, often smaller, list of
+    A plan counts every text as if it had the longest length; a shorter text often has fewer
     coalitions.
     """
 
@@ -70,7 +71,7 @@ class TextLengths:
 
     @property
     def n_coalitions(self) -> NDArray[np.int64]:
-        """(n,): the coalitions of each text, without the empty one: its predictions a background row."""
+        """(n,): the coalitions of each text but the empty one: predictions per background row."""
         known = {
             length: max(1, self.design.with_players(length).info.n_coalitions - 1)
             for length in np.unique(self.lengths).tolist()
@@ -83,7 +84,7 @@ class TextLengths:
         return float(self.n_coalitions.mean()) / max(1, self.design.info.n_coalitions - 1)
 
     def spread(self, rows: FloatArray) -> FloatArray:
-        """As many of these rows, each as often as its predictions are among all, at least once in `SPREAD`."""
+        """Repeat these rows in proportion to their predictions, each at least once in `SPREAD`."""
         weights = np.cumsum(self.n_coalitions / self.n_coalitions.sum())
         n = max(len(rows), SPREAD)
         at = np.searchsorted(weights, (np.arange(n) + 0.5) / n)
@@ -100,7 +101,7 @@ class ModelSpeed:
     explain: str
     n_asked: int
     n_rows: int
-    """The number of rows that the model was asked for; all rows of the table where it has fewer."""
+    """The number of rows that the model predicted; all rows of a smaller table."""
     first_s: float
     """Seconds of the first call, which may load or compile something."""
     call_rows: int
@@ -176,7 +177,7 @@ class ModelSpeed:
 
 
 def speed_lines(speeds: Sequence[ModelSpeed] | None) -> list[str]:
-    """The lines of a plan about the speed of the model; none where it was not measured."""
+    """The lines of a plan about the speed of the model; none if it was not measured."""
     if speeds is None:
         return []
     if not speeds:

@@ -1,4 +1,4 @@
-"""A cube of each explanation for each run: unchanged rows are carried from the cube before.
+"""One cube of each explanation for each run: unchanged rows are copied from the cube before.
 
 digests of keys → method → rows to carry → cube, carried and explained → current
 """
@@ -59,7 +59,7 @@ from dshap.tables.stored_parts import parts_in
 
 
 class NightlyCubes(JobCubes):
-    """One cube of each explanation for each run, and a pointer to the one that is read."""
+    """One cube of each explanation for each run, and a pointer to the current cube."""
 
     def refuse_other_layout(self) -> None:
         stored = read_job(self.store)
@@ -129,6 +129,7 @@ class NightlyCubes(JobCubes):
         for explain in self.job.explain:
             place = self.store / explain.name
             in_use = {current_of(place)}
+            # a run that becomes the baseline replaces the earlier ones, which may then go
             if not is_baseline(facts):
                 in_use |= set(baselines.cubes_of(explain.name))
             for run_id in self._nights(place)[: -self.n_kept]:
@@ -173,6 +174,7 @@ class NightlyCubes(JobCubes):
             yield step
             assert step.found is not None, "the method is found"
             found[each.name] = step.found
+        # after the methods: rows are copied only from a cube of the same method
         for each in left:
             yield ChooseCarried(night, each, found[each.name])
         run.of_methods = {each.name: night.facts_in(each) for each in self.job.explain}
@@ -225,9 +227,9 @@ class Night:
         return counts_between(self.run.folders, before.folders, self.joins)
 
     def kinds_of_digests(self) -> set[str]:
-        """The kinds of digests that tonight's rows get: the newest, and those of earlier runs.
+        """The kinds of digests that this run computes: the newest, and those of earlier runs.
 
-        A run of an earlier version of dshap has another kind alone: its rows are compared by that.
+        A run of an earlier version of dshap has an older kind, by which its rows are compared.
         """
         found = {DIGEST}
         for before in filter(None, map(self._before, self.run.job.explain)):
@@ -236,7 +238,7 @@ class Night:
         return found
 
     def refuse_repeats(self) -> None:
-        """Raise a `DamagedError` where a key is in several rows, which none was when they were read."""
+        """Raise a `DamagedError` if rows have the same key: none had when the source was read."""
         folders = self.run.folders
         if repeats := self.joins.count_repeats(folders):
             raise DamagedError(
@@ -246,9 +248,9 @@ class Night:
             )
 
     def has_cube(self, explain: ExplainTable) -> bool:
-        """Whether the run's cube is whole, and the one that is read, or of a backfill.
+        """Whether the run's cube is finished, and is the current one or that of a backfill.
 
-        Nothing is done to it then.
+        It is then not changed any more.
         """
         is_read = current_of(self.store / explain.name) == self.run.run_id
         if not (is_read or self.run.about.backfill):
@@ -268,7 +270,7 @@ class Night:
         self.joins.clear()
 
     def end_idle(self) -> None:
-        """Throw the rows of a run away that has nothing to do."""
+        """Remove the rows of a run that has nothing to do."""
         run = self.run
         run.session.workspace.confirm()
         run.folders.drop_rows()
@@ -315,7 +317,7 @@ class Night:
         self.run.progress.say(f"explanation {explain}: {self.run.lost[explain]}")
 
     def tell_damaged(self, explain: str, history: NightHistory) -> None:
-        """Report the number of rows explained anew, as their blocks in the old cube are damaged."""
+        """Report how many rows are explained again because their old blocks are damaged."""
         if not history.n_damaged:
             return
         self.run.lost[explain] = (
@@ -332,8 +334,9 @@ class Night:
     def carried_from(
         self, explain: ExplainTable, method: NightMethod, rows: RowReader
     ) -> tuple[NightHistory | None, str]:
-        """The history of the cube that rows are carried from, if any; why not, or what is new."""
+        """The history of the cube from which rows are copied, if any, and the reason in words."""
         before = self._before(explain)
+        # a row that was explained by a different method must be explained again
         if before is None or before.method != method.about.method:
             return None, method.reason
         was = (read_run(self.cube(explain, before.run_id)) or {})["fingerprint"]
@@ -375,7 +378,7 @@ class Night:
     def cube_steps(
         self, opened: OpenedJob, explain: ExplainTable, method: NightMethod
     ) -> Iterator[Step]:
-        """The steps that write the cube of one explanation, and let it be the one that is read."""
+        """The steps that write the cube of one explanation, and make it the current one."""
         run = self.run
         history = self.history(explain)
         carried = None
@@ -403,14 +406,14 @@ class Night:
         yield Act(Phase.FINISH, lambda: self._point(explain))
 
     def _point(self, explain: ExplainTable) -> None:
-        """Let the cube of this run be the one that is read, unless it is not whole, or of a backfill."""
+        """Make the cube of this run the current one, if it is finished and no backfill."""
         if is_finished(self.cube(explain)) and not self.run.about.backfill:
             self.run.session.workspace.confirm()
             set_current(self.store / explain.name, self.run.run_id)
 
 
 class DigestRows(Step):
-    """The rows of a run are digested by their keys."""
+    """Digest the keys and the contents of a run's rows."""
 
     phase = Phase.LEARN
 
@@ -430,6 +433,7 @@ class DigestRows(Step):
             return True
         except FileNotFoundError:
             return False
+        # a bucket that does not answer is no damage: its digests must not be made again
         except UnreachableError:
             raise
         except UNREADABLE as error:
@@ -461,7 +465,7 @@ class DigestRows(Step):
 
 
 class ChooseCarried(Step):
-    """It is decided which rows of one explanation are carried from the cube before."""
+    """Decide which rows of one explanation are copied from the cube before."""
 
     phase = Phase.LEARN
     looks_anew = True
@@ -511,7 +515,7 @@ class ChooseCarried(Step):
 
 
 class BeginCube(Step):
-    """The cube of one explanation may be begun: one that was begun in another way is removed."""
+    """Prepare the cube of one explanation: remove a cube that was begun differently."""
 
     phase = Phase.LEARN
     looks_anew = True

@@ -1,4 +1,4 @@
-"""A job whose table is open and whose plan is checked: the census of its rows, and the model on them."""
+"""A job with an open table and a checked plan: the census of its rows, and the model for them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from dshap.tables import Census, take_census
 from dshap.tables.lake_files import version_of
 
 SMALL_TABLE_VALUES = 32_000_000
-"""The largest table, as rows times columns, whose census is computed in this process.  It takes a
-second or two, less than a cluster takes to start, so that a refused job starts none."""
+"""The largest table, as rows times columns, whose census is computed in this process.  This takes a
+second or two, less than the start of a cluster, and a job that is refused then starts none."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class OpenedJob:
 
     @cached_property
     def plan(self) -> JobPlan:
-        """The plan, which fits into the limits that the job sets."""
+        """The plan, checked against the limits that the job sets."""
         plan = plan_of(self.job, self.table)
         plan.check(self.job.memory_limit, self.job.n_threads)
         return plan
@@ -57,7 +57,7 @@ class OpenedJob:
         return self.table.reader
 
     def start(self) -> None:
-        """Start the cluster, unless it runs, as a stage of its own."""
+        """Start the cluster unless it runs, as a separate stage, whose time is shown."""
         executor = self.progress.executor
         if executor.running is None:
             with self.progress.stage("start of the cluster"):

@@ -1,6 +1,6 @@
-"""The next night of a job, from the records in its store: no table is read.
+"""The outlook on the next run of a nightly job, from the records in its store; no table is read.
 
-Which run was the last, which method each explanation has and from which rows it was learned, what
+It shows the last run, the method of each explanation and the rows from which it was learned, what
 would be explained, and where each sink loads.
 """
 
@@ -30,22 +30,23 @@ ROOM = "prepared"
 
 @dataclass(frozen=True)
 class LearnedAbout:
-    """Which method an explanation has, and the rows that it was learned from."""
+    """The method of an explanation, and the run from whose rows it was learned."""
 
     method: str
-    """The digest of the method, and the name of its folder; empty of one that was withdrawn."""
+    """The digest of the method, and the name of its folder; empty if it was withdrawn."""
     run_id: str
-    """The run whose rows it was learned from."""
+    """The run from whose rows it was learned."""
 
     def age_at(self, run_id: str) -> datetime.timedelta:
-        """The age when a run started; a run that is resumed does not decide anew."""
+        """The age when a run started, so that a resumed run decides as it did before."""
         return started_at(run_id) - started_at(self.run_id)
 
 
 def read_learned(room: Place, explain: str) -> LearnedAbout | None:
-    """The method that an explanation has; None where none was learned, or its file is damaged.
+    """The learned method of an explanation; None if there is none.
 
-    None also where it was withdrawn, as a row that it was learned from was erased.
+    None also if its file is damaged, or if the method was withdrawn because a row from which it was
+    learned was erased.
     """
     about = _about(room, explain)
     if about is None or not about.method:
@@ -54,7 +55,7 @@ def read_learned(room: Place, explain: str) -> LearnedAbout | None:
 
 
 def withdrawn_run(room: Place, explain: str) -> str | None:
-    """The run whose rows a withdrawn method was learned from; None where none was withdrawn."""
+    """The run from whose rows a withdrawn method was learned; None if none was withdrawn."""
     about = _about(room, explain)
     if about is None or about.method:
         return None
@@ -81,11 +82,11 @@ def keep_learned(room: Place, explain: str, about: LearnedAbout) -> None:
 
 
 def nights_of(job: Job) -> dict[str, Any] | None:
-    """The facts about the last night and the next one; None of a job without [incremental].
+    """The facts about the last run of a nightly job and the next; None without [incremental].
 
-    They are last_run, exit_status, unfinished (runs that are finished first), deletes, is_other_model
-    and explanations: name -> current, method, learned_in, learned_anew, and learned_anew_by: the key of
-    the job that asks for it.
+    They are last_run, exit_status, unfinished (runs that are finished first), deletes,
+    is_other_model, and explanations: name -> current, method, learned_in, learned_anew and
+    learned_anew_by, the key of the job because of which the method is learned again.
     """
     if not job.is_incremental:
         return None

@@ -49,18 +49,19 @@ from dshap.tables import MissingValues, missing_values, open_source
 
 @dataclass(frozen=True)
 class JobPlan:
-    """The plan of a job, made before anything is fitted."""
+    """The plan of a job, made before anything is fitted: print it for its stages and costs."""
 
     source: str
     """The description of the table, in one line."""
     fit: tuple[Stage, ...]
-    """The stages of the fit; none where the job fits no model."""
+    """The stages of the fit; none if the job fits no model."""
     explanations: tuple[tuple[str, Plan], ...]
     """(name, plan) of each explanation; a kernel model counts with all requested landmarks."""
     missing: MissingValues | None = None
     """Missing values in the first batches of rows; None in a run, and for texts."""
     nights: Mapping[str, Any] | None = None
-    """How the nights of a job with [incremental] go on: see `jobs.outlook`; None without it."""
+    """The facts about the last and the next run of a job with [incremental], see
+    `steps.outlook.nights_of`; None without it."""
     sinks: tuple[Mapping[str, Any], ...] = ()
     """The options of each [[sink]]."""
     segments: tuple[str, ...] = ()
@@ -68,9 +69,9 @@ class JobPlan:
     what_if: tuple[str, ...] = ()
     """Lines about the what-if of [report], one an explanation."""
     shards: ShardsPlan | None = None
-    """The work of each shard, where a number of them is given."""
+    """The work of each shard; None if no number of shards was given."""
     speeds: tuple[ModelSpeed, ...] | None = None
-    """The measured speed of the model, for each explanation that calls it; None where none was asked
+    """The measured speed of the model, for each explanation that calls it; None if none was asked
     for."""
 
     @property
@@ -82,7 +83,7 @@ class JobPlan:
         return [*plans.items()]
 
     def check(self, memory_limit: int | None, threads: int = 1) -> None:
-        """Raise a `DoesNotFitError` where a stage does not fit a worker's memory."""
+        """Raise a `DoesNotFitError` if a stage does not fit a worker's memory."""
         if self.fit:
             remedy = "lower [model] landmarks (or features) or sample_size"
             check_stages(self.fit, memory_limit, threads, IDLE_WORKER_BYTES, remedy)
@@ -161,21 +162,20 @@ class JobPlan:
 
 
 def plan_job(job: Job, n_probe: int = 0) -> JobPlan:
-    """Plan a job: fits nothing, writes nothing, starts no cluster.
+    """Plan a job without fitting a model, writing a file or starting a cluster.
 
-    It reads a few batches of rows, to look for missing values, and checks the limits that the job
-    sets.
+    It reads a few batches of rows, to find missing values, and checks the limits that the job sets.
 
     Parameters
     ----------
     job : Job
     n_probe : int
-        The number of rows that the model is measured on; 0: it is not called.
+        Number of rows on which the speed of the model is measured; 0: it is not called.
 
     Raises
     ------
     InputError
-        Columns or options that do not fit the table; a store that cannot be made.
+        Columns or options do not fit the table, or the store cannot be created.
     StoreMismatchError
         Something else is at the path of the store.
     """
@@ -234,7 +234,7 @@ def _alternatives(
 
 
 def _place_of(job: Job) -> str:
-    """The path of the table, or its kind where it has none."""
+    """The path of the table, or its kind if it has none."""
     return str(dict(job.source).get("path", job.source.kind))
 
 

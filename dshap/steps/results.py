@@ -23,12 +23,12 @@ class ExplanationResult:
     was_complete: bool
     """Whether nothing was left to do when the job started."""
     finished_by: str = ""
-    """The version of dshap that finished it, where its numerics are others; else empty."""
+    """The version of dshap that finished it, if its numerics differ from this one's; else empty."""
     failure: FailedBlocksError | None = None
     shard: BlocksOfShard | None = None
-    """The blocks that this command explained, where it is a shard of a run."""
+    """The blocks that this command explained, if it is a shard of a run."""
     quality: Note | None = None
-    """The note of MSE_v in the cube, where [[explain]] quality_rows asked for it."""
+    """The note of MSE_v in the cube, if the job sets [[explain]] quality_rows."""
     has_new_what_if: bool = False
     """Whether this command has stored the model for the what-if of the page."""
 
@@ -45,21 +45,21 @@ class JobResult:
     store: Place
     explanations: tuple[ExplanationResult, ...]
     report: FitReport | None
-    """The report of the fit; None where the job fits no model."""
+    """The report of the fit; None if the job fits no model."""
     stages: tuple[StageUse, ...] = ()
     """Time, rows and memory of each stage, in the order of the run."""
     is_empty: bool = False
-    """Whether the table has no rows: then nothing was explained or written."""
+    """Whether the table has no rows, so that nothing was explained or written."""
     is_idle: bool = False
-    """Whether no row had changed since the night before, so that no cube was written."""
+    """Whether no row had changed since the run before, so that no cube was written."""
     scope: Scope = WHOLE
-    """The share of a run that this is the outcome of."""
+    """The part of the run that this command did."""
     over: str = ""
-    """The run that was over before this command could do anything; empty for none."""
+    """The run that was finished before this command could do anything; empty for none."""
 
     @property
     def is_part(self) -> bool:
-        """Whether other commands of the run follow, or nothing was left for this one."""
+        """Whether other commands finish the run, or had done so before this one."""
         if self.over:
             return True
         return not (self.scope.does(Phase.FINISH) or self.is_idle or self.is_empty)
@@ -80,7 +80,7 @@ class JobResult:
 
     @property
     def has_news(self) -> bool:
-        """Whether a page of an earlier command lacks something."""
+        """Whether this command added something that the page of an earlier one does not show."""
         return not self.was_complete or any(each.has_new_what_if for each in self.explanations)
 
     @property

@@ -1,7 +1,7 @@
-"""The retention of rows: which runs are so old that their cubes, parts and keys go.
+"""The retention of rows: which runs are so old that their cubes, parts and keys are removed.
 
-The run that is read, the baseline that checks compare with, a run that is not over and a run whose
-sinks are not loaded stay, however old they are.  Records stay, with the rankings in them.
+However old they are, these stay: the run whose cube is the current one, the baseline of checks, an
+unfinished run, and a run whose sinks are not loaded.  Records stay, with the rankings in them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Retention:
 
     store: Place
     span: timedelta | None
-    """The age from which a run's rows go; None: never."""
+    """The age from which a run's rows are removed; None: never."""
     facts: RunFacts
     """The run that ends now."""
     explained: Collection[str]

@@ -1,7 +1,7 @@
-"""Where the rows of a run come from: a table that is read in place, or one that is read once into parts.
+"""Where the rows of a run come from: a table read in place, or a table copied into parts.
 
-Parts are in the store of the job.  A run whose rows are read once records its description before
-it reads, so that the same command finishes it from its parts.
+Parts are Parquet files in the store of the job.  A run that copies its rows first records its
+description, so that the same command can finish it from its parts.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RowSource(ABC):
         """
 
     workers_read: ClassVar[bool]
-    """Whether workers read rows from files of the run, even where the run measures nothing."""
+    """Whether workers read rows from files of the run, even if it does not measure MSE_v."""
 
     @abstractmethod
     def table(self) -> str:
@@ -77,7 +77,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def unfinished(self, store: Place) -> Sequence[RunFolders]:
-        """The runs that a command finishes, or throws away, before its own begins."""
+        """The runs that a command finishes, or removes, before it begins a new one."""
 
     @abstractmethod
     def leftovers(self, store: Place) -> Sequence[str]:
@@ -85,15 +85,15 @@ class RowSource(ABC):
 
     @abstractmethod
     def is_read(self, run: RunFolders) -> bool:
-        """Whether the rows of a run are there."""
+        """Whether the rows of a run are completely read."""
 
     @abstractmethod
     def is_of_job(self, run: RunFolders, digest: str) -> bool:
-        """Whether a run began with the job of this digest, as far as its rows are concerned."""
+        """Whether a run began with the job of this digest; rows in place allow any."""
 
     @abstractmethod
     def run_without_work(self, tonight: Callable[[], RunFolders]) -> RunFolders | None:
-        """The run for a command that learns nothing, where no run waits for it; None for none."""
+        """The run of a command that does not learn, if no run waits for such a command; or None."""
 
     @abstractmethod
     def steps(self, run: RunUnderWay) -> Iterator[Step]:
@@ -127,7 +127,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def leave(self, run: RunUnderWay, about: Callable[[], RunAbout]) -> None:
-        """Leave the files that later commands need of a run that this one did not finish."""
+        """Store the files by which later commands continue a run that this one did not finish."""
 
     @abstractmethod
     def end(self, run: RunUnderWay) -> None:
@@ -139,7 +139,7 @@ class RowSource(ABC):
 
 
 class InPlace(RowSource):
-    """A table that stays as it is while it is explained."""
+    """A table that is read in place, and must not change while it is explained."""
 
     workers_read = True
 
@@ -152,7 +152,7 @@ class InPlace(RowSource):
         return str(dict(self.job.source).get("path", ""))
 
     def begin(self, run: RunFolders, about: Callable[[], RunAbout]) -> None:
-        """Nothing is written: the work of shards stays until this command is accepted."""
+        """Write nothing: the work of shards stays until all checks of this command have passed."""
 
     def unfinished(self, store: Place) -> Sequence[RunFolders]:
         return ()
@@ -164,7 +164,7 @@ class InPlace(RowSource):
         return True
 
     def is_of_job(self, run: RunFolders, digest: str) -> bool:
-        return True  # the store knows more exactly what differs
+        return True  # the store is compared later, and its message names the differences
 
     def run_without_work(self, tonight: Callable[[], RunFolders]) -> RunFolders | None:
         return tonight()
@@ -207,7 +207,7 @@ class InPlace(RowSource):
 
 
 class ReadOnce(RowSource):
-    """A table that is read once into parts of the store, from which all is done."""
+    """A table that is copied into parts of the store, which all steps read."""
 
     workers_read = False
 
@@ -268,7 +268,7 @@ class ReadOnce(RowSource):
         )
 
     def session_to_compare(self, session: Session) -> Session:
-        """Workers that read rows in a bucket may not see the folder of the run."""
+        """With rows in a bucket, compare in this process: workers may not see the run's folder."""
         if session.workspace.is_shared:
             return session
         return replace(session, executor=LoopExecutor())
@@ -286,7 +286,7 @@ class ReadOnce(RowSource):
 
 
 class Copied(ReadOnce):
-    """A table of files, which runs that build on each other copy into parts."""
+    """A table of files, copied into parts by a job whose runs build on each other."""
 
     def plan(self, day: date, say: Callable[[str], None], n_probe: int = 0) -> JobPlan:
         return InPlace(self.job).plan(day, say, n_probe)
@@ -303,7 +303,7 @@ def row_source(job: Job) -> RowSource:
 
 
 class ReadRows(Step):
-    """The rows of a run are read into its parts."""
+    """Copy the rows of a run into its parts."""
 
     phase = Phase.LEARN
 
@@ -320,8 +320,8 @@ class ReadRows(Step):
     def keep(self) -> None:
         """Use the rows that were read before.
 
-        The command that finishes a run compares all parts with their digests; a shard reads its
-        share of the rows only, whose pages have checksums.
+        The command that finishes a run compares all parts with their digests.  A shard reads only
+        its share of the rows, whose pages have checksums.
 
         Raises
         ------
@@ -356,7 +356,7 @@ class ReadRows(Step):
 
 
 def drop_made(run: RunUnderWay) -> None:
-    """Remove the folder in which parts were made that are in a bucket by now."""
+    """Remove the folder in which parts were made, after they were sent to a bucket."""
     if run.made is not None:
         shutil.rmtree(run.made, ignore_errors=True)
         run.made = None

@@ -1,6 +1,6 @@
-"""The share of a run that one command does: all of it, or a part such as a task of an array job does.
+"""The part of a run that one command does: all of it, or one part, as in the tasks of an array job.
 
-    learn  →  shard 1 of N, …, shard N of N, in any order, as many at once as there are  →  finish
+    learn  →  shard 1 of N, …, shard N of N, in any order, at the same time  →  finish
 
 A scope selects the steps of a run by their phase, and the blocks that are explained.
 """
@@ -28,33 +28,33 @@ from dshap.storage.workspace import Rooms
 
 
 class Phase(enum.Enum):
-    """When a step is done: before the first row, with the rows, or after the last one."""
+    """When a step is done: before the first row, with the rows, or after the last row."""
 
     BEGIN = enum.auto()
-    """Before the first row, by a command that may change existing files; other commands leave
-    it."""
+    """Before the first row, by a command that may change existing files; other commands skip it."""
     LEARN = enum.auto()
-    """Once, before the first row is explained; other commands find its results, or are refused."""
+    """Once, before the first row is explained; other commands need its results, and raise an error
+    without them."""
     EXPLAIN = enum.auto()
     """By every command, each for its own blocks."""
     FINISH = enum.auto()
-    """Once, after the last row; other commands leave it."""
+    """Once, after the last row; other commands skip it."""
 
 
 class OneExplanation(NamedTuple):
-    """One explanation, as a command does its share of it."""
+    """One explanation, with the share of it that a command does."""
 
     explanation: Explanation
     session: Session
     share: BlocksOfShard | None
-    """The blocks of a shard; None where that is not a matter of shares."""
+    """The blocks of a shard; None if the command does not explain a shard."""
     deadline: Callable[[], Deadline | None]
-    """Gives the time at which a queue ends the process; None for none."""
+    """Returns the time at which a queue ends the process; None for none."""
 
 
 @dataclass(frozen=True)
 class Scope(ABC):
-    """The share of a run that one command does.
+    """The part of a run that one command does.
 
     Parameters
     ----------
@@ -68,15 +68,15 @@ class Scope(ABC):
     goes_on: ClassVar[str] = (
         "its rows are those that shards explain; the source is read again after --only finish"
     )
-    """How a run goes on that was not over, in words."""
+    """How an unfinished run is continued, in words."""
     phases: ClassVar[frozenset[Phase]]
     """The phases whose steps it does."""
     checks_rows: ClassVar[bool] = True
-    """Whether it compares all rows with their digests: a shard reads its share of them only."""
+    """Whether it compares all rows with their digests: a shard reads only its share of them."""
 
     @property
     def shard(self) -> Shard | None:
-        """The share of the blocks that it explains; None where that is not a matter of shares."""
+        """The shard whose blocks it explains; None if it is not a shard."""
         return None
 
     def does(self, phase: Phase) -> bool:
@@ -85,19 +85,19 @@ class Scope(ABC):
     def hold(
         self, store: Place, say: Callable[[str], None], scratch: str
     ) -> AbstractContextManager[Rooms]:
-        """Lock the store, alone or beside others; gives the room beside it."""
+        """Lock the store, alone or together with others; yield room for temporary files."""
         return alone(store, str(self), say, scratch)
 
     @abstractmethod
     def carry_out(self, work: OneExplanation) -> Explanation:
-        """Do this share of an explanation; gives it with the blocks that failed."""
+        """Do this part of an explanation; return it with the blocks that failed."""
 
     def session_to_learn(self, session: Session, room: Place) -> Session:
-        """The session in which methods are learned in a room, or found there."""
+        """The session in which methods are learned in a room, or only opened there."""
         return session
 
     def facts_of_rows(self, folder: Place) -> StateFolder | None:
-        """The folder of facts about the rows that one command leaves to the next; None for none."""
+        """The folder of facts about the rows that a command stores for the next; None for none."""
         return StateFolder(folder)
 
     def was_complete(self, explanation: Explanation) -> bool:
@@ -105,7 +105,7 @@ class Scope(ABC):
         return explanation.is_complete
 
     def begin_rows(self, store: Place, say: Callable[[str], None]) -> None:
-        """Raise where another process prevents the explanation of rows now."""
+        """Raise an error if another process prevents the explanation of rows now."""
         return None
 
     @property
@@ -125,12 +125,12 @@ class Scope(ABC):
 
     @property
     def share_in_words(self) -> str | None:
-        """Which share of several it is; None where it is none."""
+        """The share in words, such as "3/8"; None if it is the whole."""
         return None
 
     @property
     def arguments(self) -> dict[str, str | None]:
-        """The options that name it on the command line, for the record of the run."""
+        """The options of the command line that select it, for the record of the run."""
         return {"only": self.name, "shard": None}
 
     def __str__(self) -> str:
@@ -290,7 +290,7 @@ class FinishScope(BesideOthers):
 def scope_of(
     only: str | None, shard: str | None, job_file: str, environment: Mapping[str, str]
 ) -> Scope:
-    """The scope that `--only` and `--shard` name; all of a run where neither is given.
+    """The scope that `--only` and `--shard` select; the whole run if neither is given.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The seal of a run: its loads while their rows are known, and its statement before its record."""
+"""The seal of a run: digests of its loads, and its statement, written before its record."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLACE = "[seal] key"
 
 
 def key_of_job(job: Job) -> SigningKey | None:
-    """The key that the runs of a job are signed with; None where it names none.
+    """The key with which the runs of a job are signed; None if the job names none.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def key_of_job(job: Job) -> SigningKey | None:
 
 @dataclass
 class SealLoads(Step):
-    """The lines of each load are digested, while the runs that they build on are there."""
+    """Digest the lines of each load, before the runs that they build on may be removed."""
 
     run: RunUnderWay
     cubes: JobCubes

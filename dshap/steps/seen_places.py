@@ -1,4 +1,4 @@
-"""The places of a job that every worker of its cluster must see, for a run and for a check."""
+"""The files and folders of a job that every worker of its cluster must be able to open."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dshap.storage.workspace import workspace_of
 
 
 def places_of_workers(job: Job, store: Place, here: Path) -> dict[str, Place]:
-    """Noun -> a place that every worker must see.
+    """Noun -> a place that every worker must be able to open.
 
     `here` is a file or folder of this machine that represents the rooms of the run before they are
     made.  Workers read files in these rooms unless rows are read once; then only MSE_v needs that.

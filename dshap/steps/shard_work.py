@@ -23,7 +23,7 @@ BESIDE = (
 
 @dataclass(frozen=True)
 class ShardWork:
-    """The share of one shard in all explanations of a job."""
+    """The work of one shard in all explanations of a job."""
 
     shard: Shard
     blocks: tuple[tuple[str, range], ...]
@@ -32,7 +32,7 @@ class ShardWork:
     n_values: int
     """The number of values of coalitions: rows times coalitions, over all explanations."""
     operations: float
-    """Floating-point operations; infinity where a black box hides them."""
+    """Floating-point operations; infinity if a model of unknown cost is called."""
     task_bytes: int
     """The peak bytes of its largest task; 0 without a block."""
 
@@ -118,7 +118,7 @@ class ShardsPlan:
 
     @property
     def warning(self) -> str:
-        """A line where shards have nothing to do; else empty."""
+        """A line if shards have nothing to do; else empty."""
         if not self.n_idle:
             return ""
         count = len(self.works)

@@ -1,6 +1,6 @@
-"""Shards: shares of the blocks of a run, each explained by a process of its own.
+"""Shards: shares of the blocks of a run, each explained by a separate process.
 
-A shard explains a run of neighbouring blocks and does not wait for others.
+A shard explains a sequence of neighbouring blocks, and does not wait for others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FIRST = {"SLURM_ARRAY_TASK_ID": 1, "JOB_COMPLETION_INDEX": 0, "AWS_BATCH_JOB_ARR
 
 @dataclass(frozen=True)
 class Shard:
-    """One of `count` shares of the blocks of every explanation; the first has the number 1."""
+    """One of `count` shares of the blocks of every explanation; numbers begin with 1."""
 
     number: int
     count: int
@@ -51,7 +51,7 @@ class Shard:
         return cls(number, count)
 
     def tiles(self, n_tiles: int) -> range:
-        """Its share of so many tiles: neighbours, and as many as of any other shard, or one more."""
+        """Its share of `n_tiles` tiles: neighbours; the sizes of shards differ by at most one."""
         start = (self.number - 1) * n_tiles // self.count
         return range(start, self.number * n_tiles // self.count)
 
@@ -88,7 +88,7 @@ def _number_of_task(environment: Mapping[str, str]) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class BlocksOfShard:
-    """The share of a shard in one explanation, and how much of it was done before."""
+    """The blocks of a shard in one explanation, and how many of them were done before."""
 
     blocks: range
     n_blocks: int

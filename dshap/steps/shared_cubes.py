@@ -167,7 +167,7 @@ class SharedCubes(JobCubes):
 
 
 class FindStore(Step):
-    """The store of the job is there, or will be created once nothing is refused."""
+    """Require the store of the job; a command that may create it does so after all checks."""
 
     phase = Phase.LEARN
 

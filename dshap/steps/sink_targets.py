@@ -1,7 +1,7 @@
-"""The targets of a job's sinks, checked once before a source is read: refused, or added to the job.
+"""The targets of a job's sinks, inspected once before a source is read, and added to the job.
 
-A plan then compares each table with the cube that it is for (`SinkTable.refuse_other_shape`), over
-no further connection.
+A plan then compares each target with the cube (`SinkTable.refuse_other_shape`) without connecting
+again.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from dshap.sinks import Sink
 
 
 def sink_in(job: Job, table: SinkTable) -> Sink:
-    """The sink of a table [[sink]], with the options that it leaves to the rest of the job."""
+    """The sink of a table [[sink]]; options that it leaves out come from the rest of the job."""
     return table.sink(job.explain[0].name, job.incremental.deletes)
 
 
 def with_targets(
     job: Job, as_of: date, say: Callable[[str], None], *, is_backfill: bool = False
 ) -> Job:
-    """Look at the target of each sink that a run loads; return the job whose sinks have them.
+    """Inspect the target of each sink that a run loads; return the job with these targets.
 
-    A sink that cannot be reached now does not stop a run, as it may be there when the cube is
-    loaded: a line reports it.
+    A sink that cannot be reached now does not stop a run, because it may be reachable when the cube
+    is loaded; a line reports it.
 
     Parameters
     ----------
@@ -61,9 +61,9 @@ def with_targets(
 
 
 def _refuse_other_players(job: Job) -> None:
-    """Raise an `InputError` where a code book names other columns than those that are explained.
+    """Raise an `InputError` if a code book and the explained columns differ.
 
-    A column that [source] misspells is refused as one that the model does not know.
+    A misspelt column of [source] is a different error: the model does not have it.
     """
     if job.is_of_texts:
         return
@@ -82,5 +82,5 @@ def _refuse_other_players(job: Job) -> None:
 
 
 def without_targets(job: Job) -> Job:
-    """The job whose sinks have no target: of rows that no sink is loaded with."""
+    """The job without targets of its sinks, for rows that are not loaded into sinks."""
     return job.model_copy(update={"sink": [each.with_target(None) for each in job.sink]})

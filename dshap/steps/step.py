@@ -1,4 +1,4 @@
-"""Steps of a run: each knows whether it is done, so that the same command goes on where one ended."""
+"""Steps of a run.  Each checks whether it is done, so that a command continues an ended one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Step(ABC):
 
     phase: Phase
     looks_anew: bool = False
-    """Whether a command that may do it does so though it is done, as it may be out of date."""
+    """Whether it is done again even if it is done, because its result may be out of date."""
 
     def is_done(self) -> bool:
         """Whether nothing is left to do: an earlier command has done it."""
@@ -31,13 +31,13 @@ class Step(ABC):
 
     @property
     def missing(self) -> str:
-        """The message where a command needs the results of this step, and may not do it."""
+        """The error message if a command needs the results of this step but may not do it."""
         return f"{type(self).__name__} was not done"
 
 
 @dataclass(frozen=True)
 class Act(Step):
-    """A step that is one call, done whenever a command does its phase."""
+    """A step that is one function call, repeated by every command that does its phase."""
 
     phase: Phase
     act: Callable[[], object]
@@ -47,12 +47,12 @@ class Act(Step):
 
 
 def carry_out(steps: Iterable[Step], scope: Scope) -> None:
-    """Do those of the steps that are left, and are of this scope.
+    """Do the steps that are not done and belong to this scope.
 
     Raises
     ------
     NotLearnedError
-        A step that comes before the first row is left, and is not of this scope.
+        A step before the first row is not done, and does not belong to this scope.
     """
     for step in steps:
         is_of_scope = scope.does(step.phase)

@@ -1,4 +1,4 @@
-"""A run that is under way: its job and its folders, and the results of its steps so far."""
+"""A run in progress: its job, its folders, and the results of its steps so far."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dshap.warehouse.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Command:
-    """The command that a run was started with, for its record."""
+    """The options of the command that starts a run: date, part of the run, target and others."""
 
     job_file: str
     settings: tuple[str, ...] = ()
@@ -33,30 +33,30 @@ class Command:
     reread: bool = False
     wait_s: float | None = None
     scope: Scope = WHOLE
-    """The share of a run that it does."""
+    """The part of the run that it does, such as a shard."""
     cluster: str | None = None
     performance: Path | None = None
-    """The performance report of the cluster that it writes; None for none."""
+    """The path of the performance report of the cluster that it writes; None for none."""
     accept: str = ""
     """The run whose failed checks are accepted; empty for none."""
     backfill: bool = False
     """Whether the run is for an earlier date than the last one."""
     own_processes: bool = False
-    """Whether it may start processes on the cores that it has, as the command line may: a script
-    that starts processes is imported by them."""
+    """Whether it may start worker processes on the cores of this machine.  Only the command line
+    sets it: such processes import the script that starts them."""
     target: str = ""
-    """The target of the job file, whose values it was started with; empty for none."""
+    """The target of the job file, such as "dev" for [targets.dev]; empty for none."""
     n_sample: int | None = None
-    """The number of rows that were asked for, of a sample; None for a run of the job itself."""
+    """The number of rows of a sample; None for a run of the job itself."""
 
     @property
     def day(self) -> date:
-        """The date of a run that begins now: that of the command, else today in UTC."""
+        """The date of a run that begins now: the date of the command, or today in UTC."""
         return self.as_of or datetime.now(UTC).date()
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments as dbt's records have them."""
+        """The arguments in the form of dbt's run_results.json."""
         return {
             "which": "run",
             "job_file": self.job_file,
@@ -75,7 +75,7 @@ class Command:
 
 @dataclass
 class RunUnderWay:
-    """A run that a command carries out, and the results of its steps so far."""
+    """A run in progress, and the results of its steps so far."""
 
     job: Job
     """The job as its file has it."""
@@ -90,19 +90,21 @@ class RunUnderWay:
     rows: Job
     """The job whose table is that of the rows: of parts, or of one version of a table."""
     snapshot: Snapshot | None = None
-    """The record of the reading; None where the table is read in place and promises nothing."""
+    """The record of the rows that were read; None if the table is read in place, without a contract
+    or limits of its age."""
     changes: KeyCounts | None = None
     """The keys that are new, changed, unchanged and deleted; None without [incremental]."""
     of_methods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """explanation -> the facts of its model and method; empty without [incremental]."""
     lost: dict[str, str] = field(default_factory=dict)
-    """explanation -> why rows are explained again, where something of the run before is damaged."""
+    """explanation -> why all rows are explained again, if files of the run before are damaged."""
     damaged: Mapping[str, int] = field(default_factory=dict)
-    """explanation -> the unchanged rows that are explained again, as their blocks are damaged."""
+    """explanation -> the number of unchanged rows that are explained again because their blocks are
+    damaged."""
     results: dict[str, ExplanationResult] = field(default_factory=dict)
     """explanation -> its outcome."""
     report: FitReport | None = None
-    """The report of the fit; None where the job fits no model."""
+    """The report of the fit; None if the job fits no model."""
     is_empty: bool = False
     """Whether the table has no rows."""
     is_idle: bool = False
@@ -112,8 +114,8 @@ class RunUnderWay:
     sealed_loads: tuple[Resource, ...] = ()
     """The subjects of the loads of sinks in the statement of the run."""
     made: Path | None = None
-    """The folder of this machine in which parts were made that are in a bucket, until it is
-    removed."""
+    """The folder of this machine in which parts were made before they were sent to a bucket; None
+    after its removal."""
 
     @property
     def store(self) -> Place:
@@ -129,7 +131,7 @@ class RunUnderWay:
 
     @property
     def trusts_files(self) -> bool:
-        """Whether earlier findings in files that look the same are still valid."""
+        """Whether facts from an earlier run are used if the files have the same sizes and times."""
         return not self.command.reread
 
     @property

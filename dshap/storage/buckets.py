@@ -2,7 +2,7 @@
 
 A `BucketPath` names the place; the connection is made here, from the environment of this process,
 once for each bucket.  A request is tried again by obstore, with growing pauses and a bound; what is
-left is one line without credentials: `InputError` where the user can mend it, else
+left is one line without credentials: `InputError` if the user can mend it, else
 `UnreachableError`.
 """
 
@@ -268,7 +268,7 @@ def several_at_once[Item, Answer](
 
 
 def fault_of(place: BucketPath) -> str:
-    """The reason why this process cannot list a place, in words; empty where it can."""
+    """The reason why this process cannot list a place, in words; empty if it can."""
     import obstore
 
     try:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 def seconds_with_sleep() -> float:
     """Seconds since a fixed moment, including the time in which the machine was suspended.
 
-    Only differences mean anything.  `time.monotonic` does not count a suspension on Linux.
+    Use differences only.  `time.monotonic` does not count a suspension on Linux.
     """
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 SYNC_THREADS = 8
-"""Number of syncs that run at once: the file system then writes its journal once for all of them.
-"""
+"""Number of syncs that run at the same time, for which the file system writes its journal once."""
 NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
 """The error numbers of file systems that cannot sync a folder."""
 
@@ -61,7 +60,7 @@ def make_folder(path: Path) -> None:
 def sync(paths: Iterable[Path]) -> None:
     """Return once the content of these files, and the names in these folders, are on disk."""
     chosen = list(dict.fromkeys(paths))
-    if len(chosen) == 1:
+    if len(chosen) == 1:  # handing it to a thread would only cost time
         _sync(chosen[0])
         return
     for _ in _syncing_threads().map(_sync, chosen):

@@ -279,7 +279,7 @@ class DiskFiles:
         return Path(str(error.filename or self.path))
 
     def fault(self) -> str | None:
-        """The reason why this process does not see the place; None where it does."""
+        """The reason why this process does not see the place; None if it does."""
         if os.path.exists(self.path):
             return None
         return ""
@@ -321,7 +321,7 @@ def _private_file(path: Path, *data: bytes | memoryview) -> Iterator[Path]:
             for part in data:
                 file.write(part)
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(file.fileno())  # before it gets its name, which then leads to whole bytes
         yield private
     finally:
         private.unlink(missing_ok=True)

@@ -3,8 +3,7 @@
 All of `cube/` but Zarr's own reading and writing of arrays goes through a `Folder`.  A name is a
 text such as "state/plan.json", never a path.  The content of a visible name survives a power cut:
 first the content is synced, then the name is given, then the folder of the name is synced.
- The unfinished files of a killed process have names of their own, which are recognized and cleared
-here.
+Unfinished files of a killed process are recognised by their names, and removed here.
 """
 
 from __future__ import annotations
@@ -53,7 +52,8 @@ class Folder:
     def replace_all(self, contents: Mapping[str, bytes]) -> None:
         """Put each content under its name in one step, and return once all of them are stored.
 
-        A file is seen after those before it, on a disk; in a bucket the last is, after all others.
+        On a disk, each file appears after those before it.  In a bucket the files appear in any
+        order, except the last, which appears after all others.
         """
         self._files.replace_all(contents)
 
@@ -65,11 +65,11 @@ class Folder:
         return self._files.writing(name)
 
     def exchange(self, name: str, before: bytes | None, content: bytes) -> bool:
-        """Put this content under a name that has the content `before`; None: that is free.
+        """Replace the content of a file if it is still `before`; None: if there is no file.
 
-        Return False, changing nothing, if the name has another content, or has lost it.  In a
-        bucket no other process can write in between.  On a disk the comparison and the change are
-        two steps: the lock of the store excludes others.
+        Return False, changing nothing, if the content differs or the file is gone.  In a bucket no
+        other process can write in between.  On a disk the comparison and the change are two steps,
+        and the lock of the store excludes other processes.
         """
         return self._files.exchange(name, before, content)
 
@@ -155,9 +155,9 @@ class Folder:
         return self._files.size(name)
 
     def sizes(self, n_files: int) -> Callable[[str], int]:
-        """A function that gives the `size` of a file, for about so many calls.
+        """A function that returns the `size` of a file, for about this many calls.
 
-        Of many files in a bucket all are listed once, now, instead of each being asked for.
+        For many files in a bucket, all are listed once, now, in place of a request for each.
         """
         return self._files.sizes(n_files)
 
@@ -198,7 +198,7 @@ class Folder:
         return self._files.map(function, items)
 
     def free_bytes(self) -> int | None:
-        """The bytes that are free for files here; None where there is no bound."""
+        """The bytes that are free for files here; None if there is no bound."""
         return self._files.free_bytes()
 
     def full_disk_path(self, error: OSError) -> Path | None:
@@ -206,7 +206,7 @@ class Folder:
         return self._files.full_disk_path(error)
 
     def fault(self) -> str | None:
-        """The reason why this process does not see the place, or an empty text; None where it does."""
+        """The reason why this process cannot read the folder, perhaps empty; None if it can."""
         return self._files.fault()
 
     def is_there(self) -> bool:

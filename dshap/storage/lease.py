@@ -40,14 +40,14 @@ from dshap.storage.folder import Folder
 RENEW_S = 30.0
 """Seconds between two signs of life."""
 DEAD_S = 180.0
-"""Seconds without a sign of life after which a holder on another machine counts as dead."""
+"""Seconds without a sign of life, six in a row, after which a holder on another machine is dead."""
 SILENT_S = 600.0
 """Age of a sign of life, by two clocks that may differ, from which a holder elsewhere counts as
 dead."""
 SEEN = "%Y-%m-%dT%H:%M:%SZ"
 """The form of the time of a sign of life."""
 LOOKS = 100
-"""Number of times that an observer looks at a holder while `DEAD_S` pass."""
+"""Number of times that an observer reads the file of a holder while `DEAD_S` pass."""
 ATTEMPTS = 20
 """Number of tries to acquire a name that others acquire and release at the same time."""
 NAME = re.compile(r"[A-Za-z0-9_]+(-[A-Za-z0-9_]+)*")
@@ -66,9 +66,9 @@ class Holder:
     host: str
     pid: int
     started: str
-    """The start of the process in ticks since boot; empty where the system does not report it."""
+    """The start of the process in ticks since boot; empty if the system does not report it."""
     machine: str
-    """The boot of the machine and the room that process numbers count in; empty where unknown."""
+    """The boot of the machine and the room that process numbers count in; empty if unknown."""
     count: int = 0
     """The number of signs of life so far."""
     seen: str = ""
@@ -206,7 +206,7 @@ class Lease:
         self._progress: Mapping[str, Any] = {}
         self._is_ending = False
         self._due = threading.Event()
-        """Set where the next sign of life is due at once, or the block ends."""
+        """Set if the next sign of life is due without delay, or the block ends."""
         self._renewing: threading.Thread | None = None
 
     def __enter__(self) -> Self:
@@ -236,6 +236,7 @@ class Lease:
             self._renewing.join()
         mine = self._mine
         self._mine = None
+        # only if the file is still ours: after a suspension it may be that of another process
         if mine is not None:
             content = _content_of(self.folder, self.name, mine.number)
             if content is not None and _Hold(mine.number, content).is_of(mine.holder):
@@ -263,7 +264,7 @@ class Lease:
         self.check()
 
     def tell(self, progress: Mapping[str, Any], at_once: bool = False) -> None:
-        """Report the progress with the next sign of life; with `at_once` that is given now."""
+        """Report the progress with the next sign of life, which with `at_once` follows now."""
         self._progress = progress
         if at_once:
             self._due.set()
@@ -292,6 +293,7 @@ class Lease:
             if old < number:
                 self.folder.delete(_file(self.name, old))
         self._mine = mine
+        # the moment before the file was created: others count their three minutes from a later one
         self._last = began
         return True
 
@@ -435,6 +437,7 @@ def _watched(
         first = next(iter(watched.values())).holder
         others = f" and {len(watched) - 1} more" if len(watched) > 1 else ""
         say(f"{first}{others} may be running: waiting up to {dead_s:.0f} s for a sign of life")
+    # by the own clock alone: clocks of two machines may differ by more than the three minutes
     end = time.monotonic() + dead_s
     while watched and time.monotonic() < end:
         time.sleep(dead_s / LOOKS)
@@ -487,7 +490,7 @@ def _put(folder: Folder, name: str, hold: _Hold) -> bool:
 
 
 def time_of(text: str) -> float | None:
-    """Seconds since 1970 of a time as holders write it; None where the text is no time."""
+    """Seconds since 1970 of a time as holders write it; None if the text is no time."""
     try:
         return datetime.strptime(text, SEEN).replace(tzinfo=UTC).timestamp()
     except ValueError:
@@ -500,7 +503,7 @@ def _now() -> str:
 
 @cache
 def _machine() -> str:
-    """The boot of this machine and the namespace of its process numbers; empty where unknown."""
+    """The boot of this machine and the namespace of its process numbers; empty if unknown."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"

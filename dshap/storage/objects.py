@@ -49,11 +49,11 @@ PUT_ATTEMPTS = 3
 
 
 def refuse_unusable(place: BucketPath, content: bytes) -> None:
-    """Raise an `InputError` where a store cannot be written at a place.
+    """Raise an `InputError` if a store cannot be written at a place in a bucket.
 
-    Its bucket must exist, accept objects, and refuse to create an object that exists: marks of
-    finished blocks, and the lock, depend on that.  The object of this test contains `content`, and
-    spaces: a process that is killed meanwhile leaves it.
+    The bucket must exist, accept objects, and refuse to create an object that exists: receipts of
+    finished blocks, and the lock, depend on that.  The test writes an object with `content` and
+    spaces, and removes it; a process that is killed meanwhile leaves it.
     """
     probe = ObjectFiles(place.parent)
     name = f".{place.name}.running/{PROBE}{uuid.uuid4().hex[:12]}"
@@ -303,7 +303,7 @@ class ObjectFiles:
         return Path(str(error.filename))
 
     def fault(self) -> str | None:
-        """The reason why this process cannot list the objects here; None where it can."""
+        """The reason why this process cannot list the objects here; None if it can."""
         return fault_of(self.place) or None
 
     def is_there(self) -> bool:
@@ -356,10 +356,9 @@ def _put(
 ) -> bool:
     """Put an object in one request; False if the mode does not allow it.
 
-    The mode "create" wants that no object is there, and a version that it is there.
-
-    A put that was repeated, here or by obstore, may have been done before: an object with the same
-    content is this one.
+    The mode "create" requires that no object exists, and a version requires that this version
+    exists.  If the answer to a put was lost, it is repeated, here or by obstore, and finds the
+    object of the first attempt: an object with the same content therefore counts as put.
     """
     import obstore
     from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError

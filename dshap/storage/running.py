@@ -7,9 +7,9 @@
 | the finish (`beside_others`) | refused | refused | refused |
 | the finish by a shard (`finishing`) | | runs, unless blocks may change | leaves it to the other |
 
-A run alone has the lease "run".  A shard has a lease of a name of its own.  Each puts its own
-lease first and looks for the others' then, so that of a run and a shard that begin together at
-least one is refused.
+A run alone has the lease "run", and each shard has a lease of a different name.  Each first puts
+its own lease and then looks for others: if a run and a shard begin at the same time, at least one
+of them finds the other, and is refused.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def beside_others(
     *,
     finishes: bool = False,
 ) -> Iterator[Rooms]:
-    """Run on a store that others may run on too, but no run alone; by itself if it `finishes`.
+    """Run on a store together with shards, but not with a run alone; with `finishes`, alone.
 
     Raises
     ------
@@ -94,7 +94,8 @@ def beside_others(
 def finishing(store: Place, what: str, may_change: Callable[[], bool]) -> Iterator[bool]:
     """Finish the work of shards, as one of them, without waiting for others.
 
-    It gives False where another shard runs and `may_change`: blocks may be explained again.
+    It yields False if another shard runs and `may_change()` is true, because that shard may explain
+    blocks again.
 
     Raises
     ------
@@ -113,7 +114,7 @@ def refuse_finishing(store: Place, say: Say | None = None) -> None:
 def refuse_running(store: Place, say: Say | None = None, but: str = "") -> None:
     """Raise a `LockedError` if anything runs on the store, beside the holder of the name `but`.
 
-    A process on another machine is watched until it gives a sign of life, or is dead.
+    A process on a different machine is watched until it gives a sign of life, or counts as dead.
     """
     _refuse(store, [name for name in _names_on(store) if name != but], say)
 
@@ -125,7 +126,7 @@ def _refuse(store: Place, names: list[str], say: Say | None) -> None:
 
 
 def holders_on(store: Place) -> list[Holder]:
-    """The processes that run on a store, seen at once; those on other machines may be dead.
+    """The processes that run on a store, without waiting: those on other machines may be dead.
 
     They are in the order of their work: shard 2 comes before shard 10.
     """
@@ -135,7 +136,7 @@ def holders_on(store: Place) -> list[Holder]:
 
 
 def n_shards_on(store: Place) -> int:
-    """The number of shards that run on a store, seen at once; those elsewhere may be dead."""
+    """The number of shards that run on a store, without waiting: those elsewhere may be dead."""
     folder = lease_folder(store)
     return sum(holder_of(folder, name) is not None for name in _shards_on(store))
 
@@ -146,7 +147,7 @@ def _shards_on(store: Place) -> list[str]:
 
 
 def _names_on(store: Place) -> list[str]:
-    """The names of the leases of a store; none where nothing can run, or where one cannot look.
+    """The names of the leases of a store; none if the folder of leases cannot be read.
 
     Raises
     ------
@@ -164,10 +165,10 @@ def _names_on(store: Place) -> list[str]:
 
 
 def is_running(store: Place) -> bool:
-    """Whether a run or a shard has the store now.
+    """Whether a run or a shard has locked the store now.
 
-    One on another machine that was silent for ten minutes does not count; a folder of leases of
-    another user, which cannot be looked into, does.
+    A process on a different machine that has been silent for ten minutes does not count.  A folder
+    of leases that belongs to a different user, and cannot be read, counts as a running process.
     """
     try:
         return any(not holder.is_silent for holder in holders_on(store))

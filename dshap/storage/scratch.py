@@ -67,6 +67,7 @@ def clear_dead(parent: Path) -> None:
     with os.scandir(parent) as entries:
         found = [(entry, match) for entry in entries if (match := named.fullmatch(entry.name))]
     for entry, match in found:
+        # several runs may clear at the same time, and a living run has locked its folder
         with contextlib.suppress(OSError):
             state = entry.stat(follow_symlinks=False)
             is_own = state.st_uid == os.geteuid() and entry.is_dir(follow_symlinks=False)
@@ -76,7 +77,7 @@ def clear_dead(parent: Path) -> None:
 
 
 def _remove_dead(path: Path) -> None:
-    """Remove a folder unless a process has locked it; an `OSError` where one has."""
+    """Remove a folder unless a process has locked it; an `OSError` if one has."""
     lock = os.open(path / HELD, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -86,7 +87,10 @@ def _remove_dead(path: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder, the file that is locked at last: without it no later run would remove the rest."""
+    """Remove a folder, and last the file that is locked in it.
+
+    If the removal stops half way, the next run still finds the file, and removes the rest.
+    """
     with contextlib.suppress(OSError):
         for name in os.listdir(path):
             if name != HELD:

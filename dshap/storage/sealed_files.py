@@ -43,7 +43,7 @@ NO_FILE = "there is no file, but a folder or a link that leads nowhere"
 
 
 class CreateOnlyFolder(ABC):
-    """A folder of files of one kind, each written once under its name, and sealed."""
+    """A folder of files of one kind, each written once under its name, with a seal."""
 
     suffix: str
 
@@ -91,9 +91,9 @@ class CreateOnlyFolder(ABC):
         return self.folder.map(lambda name: (name, self.damage(name)), names)
 
     def mend(self, names: Iterable[str] | None = None) -> list[str]:
-        """Remove the damaged ones of these files, so that they are made again; return their names.
+        """Remove those of these files that are damaged, and return their names.
 
-        `names` None means all files of the folder.
+        The next run makes them again.  None means all files of the folder.
         """
         if names is None:
             chosen = self.names()

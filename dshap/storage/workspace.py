@@ -49,14 +49,14 @@ class Rooms:
     Parameters
     ----------
     path : the folder
-    is_shared : whether workers see the folder where they see the store
+    is_shared : whether workers that can open the store can open this folder too
     """
 
     def __init__(self, path: Path, is_shared: bool = True) -> None:
         self.path = path
         self.is_shared = is_shared
         self.lease: Lease | None = None
-        """The lease by which other processes see the run; None where no other can be."""
+        """The lease by which other processes see the run; None if no other can be."""
         self.token = uuid.uuid4().hex[:12]
         """A part of the names of the folders, by which they are known as those of this process."""
         self._number = itertools.count()  # two threads never have the same one
@@ -68,9 +68,9 @@ class Rooms:
             self.lease.check()
 
     def confirm(self) -> None:
-        """Raise a `LockedError` unless the lease is still valid now, by a look at its files.
+        """Read the files of the lease now, and raise a `LockedError` unless it is still valid.
 
-        Call it before a removal, a record or a pointer of the store.
+        Call it before you remove files of the store, write a record, or change a pointer.
         """
         if self.lease is not None:
             self.lease.confirm()
@@ -281,7 +281,7 @@ def _make(path: Path) -> None:
 
 @contextlib.contextmanager
 def _opened_folder(path: Path) -> Iterator[int]:
-    """The descriptor of the folder of a workspace, made if it is missing, private to the user."""
+    """The descriptor of the folder of a workspace, made if missing, and private to the user."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.mkdir(path, 0o700)

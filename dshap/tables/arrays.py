@@ -32,24 +32,30 @@ from dshap.tables.reader import BlockBuilder, LaidOut, check_span
 
 
 class ArraySource(LaidOut):
-    """A table in memory, which is pickled with its data.
+    """A numpy array as a source of rows, with names, keys and a target.
+
+    The source is pickled with its data.  A run whose tasks are in other processes therefore writes
+    the rows to Parquet parts first, and its tasks read those.
 
     Parameters
     ----------
     x : (n, columns) array of numbers
-        Not converted; a float64 block in C order is read without a copy.
+        It is not converted; a float64 block in C order is read without a copy.
     feature_names : names, optional
-        By default x0, x1, …
+        The names of the columns, such as ``["area", "rooms"]``; by default x0, x1, …
     keys : mapping, optional
-        key column -> (n,) integers, text or times, as in `ParquetSource`.
+        key column -> its values (n,): integers, text or times, as in `ParquetSource`.
     target : (n,) or (n, k) array, optional
-        A missing target is NaN and does not change `is_ok`.
-    missing : "refuse", "skip" or "pass"
-        What to do with rows that contain NaN or infinity; "pass" treats every row as ok.
+        A missing target is NaN; its row can be explained, and `fit` skips it.
+    missing : {"refuse", "skip", "pass"}
+        What a run does with rows that contain NaN or infinity: it stops with an error, leaves them
+        out, or passes them to the model.
     columns : mapping, optional
-        feature -> (n,) in the dtype of the cube; by default the columns of x in its dtype.
+        feature -> the values (n,) that a cube stores for it; by default the columns of x in its
+        dtype.
     categories : mapping, optional
-        feature -> its categories, if x contains their positions.
+        feature -> its categories, if x contains their positions, such as ``{"city": ("Bonn",
+        "Ulm")}`` where x has 0 for Bonn and 1 for Ulm.
 
     Raises
     ------
@@ -126,6 +132,7 @@ class ArraySource(LaidOut):
     ) -> ArraySource:
         """A source of the same rows, with columns coded by these lists of categories."""
         other = super().with_categories(categories, others_are_missing=others_are_missing)
+        # this source keeps its codes: other readers may share it
         other._x = self._x.copy()
         for name, values in categories.items():
             column = arrow_array(self._columns[name], name)
@@ -249,10 +256,25 @@ def from_pandas(
     categories: Mapping[str, tuple[Hashable, ...]] | None = None,
     times: Times = None,
 ) -> ArraySource:
-    """A pandas DataFrame as a source, by the rules and messages of `ParquetSource`.
+    """A pandas DataFrame as a source of rows, by the rules and messages of `ParquetSource`.
 
-    Its index is not read.  Nullable, Arrow and categorical columns are read by their values:
-    a categorical of numbers is numbers, unless its categories are given.
+    The index of the frame is not read.  Nullable, Arrow and categorical columns are read by their
+    values: a categorical column of numbers becomes numbers, unless you give its categories.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    features, key, target, missing, categories, times : as in `ParquetSource`
+
+    Returns
+    -------
+    ArraySource
+        The columns that have a role.
+
+    Raises
+    ------
+    InputError
+        The frame has no rows, or a column is unknown or does not fit its role.
 
     Examples
     --------
@@ -270,6 +292,7 @@ def from_pandas(
         if name in arrays and arrays[name].null_count == len(frame):
             arrays[name] = pa.nulls(len(frame))
     fields = [
+        # Arrow cannot store this column: as binary it gets no role, and `left_out` names it
         (name, arrays[name].type if name in arrays else pa.binary())
         for name in map(str, frame.columns)
     ]
@@ -295,6 +318,7 @@ def from_pandas(
         columns=block.columns,
         categories=layout.categories,
     )
+    # the constructor knows neither the names of targets nor which features are flags or times
     source._layout = layout
     return source
 

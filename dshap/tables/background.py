@@ -137,6 +137,8 @@ def background_of(reader: RowReader, learn: Learn, size: int, method: str, seed:
         n_rows=round(n_good * reader.n_rows / n_summed),
         discrepancy=float(np.linalg.norm(gap)),
         discrepancy_of_random=float(
+            # the mean of b random rows is off by (1 − ‖mean‖²)/b in its expected square, because
+            # each vector of features has length 1
             np.sqrt(max(1.0 - float(np.linalg.norm(mean)) ** 2, 0.0) / len(merged))
         ),
         times=times_of(reader),
@@ -203,7 +205,9 @@ def _kmeans(task: _Task) -> Choice:
             break
     for _ in range(TABLE_ROUNDS):
         centres = _moved(centres, task.total(partial(_cell_sums, centres, scaling)))
+    # a centre is a mean, but a background consists of rows of the table: the nearest candidate
     chosen = np.array([np.argmin(np.square(scaled - centre).sum(axis=1)) for centre in centres])
+    # two centres may have the same nearest candidate
     chosen = np.unique(chosen)
     return chosen, task.total(partial(_cell_sums, scaled[chosen], scaling))["count"]
 
@@ -224,6 +228,7 @@ def _stratified(task: _Task) -> Choice:
         column = int(np.argmax(np.ptp(scaled[inside], axis=0)))
         values = scaled[inside, column]
         bound = float(np.median(values))
+        # the median is the largest value, so that no row is above it: cut below that value
         if not (values > bound).any():
             bound = float(values[values < bound].max())
         splits.append((cell, column, bound))
@@ -257,6 +262,8 @@ def _frequencies(sample: FloatArray, seed: int) -> tuple[FloatArray, FloatArray]
     points = rng.random((FRESH_FREQUENCIES, columns))
     few = min(columns, SOBOL_COLUMNS)
     points[:, :few] = qmc.Sobol(few, seed=rng).random(FRESH_FREQUENCIES)
+    # normal quantiles make normal frequencies, those of an RBF kernel, of even points; they are
+    # infinite at 0 and 1
     fresh = scipy.special.ndtri(np.clip(points, 1e-12, 1.0 - 1e-12)) / kernel.parameters
     return Fourier(2 * FREQUENCIES, seed).anchors(sample, kernel), fresh
 
@@ -293,6 +300,7 @@ def _cell_sums(centres: FloatArray, scaling: _Scaling, rows: FloatArray) -> Mome
     lengths = np.square(centres).sum(axis=1)
     for start in range(0, len(rows), SUM_ROWS):
         part = scaling.of(rows[start : start + SUM_ROWS])
+        # squared distances but for the square of the row, which is the same for all centres
         nearest = np.argmin(lengths - 2.0 * part @ centres.T, axis=1)
         count += np.bincount(nearest, minlength=len(centres))
         np.add.at(total, nearest, part)

@@ -55,6 +55,7 @@ def find_objects(place: BucketPath) -> tuple[str, tuple[str, ...]]:
 def _is_like(name: str, pattern: str) -> bool:
     """Whether a name is like a glob: * goes up to the next slash, ** over any."""
     if "**" in pattern:
+        # the star of fnmatch matches slashes too; below, equal numbers of slashes prevent that
         return fnmatch.fnmatchcase(name, pattern.replace("**/", "*"))
     return name.count("/") == pattern.count("/") and fnmatch.fnmatchcase(name, pattern)
 
@@ -106,6 +107,7 @@ def common_folder(folders: list[str]) -> str:
             lambda names: len(set(names)) == 1, zip(*parts, strict=False)
         )
     ]
+    # an address begins with three parts: "s3:", "" and the bucket
     if len(shared) < 3:
         raise InputError(
             f"{folders[0]} and {folders[-1]} are in different places: give files of one bucket, or "

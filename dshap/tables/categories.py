@@ -172,6 +172,7 @@ class _Trial:
         if len(values) == 1:
             return {values[0]: reason}
         middle = len(values) // 2
+        # few of many values are refused, so that halves need far fewer calls than single values
         return self.refused(values[:middle]) | self.refused(values[middle:])
 
     def _objection(self, values: Sequence[Any]) -> str:

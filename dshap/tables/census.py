@@ -37,7 +37,10 @@ LOOKS = 4
 
 @dataclass(frozen=True)
 class Census:
-    """Counts, ranges and a digest of the rows of a table or of one span.
+    """Counts, ranges and a digest of the rows of a table, from one pass over them.
+
+    A run takes the census before it plans: it finds values that cannot be explained, and columns
+    that are the same in every row.
 
     Examples
     --------

@@ -48,6 +48,7 @@ def _read_piece(opened: BinaryIO) -> bytes:
     """The next bytes of a file: a whole piece, or all that are left."""
     parts = []
     n_left = PIECE_BYTES
+    # one read may return fewer bytes than it was asked for
     while n_left and (part := opened.read(n_left)):
         parts.append(part)
         n_left -= len(part)

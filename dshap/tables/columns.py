@@ -163,6 +163,7 @@ def _arrow_ready(values: NDArray[Any]) -> NDArray[Any]:
 def number_array(column: pa.Array, name: str) -> FloatArray:
     """The column as float64 (n,), with null as NaN; integers beyond ±2^53 are refused."""
     plain = _values(column)
+    # integers of 32 bits and fewer always fit in a float64
     if pa.types.is_int64(plain.type) or pa.types.is_uint64(plain.type):
         for extreme in pc.min_max(plain).as_py().values():
             if extreme is not None and abs(extreme) > LARGEST_WHOLE:
@@ -186,6 +187,7 @@ def code_array(column: pa.Array, categories: Sequence[Any], unknown: float = UNK
         plain = plain.cast(pa.float64(), safe=False)
         known = pa.array(list(map(float, categories)), type=pa.float64())
     codes = pc.index_in(plain, value_set=known).fill_null(int(UNKNOWN)).cast(pa.float64())
+    # a copy, because the buffers of Arrow are read-only
     codes = np.array(codes.to_numpy(zero_copy_only=False))
     codes[codes == UNKNOWN] = unknown
     codes[is_missing] = np.nan
@@ -235,6 +237,7 @@ def key_array(column: pa.Array, name: str, dtype: str) -> tuple[NDArray[Any], Bo
         is_null = column.is_null().to_numpy(zero_copy_only=False)
     else:
         is_null = None
+    # numpy has no null here: without a placeholder whole numbers would become floats
     if is_null is not None and dtype in KEY_FILL:
         values = values.fill_null(KEY_FILL[dtype])
     return values.to_numpy(zero_copy_only=False).astype(KEY_DTYPES[dtype], copy=False), is_null

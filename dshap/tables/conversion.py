@@ -158,6 +158,8 @@ def open_dask_frame(asked: Asked) -> RowReader:
     files = plain_files_of(asked.rows)
     if files is not None:
         there = ParquetFiles(files)
+        # without names of features all columns of the files would be read, also those that the
+        # frame leaves out
         if asked.features is not None or set(columns) == set(there.schema.names):
             return ParquetSource(files, **asked.roles)
     if asked.site is None:

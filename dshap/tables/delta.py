@@ -54,6 +54,7 @@ def read_delta_log(path: DeltaTableLike, version: int | None) -> TableVersion:
     schema = _checked_schema(table, place)
     vectors = _deleted_rows(table)
     actions = pa.table(table.get_add_actions()).to_pylist()
+    # the order of rows must not depend on the order in which the log lists the files
     actions.sort(key=lambda action: (action["modification_time"], action["path"]))
     files = tuple(
         DataFile(
@@ -63,6 +64,7 @@ def read_delta_log(path: DeltaTableLike, version: int | None) -> TableVersion:
         )
         for action in actions
     )
+    # without its file a vector would be lost, and rows that it deletes would be read
     if vectors:
         raise InputError(
             f"Delta table {place}: deleted rows of {next(iter(vectors))} are listed, which is not "
@@ -153,11 +155,11 @@ class DeltaFiles(LakeFiles):
 
 
 class DeltaSource(DeltaFiles, LakeSource):
-    """A version of a Delta Lake table.
+    """One version of a Delta Lake table as a source of rows.
 
-    Opening reads the log of the table and the footers of the files that belong to the version; the
-    rows are read in place, and only those of the version.  Rows are in the order in
-    which their files were written.
+    Opening reads the log of the table and the footers of the files that belong to the version.  The
+    rows are read in place, and rows that the version has deleted are left out.  They come in the
+    order in which their files were written.
 
     Parameters
     ----------

@@ -285,6 +285,7 @@ def _typed(values: Sequence[str | None]) -> pa.Array:
     """The values of one key as an array: int32 if all values are, else text; None is null."""
     known = [value for value in values if value is not None]
     if known and all(
+        # from -2^31 to 2^31 - 1
         re.fullmatch(r"-?[0-9]+", text) and -LARGEST <= int(text) + 1 <= LARGEST + 1
         for text in known
     ):

@@ -132,6 +132,7 @@ def _data_files(
     if number is None:
         return ()
     _refuse_lacking(table, place, number)
+    # the order of rows must not depend on the order in which the plan lists the files
     tasks = sorted(scan.plan_files(), key=lambda task: str(task.file.file_path))
     deletes = {each.file_path: each for task in tasks for each in task.delete_files}
     positions = {path: _positions_in(address_of(path)) for path in deletes}
@@ -251,12 +252,13 @@ class IcebergFiles(LakeFiles):
 
 
 class IcebergSource(IcebergFiles, LakeSource):
-    """A snapshot of an Apache Iceberg table, by its metadata file, without a catalog.
+    """One snapshot of an Apache Iceberg table as a source of rows.
 
-    Opening reads the metadata and the manifests of the snapshot, its positional deletes, and the
-    footers of its data files; the rows are read in place.  Columns are found by their field
-    ids, so that renamed columns have their new names and added ones are missing in older rows.
-    Rows are in the order of the paths of their files.
+    You name the table by its metadata file, so that no catalog is needed.  Opening reads the
+    metadata and the manifests of the snapshot, its positional deletes, and the footers of its data
+    files; the rows are read in place.  Columns are found by their field ids, so that renamed
+    columns have their new names, and added columns are missing in older rows.  Rows come in the
+    order of the paths of their files.
 
     Parameters
     ----------

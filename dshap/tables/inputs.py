@@ -120,6 +120,7 @@ class Inputs:
         if value.model.categories:
             value, reader, added = with_all_categories(value, cast(CodedReader, reader), site)
             lines = lines_of_added(added)
+        # after the categories, because the census digests the positions of values in these lists
         census = census or take_census(reader, site)
         if reader.missing == "pass" and needs_numbers:
             raise not_together("missing", "learned", verb="explain")

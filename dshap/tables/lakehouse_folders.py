@@ -40,6 +40,7 @@ def refuse_tables_on_disk(given: str, files: Iterable[str]) -> None:
         raise _iceberg_refusal(os.path.dirname(os.path.dirname(given)), given)
     looked_at: set[str] = set()
     for folder in dict.fromkeys([given, *map(os.path.dirname, files)]):
+        # a file may be any number of folders below its table; each folder is looked at once
         while folder not in looked_at:
             looked_at.add(folder)
             _refuse_folder(folder)

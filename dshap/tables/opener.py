@@ -99,13 +99,28 @@ def open_source(
     categories: Mapping[str, tuple[Hashable, ...]] | None = None,
     times: Times = None,
 ) -> RowReader:
-    """Open a table without a run; tables that only a run can spool are refused.
+    """Open a table of any kind as a source of rows.
+
+    Some tables have to be written to files before tasks can read them: Dask collections that are
+    not plain Parquet files, pyarrow Datasets, LazyFrames of polars, and `datasets.Dataset`.  Only a
+    run such as `dshap.explain` does that, so that they are refused here.
 
     Parameters
     ----------
-    data, target, key, missing, categories, times : as in `open_rows`
+    data : path or list of paths, numpy array, data frame, or any other `TableLike`
     features : name or names, optional
-        The columns to explain, for an array the names of its columns.
+        The columns to explain; by default all number columns except key and target.  For an array,
+        the names of its columns.
+    target : name or names, optional
+        The columns of the target; for an array or a data frame also its values, (n,) or (n, k).
+    key : name or names, optional
+        The columns that name a row; for an array a mapping of key column -> values (n,).
+    missing, categories, times : as in `ParquetSource`
+
+    Returns
+    -------
+    RowReader
+        A source such as `ParquetSource` or `ArraySource`.
 
     Raises
     ------

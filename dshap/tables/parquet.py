@@ -225,35 +225,40 @@ class ParquetFiles:
 
 
 class ParquetSource(ParquetFiles, BatchReader):
-    """A table in Parquet files.
+    """Parquet files as a source of rows: a file, a folder, or a glob pattern.
 
-    Opening reads the footers only and checks every column that is asked for.  A read decodes, in
-    batches, the row groups that overlap its rows, so memory does not grow with the size of a row
-    group.  Time does, as every read decodes its row group up to the last row that it needs: row
-    groups of up to a million rows are good.
+    Opening reads only the footers of the files, and checks that each column fits its role.  A read
+    decodes the row groups that overlap its rows in batches, so that its memory does not grow with
+    the size of a row group.  Its time does grow, because it decodes a row group up to the last row
+    that it needs: write row groups of at most a million rows.
 
     Parameters
     ----------
-    path : str or Path
-        A file, a folder (``*.parquet`` at any depth) or a glob pattern.  Files follow one another
-        sorted by path.  Columns are found by name in every file.  Keys in the names of folders
-        (``year=2024/``) are columns too, unless the files have a column of that name.
+    path : str, Path, or a list of them
+        A file, a folder (``*.parquet`` at any depth), a glob pattern such as
+        ``"lifts/2024-*.parquet"``, or an address in a bucket.  Files are read in the order of their
+        paths, those of a list in the order of the list.  Columns are found by name in every file.
+        Keys in the names of folders (``year=2024/``) are columns too, unless the files have a
+        column of that name.
     features : names, optional
-        Columns to explain; by default every number column that is neither key nor target, in the
-        first file's order.
+        The columns to explain, such as ``["area", "rooms"]``; by default every number column that
+        is neither key nor target, in the order of the first file.
     target : name or names, optional
-        One name is read as (n,), several as (n, k), in float64.  A missing target is NaN and does
-        not change `is_ok`: such a row can be explained, and `fit` skips it.
+        One name is read as (n,), several as (n, k), in float64.  A missing target is NaN: such a
+        row can be explained, and `fit` skips it.
     key : name or names
-        Integers become int64, text StringDType, dates and timestamps datetime64[ns] (in UTC where
-        they have a zone).  A key may be a feature too.
-    missing : "refuse", "skip" or "pass"
-        What to do with rows that contain NaN or infinity; "pass" treats every row as ok.
+        The columns that name a row, such as ``"id"``.  Integers become int64, text StringDType,
+        dates and timestamps datetime64[ns] (in UTC where they have a zone).  A key may be a feature
+        too.
+    missing : {"refuse", "skip", "pass"}
+        What a run does with rows that contain NaN or infinity: it stops with an error, leaves them
+        out, or passes them to the model.
     categories : mapping, optional
-        feature -> the categories of a text column, or of numbers: it is read as their positions.
+        feature -> the categories of a column of text or of numbers, such as ``{"city": ("Bonn",
+        "Ulm")}``; the column is read as positions in this list.
     times : names or mapping, optional
         Features with timestamps or dates, or feature -> the kind that the model accepts
-        ("datetime64[us]", "datetime64[us, Europe/Berlin]", "date"): they are read as microseconds
+        ("datetime64[us]", "datetime64[us, Europe/Berlin]", "date").  They are read as microseconds
         since 1970, in UTC where they have a zone, for a predict function of data frames.
 
     Raises
@@ -487,6 +492,8 @@ def _check_same_layout(layout: Layout, schema: pa.Schema, name: str) -> None:
 def stored_nulls(file: pq.ParquetFile, name: str) -> int | None:
     """The number of nulls in one column of a file; None if a row group does not count them."""
     metadata = file.metadata
+    # a nested column has several leaves, so that a column's place among the leaves is not its place
+    # in the schema
     leaf = next(j for j in range(metadata.num_columns) if metadata.schema.column(j).path == name)
     chunks = [metadata.row_group(i).column(leaf) for i in range(metadata.num_row_groups)]
     statistics = [chunk.statistics for chunk in chunks]

@@ -107,7 +107,7 @@ def _keys(batch: pa.RecordBatch, names: Sequence[str]) -> dict[str, np.ndarray]:
 def erase_in_digests(rows: RowDigests, keys: WantedKeys) -> int:
     """Write the keys and digests of a table again, with nulls in the place of these keys.
 
-    The positions of rows do not change.  Gives the number of rows that were erased now.
+    The positions of rows do not change.  Returns the number of rows that were erased now.
     """
     n_gone = sum(int(np.count_nonzero(_is_wanted(batch, keys))) for batch in rows.batches())
     if n_gone:

@@ -309,6 +309,7 @@ class LaidOut:
             + STREAM_BYTES
         )
         footers = COLUMN_BYTES * (n_texts + n_numbers)
+        # the most that one group of columns can need: texts first, which need more than numbers
         n_texts, n_numbers = (
             min(n_texts, COLUMNS_AT_ONCE),
             min(n_numbers, max(0, COLUMNS_AT_ONCE - n_texts)),

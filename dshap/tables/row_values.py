@@ -117,6 +117,7 @@ def _of_postgresql_fields(words: str, fields: dict[str, str]) -> str:
         if f"PG_DIAG_{field}_NAME" in fields
     ]
     said = _without_quotations(fields["PG_DIAG_MESSAGE_PRIMARY"], names)
+    # an exception of a function has words of its own, where values need no quotes
     if state.startswith("P0"):
         said = "a function of the database raised an exception"
     more = [

@@ -90,6 +90,7 @@ KINDS: Mapping[str, Kind] = {
     "array": Kind(conversion.open_array, (np.ndarray,)),
     "data frame": Kind(conversion.open_frame, ("pandas:DataFrame",)),
     "column": Kind(conversion.refuse_column, ("pandas:Series",)),
+    # before arrays: a Dataset has dims and coords too
     "xarray dataset": Kind(conversion.open_dataset, members=("data_vars",)),
     "xarray array": Kind(conversion.open_data_array, members=("dims", "coords")),
     "dask array": Kind(conversion.open_dask_array, members=("__dask_graph__", "rechunk")),
@@ -99,6 +100,7 @@ KINDS: Mapping[str, Kind] = {
     "hugging face dataset": Kind(
         conversion.open_hugging_face, members=SCANNED["hugging face dataset"]
     ),
+    # after data frames and Datasets, several of which have Arrow's protocol too
     "arrow stream": Kind(conversion.open_arrow, members=("__arrow_c_stream__",)),
     "arrow array": Kind(conversion.open_arrow, members=("__arrow_c_array__",)),
 }

@@ -54,6 +54,7 @@ def _is_as_written(known: tuple[Place, str]) -> bool:
         try:
             return digest_like(pa.BufferedInputStream(opened, FETCHED_BYTES), digest) == digest
         except OSError as error:
+            # the disk cannot read these bytes: the part is damaged, which other errors do not show
             if error.errno == errno.EIO:
                 return False
             raise

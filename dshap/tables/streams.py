@@ -232,6 +232,7 @@ def _converted(column: pa.Array, wanted: pa.Field) -> pa.Array:
 
 def _uuid_texts(stored: pa.Array) -> pa.Array:
     """UUIDs (n,) of 16 bytes as texts of 36 characters."""
+    # a null has no bytes, but every row needs its 16 in the joined string
     bytes_of = pc.fill_null(stored, b"\0" * 16)
     raw = b"".join(bytes_of.to_pylist())
     hexadecimal = np.frombuffer(binascii.hexlify(raw), np.uint8).reshape(len(stored), 32)

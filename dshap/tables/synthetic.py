@@ -34,18 +34,21 @@ Every sample and every plan still takes a pass over the row numbers.
 class SyntheticTable(BatchReader):
     """A made-up table of any length, for benchmarks and trials.
 
-    Every span of 65,536 rows depends only on the seed and the number of the span.  Any read
-    therefore gives the same rows, on any worker, and a longer table begins with a shorter one.
+    Every span of 65,536 rows depends only on the seed and the number of the span.  Every read
+    therefore returns the same rows, on any worker, and a longer table begins with the rows of a
+    shorter one.
 
     Parameters
     ----------
     name : str
-        One of `SYNTHETIC_TABLES`.
+        One of `SYNTHETIC_TABLES`, such as "powerlifting".
     n_rows : int
+        1 to 100,000,000,000.
     seed : int
+        At least 0; another seed gives other rows of the same distribution.
     features, target, key : names, as in `ParquetSource`
-        By default those of the table: all columns but `lift_id` and `deadlift_kg`, which are key
-        and target; `target=None` and `key=()` leave these out.
+        By default `lift_id` is the key, `deadlift_kg` is the target, and all other columns are
+        features; `target=None` and `key=()` leave out target and key.
 
     Raises
     ------

@@ -55,13 +55,16 @@ NO_TEXTS = ("there are no texts", "give one at least")
 
 
 class TextSource(ArraySource):
-    """Texts in memory: token ids (n, longest), NaN beyond the end of each text.
+    """Texts in memory as a source of rows: each text is a list of token ids.
+
+    The rows are an array (n, longest) with NaN beyond the end of each text.
 
     Parameters
     ----------
-    ids : the token ids of each text
+    ids : sequence of integer arrays
+        The token ids of each text, such as ``[np.array([4, 2]), np.array([7, 1, 3])]``.
     keys : mapping, optional
-        key column -> (n,), as in `ArraySource`.
+        key column -> its values (n,), as in `ArraySource`.
 
     Examples
     --------
@@ -95,22 +98,25 @@ class TextSource(ArraySource):
 
 
 class TextFiles(ParquetFiles, LaidOut):
-    """Texts in a column of Parquet files, read block by block and then cut into tokens.
+    """Texts in a column of Parquet files as a source of rows, cut into tokens block by block.
 
-    Opening takes a pass over all texts, which finds the longest one and any invalid one.  A
-    checksum of 4 bytes is stored for each text: a tokenizer that cuts a text differently the next
+    Opening takes a pass over all texts, which finds the longest text and any invalid one.  It
+    keeps a checksum of 4 bytes for each text: a tokenizer that cuts a text differently the next
     time, or on a worker, is refused.
 
     Parameters
     ----------
-    path : file, folder or glob
-    column : name of the column: lists of token ids, or strings; None: the only one that can
-        contain texts
+    path : str or Path
+        A file, a folder or a glob pattern.
+    column : str, optional
+        The column with the texts: lists of token ids, or strings; by default the only column that
+        can contain texts.
     key : name or names
+        The columns that name a row, as in `ParquetSource`.
     vocabulary : Vocabulary
-        Checks the texts, with the tokenizer of strings; both go to the workers.
+        Checks the ids of the texts, and has the tokenizer for strings.  It is sent to the workers.
     longest : int, optional
-        Largest number of tokens of a text.
+        The most tokens that a text may have; by default any number.
 
     Raises
     ------

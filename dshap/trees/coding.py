@@ -22,6 +22,7 @@ class CategorySplit(NamedTuple):
     """A decision by lists of categories: whole numbers, or any numbers if `kind` is `VALUE`."""
 
     node: int
+    """Position of the decision among the nodes."""
     left: Sequence[float]
     """The categories that go left."""
     right: Sequence[float]
@@ -29,6 +30,7 @@ class CategorySplit(NamedTuple):
     others_left: bool
     """Whether all remaining categories go left, also those that no decision lists."""
     missing_left: bool
+    """Whether missing values go left."""
     kind: int = CATEGORY
     """How the column is read."""
 
@@ -137,6 +139,7 @@ def coded_decisions(
     for position, split in enumerate(splits):
         set_of[split.node] = position
         listed = lists[code[split.node]]
+        # all codes first, that of unknown categories among them; then those that are listed
         sets[position] = split.others_left
         sets[position, np.searchsorted(listed, split.left)] = True
         sets[position, np.searchsorted(listed, split.right)] = False

@@ -31,10 +31,13 @@ class Tree:
     left: Whole
     """The left child; −1 for a leaf."""
     right: Whole
+    """The right child; −1 for a leaf."""
     column: Whole
+    """The column that a decision tests; any number for a leaf."""
     threshold: FloatArray
     """Rows with value <= threshold go left, if the decision is not a set of categories."""
     missing_left: BoolArray
+    """Whether missing values go left."""
     weight: FloatArray
     """The weight of the training rows that reached a node."""
     values: FloatArray
@@ -65,8 +68,11 @@ class TreeEnsemble:
     column: Whole
     """The column that a decision tests; −1 for a leaf."""
     missing_left: BoolArray
+    """Whether missing values go left."""
     weight: FloatArray
+    """The weight of the training rows that reached a node."""
     values: FloatArray
+    """(nodes, w): the numbers that a leaf adds to w margins."""
     base: FloatArray
     """(k,): margins before any tree."""
     rounding: float

@@ -236,7 +236,9 @@ class ExactTrees:
 
     division: Division
     background: CountedRows | None
+    """The counted background rows; None: values are path-dependent."""
     parts: Sequence[TreePart]
+    """The trees by how their values are computed; the values of all parts are added."""
 
     @classmethod
     def of(

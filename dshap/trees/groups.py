@@ -23,9 +23,11 @@ class TreeShape:
     player: Whole
     """Player whose column is tested; −1 for a leaf."""
     parent: Whole
+    """The node above; −1 for a root."""
     end: Whole
     """One past the last node below."""
     depth: Whole
+    """Number of decisions above."""
     on_path: Whole
     """Number of different players that are tested above."""
 

@@ -47,6 +47,7 @@ class TableColumns:
             n_rows = n_players
             n_held = k
             keys = np.repeat(group_of_leaf, k) * n_rows + held_player
+        # leaves of a group share the table of a player, or of a pair
         found, of_held = np.unique(keys, return_inverse=True)
         n = np.bincount(found // max(n_rows, 1), minlength=len(groups))
         first_table = np.cumsum(n) - n
@@ -72,6 +73,7 @@ class PatternTables:
     entries: tuple[Whole, Whole, Whole]
     """The first table of each group; of each table its row of values and its first number."""
     tables: FloatArray
+    """The numbers of all tables, one table after the other."""
     n_rows: int
     """Rows of values for each output: players, or pairs."""
 

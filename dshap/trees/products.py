@@ -26,11 +26,13 @@ class TreeProducts:
     ensemble: TreeEnsemble
     nodes: TreeShape
     trees: Whole
+    """The trees whose values are integrated."""
     shape: tuple[NDArray[Any], ...]
     rules: tuple[FloatArray, FloatArray, Whole, Whole]
     """Points and masses of all rules; where that of each tree begins and ends."""
     n_players: int
     pairs: bool
+    """Whether values are of pairs of players."""
 
     @classmethod
     def of(

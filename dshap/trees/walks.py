@@ -25,12 +25,14 @@ class TreeWalks:
     ensemble: TreeEnsemble
     shape: TreeShape
     trees: Whole
+    """The trees that are walked through."""
     background: NDArray[Any]
     """(C, b): coded rows."""
     shares: FloatArray
     """(b,): their weights, which sum to 1."""
     n_players: int
     pairs: bool
+    """Whether values are of pairs of players."""
 
     def add_dependence(self, codes: NDArray[Any], player: int, out: FloatArray) -> None:
         """out (k, lanes) += the mean margin of these trees where one player is that of a row."""

@@ -41,7 +41,9 @@ class Background:
     weights: FloatArray
     """(b,): weights of the rows, which sum to 1."""
     feature_names: tuple[str, ...]
+    """Names of the columns of `rows`."""
     method: str
+    """How the rows were chosen: "thinning", "kmeans", "stratified" or "random"."""
     n_rows: int
     """Number of rows of the table."""
     discrepancy: float

@@ -113,6 +113,7 @@ class EmbeddedValue(TableValue):
 
     def _features(self, columns: BoolArray) -> list[SubsetFeatures]:
         """The features of each coalition of columns (m, columns); the last result is cached."""
+        # `moments` is called for one span of rows after the other, with the same coalitions
         key = np.packbits(columns).tobytes()
         memory = self._memory
         if memory is None or memory[0] != key:

@@ -106,6 +106,7 @@ class FormMaker:
     coefficients: FloatArray
     """a (r, 1)"""
     model: Callable[[FloatArray], FloatArray]
+    """Function of rows (n, columns) that returns their predictions (n, 1)."""
     rows: FloatArray
     """(n, columns): rows of the data that errors are measured on; none: nothing is shortened."""
 

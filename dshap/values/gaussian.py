@@ -61,7 +61,7 @@ class Gaussian(Shifted, PredictedValue):
     predict : callable
         rows (n, columns) float64 -> (n,) or (n, k).  It runs on the workers and must be picklable.
         It receives data frames or arrays by the rule of `Marginal`.
-    data : array (n, columns), data frame, or any path, collection or source for `dshap.explain`
+    data : array (n, columns), data frame, path, collection or source
         The rows that μ and Σ are estimated from.  Every row counts; a table is read in spans.
     n_samples : int
         Number of draws for each instance and coalition.  It must be even, because draws come in

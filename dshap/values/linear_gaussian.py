@@ -54,6 +54,7 @@ class LinearTransform:
     replicates: FloatArray
     """(R, d, columns, columns): T of the jackknife groups; R = 0 if all coalitions are evaluated."""
     players: Players
+    """The d players and their columns."""
     feature_names: tuple[str, ...] | None
     """Names of the columns; None if they are not known."""
 
@@ -106,8 +107,9 @@ class LinearGaussian(Shifted):
 
     Parameters
     ----------
-    coef : array (columns,) or (k, columns), or a fitted linear model with `coef_` and `intercept_`
-        The coefficients β.  For a classifier the decision function is explained.
+    coef : array (columns,) or (k, columns), or a fitted linear model
+        The coefficients β, or a model with `coef_` and `intercept_`.  For a classifier the decision
+        function is explained.
     intercept : float or (k,)
         The constant b.
     mean, covariance : (columns,) and (columns, columns)

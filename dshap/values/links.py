@@ -233,6 +233,7 @@ class OfClass(ProbabilityLink):
 
     def _of_class(self, p: FloatArray, prediction: FloatArray) -> FloatArray:
         """The probability (n, m, 1) of the class."""
+        # the class of f(x), and not of each expectation: all coalitions of a row explain one class
         chosen = self.classes(prediction)
         if chosen is None:
             return p[..., self.position, None]

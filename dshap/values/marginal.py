@@ -45,7 +45,7 @@ class Marginal(PredictedValue):
         of the same columns and dtypes.  If the background is a data frame of numbers, a function of
         your own is tried with a data frame of its first rows, then with an array, and receives the
         first form that works.
-    background : Background, array (b, columns), data frame; or path, Dask collection or source
+    background : Background, array (b, columns), data frame, path, collection or source
         Rows in memory are copied whole to every worker; a single row serves as a reference point.
         A path, a collection or a source is read in spans: every row of it counts, and no worker has
         more than one span in memory.  A `Background` contains weighted rows that

@@ -54,6 +54,7 @@ class NormalTable(NamedTuple):
     varies: BoolArray
     """(columns,): whether a column varies."""
     ridge: float
+    """Number that was added to the diagonal of the correlation matrix."""
     n_rows: int | None
     """Number of rows of the table; None if mean and covariance were given."""
 

@@ -218,6 +218,8 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         gram, grams = stacked_zeros([(p, p) for p in sizes])
         cross, crosses = stacked_zeros([(p, k) for p in sizes])
         one, ones = stacked_zeros([(p,) for p in sizes])
+        # only products and sums of whitened features are single: Gram matrices of raw kernel columns
+        # in float32 are not positive definite
         dtype: type[np.generic] = basis.dtype
         if self.precision == "float32":
             dtype = np.float32

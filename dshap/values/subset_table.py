@@ -35,6 +35,7 @@ class SubsetTable:
     """
 
     terms: loops.Terms
+    """The factors of every column, which are multiplied over the columns of a coalition."""
     columns: BoolArray
     """(m, columns): the columns that are present in each coalition."""
     table: np.ndarray

@@ -80,22 +80,23 @@ class Trees(TableValue):
         - the logarithm of Poisson, Gamma and Tweedie predictions ("log of the prediction");
         - the probabilities of scikit-learn's forests;
         - the predictions themselves in all other cases.
-    background : "all", int, Background, array (b, columns), data frame, or source, optional
+    background : "all", int, Background, array (b, columns), data frame or source
         "all" takes the rows that are explained, a number a random sample of them, and a source is
         anything that `dshap.explain` accepts as rows.  Background rows are counted once, by the
         patterns of decisions that they meet, so that any number of them costs the same afterwards.
     weights : array (b,), optional
         Weights of the rows of a background in memory.  They are rounded to multiples of 2⁻⁴⁰ of the
-        largest (to fewer bits for more than four million rows, as 64 bits allow), so that sums do
-        not depend on the order of rows.
+        largest, so that sums do not depend on the order of rows.  With more than four million rows
+        they have fewer bits, so that their sum fits into 64 bits.
     players : mapping of a player's name to its columns, optional
         Every column that it does not name is a separate player.
     feature_names : sequence of str, optional
         Names of the columns, if the library changed them (LightGBM replaces blanks by "_").
     output_names : sequence of str, optional
         By default the outputs are named after the margin and its class, as above.
-    categories : mapping from column name to its categories in the order of their codes, optional
-        For a model that was fitted on pandas categories and did not store them: XGBoost before 3.1,
+    categories : mapping from column name to its categories, optional
+        The categories are in the order of their codes.  Only for a model that was fitted on pandas
+        categories and did not store them: XGBoost before 3.1,
         and LightGBM where some categories are ordered (it stores the lists without their columns).
     classes : sequence, optional
         Names of the classes of a classifier, in the order of its probabilities, for `output_names`;
@@ -110,9 +111,9 @@ class Trees(TableValue):
 
     Notes
     -----
-    Method: whether each of the k players that the path of a leaf tests passes its tests is one of 2^k
-    patterns.  The values of all patterns of a group of leaves are added up in tables beforehand, and
-    a row is looked up in these tables, one number for each group and player.  Trees with too many
+    Method: the path of a leaf tests some players, k of them.  Which of these pass for a row is one of
+    2^k patterns.  The values of all patterns of a group of leaves are added up in tables beforehand,
+    and a row is looked up in these tables, one number for each group and player.  Trees with too many
     players for tables are integrated by quadrature, which is exact up to 64 players of a leaf.
     Source: Nadel and Wettenstein, From decision trees to Boolean logic: a fast and unified SHAP
     algorithm (AAAI 2026).  The values are those of Lundberg et al., From local explanations to global
@@ -131,8 +132,8 @@ class Trees(TableValue):
     Missing values and categories: the number that `missing` of XGBoost's scikit-learn classes names
     counts as missing, as NaN does.  Models fitted on data frames with categories accept any table
     whose columns contain these categories by value, as categories in any order, text or numbers.  An
-    unseen category counts as missing with LightGBM and is an error with XGBoost, as in their
-    predictions.
+    unseen category counts as missing with LightGBM and with scikit-learn's histogram boosting, and is
+    an error with XGBoost, as in their predictions.
 
     With ``interactions=True`` the cube has half the Shapley interaction index of each pair, and main
     effects on the diagonal, with a background and without.

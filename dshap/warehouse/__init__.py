@@ -1,1 +1,1 @@
-"""Rows that are read once: databases, queries and CSV files, under promises, into parts with a record."""
+"""Sources that are read once, into Parquet parts with a record: databases, queries, CSV files."""

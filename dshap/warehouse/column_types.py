@@ -1,4 +1,4 @@
-"""Types of columns as records of runs name them: which are numbers, and which are read alike.
+"""Types of columns in the records of runs: which are numbers, and which are read in the same way.
 
 A record of a run contains the name that Arrow has for the type of each column, like "int64" or
 "decimal128(10, 2)".
@@ -24,10 +24,11 @@ type represents each value of another one if none of its sizes is smaller."""
 
 
 def is_read_alike(before: str, now: str) -> bool:
-    """Whether a column of the type `now` is read as one of the type `before` was.
+    """Whether a column of the type `now` is read like one of the type `before`.
 
-    A wider type of the same kind is: int32 and int64, float and double, a decimal with more digits,
-    text of any form, times in a finer unit, dates.  So is a column of numbers that had no value.
+    This is true for a wider type of the same kind: int64 for int32, double for float, a decimal
+    with more digits, any form of text, times in a finer unit, dates.  It is also true for a column
+    of numbers that had no value before.
 
     Examples
     --------

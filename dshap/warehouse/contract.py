@@ -1,4 +1,4 @@
-"""The contract of a source: which columns and types may change, and one row a key."""
+"""The contract of a source: which columns and types may change, and that each key has one row."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class SchemaChanges:
     """Column -> its types, like "int64 to string"."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The changes as the record of a run has them; empty where there are none."""
+        """The changes as the record of a run has them; empty if there are none."""
         changes = {"new": list(self.new), "gone": list(self.gone), "types": dict(self.types)}
         return {name: found for name, found in changes.items() if found}
 
     def warning(self) -> str:
-        """The line about the changes; empty where there are none."""
+        """The line about the changes; empty if there are none."""
         parts = _in_words(self.new, self.gone)
         parts += [f"{name!r} from {types}" for name, types in self.types.items()]
         if not parts:
@@ -71,7 +71,7 @@ class UsedColumns:
 
 @dataclass(frozen=True)
 class Contract:
-    """The promises of a source from one run to the next, about the columns that the job uses."""
+    """The rules for changes of a source from one run to the next, for columns that the job uses."""
 
     columns: str = "freeze"
     """"freeze": no used column goes, and none comes that would be a feature; "evolve": they may."""
@@ -102,7 +102,7 @@ class Contract:
             for name in now
             if name in before and not is_read_alike(before[name], now[name])
         }
-        # a new column that the job names is one that its author has added
+        # the author of the job has named a new column on purpose: it is no surprise
         unasked = [n for n in new if n not in used.named and used.has(n, now[n])]
         missed = [n for n in gone if used.has(n, before[n])]
         changed = [n for n in types if used.has(n, before[n], now[n])]
@@ -143,10 +143,10 @@ def _in_words(new: Collection[str], gone: Collection[str]) -> list[str]:
 
 
 def check_keys(folder: Path, keys: Sequence[str]) -> None:
-    """Raise where a key is missing, or is in several of the rows that were spooled.
+    """Raise an error if a key is missing, or is in several of the rows that were spooled.
 
-    The hashes of the keys are in the folder meanwhile, 16 bytes a row; keys that rise from each row
-    to the next need none.
+    The hashes of the keys are in the folder meanwhile, 16 bytes for each row.  Keys in increasing
+    order need no hashes.
     """
     files = ParquetFiles(folder)
     if are_rising(_keys_without_missing(files, keys)):

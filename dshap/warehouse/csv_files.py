@@ -1,4 +1,4 @@
-"""CSV files as a stream of rows: each column has one type, that of all its values in all files."""
+"""CSV files as a stream of rows; a column has one type, which fits all its values in all files."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ before."""
 
 @dataclass(frozen=True)
 class CsvFiles(RowsReadOnce):
-    """Files with a line of names each, and the way that they are written."""
+    """CSV files, each with a line of column names, and how their values are written."""
 
     path: str
     """A file, a folder or a glob."""
     delimiter: str = ","
     null_values: tuple[str, ...] | None = None
-    """The texts that are missing values; those of Arrow where None."""
+    """The texts that are missing values; those of Arrow if None."""
     text: tuple[str, ...] = ()
     """Columns that stay text, such as codes that begin with 0."""
 
@@ -99,6 +99,7 @@ class CsvFiles(RowsReadOnce):
         if not types:
             return self._guess(paths[0], {name: pa.string() for name in self.text})
         for path in paths:
+            # Arrow stops at the first value that does not fit: a pass widens one column
             try:
                 for _ in self._batches(path, types):
                     pass
@@ -202,7 +203,7 @@ def _joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     """The narrowest type that represents the values of both; text where there is no other."""
     if pa.types.is_null(one):
         return other
-    if one == other:  # and yet it does not hold the value
+    if one == other:  # alone the value has this type, and among the others it does not fit
         return pa.string()
     for ladder in _LADDERS:
         if str(one) in ladder and str(other) in ladder:

@@ -178,7 +178,10 @@ class Database:
             raise _masked_error(self, _no_connection(str(error), elapsed)) from None
 
     def _refuse_no_address(self, uri: str) -> None:
-        """Raise where the uri of a profile of PostgreSQL is no address; the message shows none of it."""
+        """Raise an error if the uri of a PostgreSQL profile is no address.
+
+        The message shows no part of the uri, which may contain a password.
+        """
         if "://" in uri and _KINDS.get(scheme_of(uri)) == "postgresql":
             return
         raise InputError(
@@ -200,13 +203,16 @@ class Database:
         return {"uri": f"file:{quote(str(path))}?mode={_SQLITE_MODES[read_only]}"}
 
     def refuse_no_folder(self) -> None:
-        """Raise a `DatabaseError` where the folder of the database's file is not there."""
+        """Raise a `DatabaseError` if the folder of the database's file is not there."""
         path = self.path
         if path is not None and not path.parent.is_dir():
             raise DatabaseError(f"{self.describe()}: there is not a folder {path.parent}: make it")
 
     def secrets(self) -> list[str]:
-        """List the texts that no message may show, the longest first."""
+        """List the texts that no message may show, the longest first.
+
+        A shorter one may be a part of a longer one, which would then stay partly visible.
+        """
         if self.uri:
             found = secrets_of(self.uri)
         else:
@@ -218,9 +224,9 @@ class Database:
 
 @contextmanager
 def masking(database: Database) -> Iterator[None]:
-    """Turn every error of a driver, and of Arrow, inside into a `DatabaseError`.
+    """Turn every error of a driver, and of Arrow, inside the block into a `DatabaseError`.
 
-    It has neither secrets nor values of rows.
+    Its message contains neither secrets nor values of rows.
     """
     manager = _driver("adbc_driver_manager")
     try:

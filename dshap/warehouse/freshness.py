@@ -1,4 +1,4 @@
-"""How old a source is: the newest time in a column, judged as dbt judges its sources."""
+"""How old a source is, by the newest time in a column; limits are those of dbt's sources."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dshap.core.late import pa, pc
 from dshap.tables.streams import refuse_infinite
 
 CLOCK_AHEAD = timedelta(minutes=15)
-"""How far a time may be in the future: less than the smallest step between two time zones, and more
-than clocks of machines differ."""
+"""How far a time may be in the future: more than the clocks of two machines differ, and less than
+the smallest step between two time zones, so that a wrong zone is noticed."""
 DAY_AHEAD = timedelta(hours=14)
-"""How far a date may be in the future, which counts from midnight in UTC: days begin so much
-earlier in the easternmost time zone."""
+"""How far a date, as its midnight in UTC, may be in the future: in the easternmost time zone a day
+begins 14 hours earlier."""
 _HOLD_TIMES = ("timestamp", "date", "string", "large_string", "string_view", "null")
 """Types of columns that may contain times: texts are read as ISO has them."""
 
@@ -32,7 +32,7 @@ class Freshness:
     error_s: float | None
 
     def check_named(self, names: Collection[str]) -> None:
-        """Raise where the source has no such column."""
+        """Raise an error if the source has no such column."""
         if self.column not in names:
             raise InputError(
                 f'[source] freshness: the source has no column "{self.column}"; it has '
@@ -40,7 +40,7 @@ class Freshness:
             )
 
     def check_column(self, schema: pa.Schema) -> None:
-        """Raise where the source has no such column, or one with neither times nor texts."""
+        """Raise an error if the source has no such column, or one with neither times nor texts."""
         self.check_named(schema.names)
         kind = schema.field(self.column).type
         if not any(getattr(pa.types, f"is_{name}")(kind) for name in _HOLD_TIMES):
@@ -81,7 +81,7 @@ class Freshness:
         }
 
     def _refuse_future(self, newest: datetime, now: datetime) -> None:
-        """Raise where the newest time is further ahead than clocks and calendars allow."""
+        """Raise an error if the newest time is further ahead than clocks and calendars allow."""
         ahead = newest - now
         allowed = CLOCK_AHEAD
         if newest.time() == time():  # a date counts from midnight
@@ -97,7 +97,7 @@ class Freshness:
 
 
 def warning_of(judged: Mapping[str, Any]) -> str:
-    """The warning about a source that is late; empty where it is not."""
+    """The warning about a source that is late; empty if it is not."""
     if judged["status"] != "warn":
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Looks at a source before its rows are read: whether it opens, its columns, its age, its contract."""
+"""Inspection of a source before its rows are read: does it open, its columns, age and contract."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dshap.warehouse.reading_once import RowsReadOnce, SpoolRules, kept_columns,
 
 @dataclass(frozen=True)
 class SourceLook:
-    """The columns of a source that opens."""
+    """The columns of a source that was opened."""
 
     schema: pa.Schema
     types: Mapping[str, str]

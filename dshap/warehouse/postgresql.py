@@ -1,7 +1,7 @@
-"""A table of PostgreSQL, read by several connections that see one state of it.
+"""A table of PostgreSQL, read by several connections in one consistent state.
 
 One transaction locks the table against TRUNCATE, which a snapshot does not prevent, exports its
-snapshot and counts the rows; further connections import the snapshot, and each streams a range of
+snapshot, and counts the rows.  Further connections import the snapshot, and each reads a range of
 pages.
 """
 
@@ -20,9 +20,9 @@ from dshap.tables.streams import Piece, RowStream
 from dshap.warehouse.databases import Database, batches_from
 
 READER_PAGES = 1_000
-"""The fewest pages (8 kB each) for which a further reader is worth its connection."""
+"""The fewest pages (8 kB each) for which one more reader is worth its connection."""
 MAX_READERS = 8
-"""The most connections that read a table; a server has a hundred by default for everybody."""
+"""The most connections that read a table: by default a server allows a hundred in all."""
 TID_RANGES = 140_000
 """The first version of PostgreSQL that reads a range of pages without reading the whole table."""
 NO_TABLE = "42P01"
@@ -72,6 +72,7 @@ def open_table_of_postgresql(
         if kind in _LOCKED_KINDS:
             cursor.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE")
         snapshot = _value(cursor, "SELECT pg_export_snapshot()")
+        # until it reads, this connection is idle in its transaction, which some servers end
         cursor.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         judge(cursor)
         columns = _columns(cursor, table, keys)
@@ -82,8 +83,8 @@ def open_table_of_postgresql(
     schema = pa.schema([each.field for each in columns])
     with ExitStack() as stack:
         connections = [connection]
-        # a reader less where the table is asked for by somebody who must be alone, or the server
-        # takes no more connections: the rows are the same
+        # one reader fewer if somebody waits for an exclusive lock, or the server accepts no more
+        # connections: the rows are the same
         with suppress(DatabaseError):
             while len(connections) < n_readers:
                 reader = _reader(database, snapshot, table)
@@ -103,11 +104,11 @@ def schema_of_table(cursor: Any, table: str, keys: Collection[str]) -> pa.Schema
 def lock_for_query(connection: Any, statement: str) -> None:
     """Lock all tables that a query reads against TRUNCATE, until the transaction ends.
 
-    A snapshot does not prevent a TRUNCATE: a statement that gets its snapshot, and then its locks,
-    reads a table that was truncated in between as empty.  The locks of PostgreSQL's planner, which
-    knows the partitions and the tables behind a view, stay until the end of the transaction; so the
-    statement is planned first, and executed under a snapshot of its own (READ COMMITTED, for any
-    default of the server), which begins when it has the locks.
+    A snapshot does not prevent a TRUNCATE: if a statement first gets its snapshot and then its
+    locks, a table that is truncated in between is empty for it.  Therefore the statement is planned
+    first.  The planner locks every table behind views and partitions, and its locks stay until the
+    transaction ends.  The statement is then executed under a new snapshot, which begins when the
+    locks exist (READ COMMITTED, whatever the default of the server is).
     """
     with connection.cursor() as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
@@ -160,7 +161,7 @@ def _literal(text: str) -> str:
 
 
 def _kind(cursor: Any, database: Database, table: str) -> str:
-    """The kind of a relation, as PostgreSQL has it; a `DatabaseError` where there is none."""
+    """The kind of a relation, as PostgreSQL has it; a `DatabaseError` if there is none."""
     cursor.execute(_KIND.format(table=_literal(table)))
     found = cursor.fetchone()
     if found is not None:
@@ -181,8 +182,8 @@ def refuse_no_table(cursor: Any, database: Database, table: str) -> None:
 
 
 def _pages(cursor: Any, table: str, kind: str) -> int:
-    """The pages that readers may share; 0 where one must read all."""
-    if kind != "r":
+    """The pages that readers may share; 0 if one must read all."""
+    if kind != "r":  # the rows of a view, or of a partitioned table, are in pages of other tables
         return 0
     cursor.execute(_FACTS.format(table=_literal(table)))
     has_children, n_pages, version = cursor.fetchone()
@@ -205,6 +206,7 @@ def _column(given: pa.Field, keys: Collection[str]) -> _Column:
         return _Column(pa.field(given.name, pa.string()), f"{name}::text AS {name}")
     if kind != "numeric":
         return _Column(given, name)
+    # a key must stay exact: as a double, two large ones could become one
     if given.name not in keys:
         return _Column(pa.field(given.name, pa.float64()), f"{name}::float8 AS {name}")
     if _scale(int(details.get(b"POSTGRESQL:typmod", b"-1"))) == 0:
@@ -213,7 +215,8 @@ def _column(given: pa.Field, keys: Collection[str]) -> _Column:
 
 
 def _scale(typmod: int) -> int | None:
-    """The digits after the point of NUMERIC(precision, scale); None where it has no bound."""
+    """The digits after the point of NUMERIC(precision, scale); None if it has no bound."""
+    # PostgreSQL stores ((precision << 16) | scale) + 4, the scale in 11 bits
     if typmod < 4:
         return None
     return (typmod - 4) & 0x7FF
@@ -223,7 +226,8 @@ def _scale(typmod: int) -> int | None:
 def _reader(database: Database, snapshot: str, table: str) -> Iterator[Any]:
     """Open a further connection under an exported snapshot.
 
-    It acquires its lock at once: later it would wait behind a TRUNCATE that waits for the others.
+    It locks the table without delay: a later lock would wait behind a TRUNCATE that waits for the
+    other readers.
     """
     with database.connect(read_only=True) as connection:
         with connection.cursor() as cursor:

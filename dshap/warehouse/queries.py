@@ -1,4 +1,4 @@
-"""Reading a database: a query or a table, as one stream of Arrow batches under one snapshot."""
+"""Reading a query or a table of a database, as a stream of Arrow batches of one snapshot."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from dshap.warehouse.postgresql import (
 from dshap.warehouse.statements import only_statement
 
 AS_OF = "{as_of}"
-"""The one word of a query that is replaced, by a bound DATE."""
+"""The placeholder in a query that is replaced by a DATE, as a bound value."""
 _QUOTED = re.compile(r"['\"]\{as_of\}['\"]")
 _SETTING = "dshap.as_of"
-"""The setting of PostgreSQL's session with the day: a bound value would end streaming."""
+"""The setting of a PostgreSQL session with the date: a bound value would end streaming."""
 BATCH_ROWS = 65_536
 _BATCH_OPTIONS = {"sqlite": {"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)}}
 """Kind -> options of a statement.  SQLite gives columns the types of the first batch, so that this
@@ -42,7 +42,7 @@ class Query:
     Raises
     ------
     InputError
-        Neither of both, both, several statements, or quotes around {as_of}.
+        Neither a query nor a table is given, or both; several statements; or quotes around {as_of}.
     """
 
     query: str = ""
@@ -66,7 +66,7 @@ class Query:
         """The statement of a kind of database, and the values that are bound to it."""
         if self.table:
             return f"SELECT * FROM {quoted(self.table, kind)}", ()
-        # the line ends here, as others put a bracket behind a query, which may end with a comment
+        # a line break, as a bracket may follow the query, which may end with a comment
         statement = f"{only_statement(self.query)}\n"
         sign, n_values = _signs(kind, statement.count(AS_OF))
         return statement.replace(AS_OF, sign), (as_of,) * n_values
@@ -144,7 +144,7 @@ class AgeLimit:
     now: datetime.datetime
 
     def judge(self, cursor: Any, query: Query, kind: str, as_of: datetime.date) -> None:
-        """Raise where the rows are too old, or have no column of times by that name."""
+        """Raise an error if the rows are too old, or have no column of times by that name."""
         schema = _asked(cursor, *query.select("*", kind, as_of, " WHERE 1 = 0")).schema
         if kind == "sqlite":  # its columns have no types before there are values
             self.freshness.check_named(schema.names)

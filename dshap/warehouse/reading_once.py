@@ -1,4 +1,4 @@
-"""Spooling a source: its rows as Parquet parts in a folder, with the snapshot written last."""
+"""Copying the rows of a source into Parquet parts, and last their record, the snapshot."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ N_PARTS = 1_000_000
 
 @dataclass(frozen=True)
 class SpoolRules:
-    """The columns that are stored of a source, and the rules that it is checked by."""
+    """Which columns of a source are stored, and by which rules it is checked."""
 
     keys: tuple[str, ...] = ()
     used: Collection[str] | None = None
-    """The columns that are stored; all where None."""
+    """The columns that are stored; all if None."""
     named: Collection[str] = ()
     """The columns that the source must have, beside those that are stored."""
     freshness: Freshness | None = None
@@ -53,7 +53,7 @@ class SpoolRules:
 
     @property
     def read(self) -> Collection[str] | None:
-        """The columns that are asked of the source; all where None."""
+        """The columns that are asked of the source; all if None."""
         if self.used is None or self.freshness is None:
             return self.used
         return (*self.used, self.freshness.column)
@@ -69,7 +69,7 @@ class SpoolRules:
     def changes_in(self, types: Mapping[str, str], say: Callable[[str], None]) -> dict[str, Any]:
         """Check columns and types by the contract; return the allowed changes, for the record.
 
-        They are reported by `say` too.  Raises an `InputError` where a used column is not as in the
+        They are reported by `say` too.  Raises an `InputError` if a used column is not as in the
         run before.
         """
         if self.previous is None:
@@ -83,7 +83,7 @@ class SpoolRules:
 
     @property
     def age(self) -> AgeLimit | None:
-        """The limits of the source's age; None where it has none."""
+        """The limits of the source's age; None if it has none."""
         if self.freshness is None:
             return None
         return AgeLimit(self.freshness, self.now)
@@ -114,7 +114,7 @@ class RowsReadOnce(ABC):
 def spool_rows(
     rows: RowsReadOnce, folder: Path, as_of: date, rules: SpoolRules, say: Callable[[str], None]
 ) -> Snapshot:
-    """Read rows into parts of a new folder; removed again where that fails."""
+    """Copy rows into parts of a new folder, which is removed if this fails."""
     with rows.open(as_of, rules) as stream, whole_folder(folder):
         return spool_stream(stream, rows.kind, rows.describe(), folder, as_of, rules, say)
 
@@ -122,7 +122,7 @@ def spool_rows(
 def spool_files(
     files: ParquetFiles, folder: Path, as_of: date, rules: SpoolRules, say: Callable[[str], None]
 ) -> Snapshot:
-    """Copy the rows of Parquet files into parts of a new folder; removed again where that fails."""
+    """Copy the rows of Parquet files into parts of a new folder, which is removed if this fails."""
     _age_of_files(files, rules)
     stream = RowStream(files.schema, in_one_piece(files.all_batches()), None, dict(files.detail))
     with whole_folder(folder):
@@ -155,7 +155,7 @@ def look_at_files(
 
 
 def _age_of_files(files: ParquetFiles, rules: SpoolRules) -> Mapping[str, Any] | None:
-    """Judge the age of Parquet files by a pass over one column; None where it has no limits."""
+    """Judge the age of Parquet files by a pass over one column; None if it has no limits."""
     if rules.freshness is None:
         return None
     column = rules.freshness.column
@@ -191,6 +191,7 @@ def spool_stream(
         freshness = rules.freshness.judged(newest, rules.now)
         if late := warning_of(freshness):
             say(late)
+    # on the parts and not on the stream, as hashes of all keys are sorted on disk
     if rules.keys and rules.contract.keys == "unique":
         check_keys(folder, rules.keys)
     types = columns.types
@@ -242,6 +243,7 @@ def _write(
         try:
             return list(pool.map(write, pieces, first_parts))
         finally:
+            # where one piece fails, the others end at their next batch, and not at their last
             stop.set()
 
 

@@ -1,7 +1,6 @@
-"""The record of a read source: stored beside the parts, written after them.
+"""The record of a source that was read: a file beside its parts, written after them.
 
-It has the digest of each part, and a seal of its own: a part or a record that was altered is
-detected.
+It contains the digest of each part, and a seal, so that an altered part or record is detected.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Snapshot:
     read_at: str
     """The time at which reading began, in UTC, like 2026-11-27T03:15:02Z."""
     as_of: str
-    """The day that stood for {as_of}, like 2026-11-27."""
+    """The date that replaced {as_of}, such as 2026-11-27."""
     n_rows: int
     schema: Mapping[str, str]
     """Column of the source -> its Arrow type, of all columns that it gave."""
@@ -49,7 +48,7 @@ class Snapshot:
     detail: Mapping[str, Any] = field(default_factory=dict)
     """Further facts: the columns that were stored, the number of readers, sizes."""
     parts: Mapping[str, str] = field(default_factory=dict)
-    """Name of a part -> the digest of its bytes; empty where an earlier version of dshap wrote it."""
+    """Name of a part -> the digest of its bytes; empty if an earlier version of dshap wrote it."""
 
     def to_json(self) -> str:
         content = asdict(self)
@@ -58,7 +57,7 @@ class Snapshot:
 
     @classmethod
     def from_json(cls, text: str) -> Snapshot:
-        """The record in a text; a `ValueError` or `TypeError` where it is none, or was altered."""
+        """The record in a text; a `ValueError` or `TypeError` if it is none, or was altered."""
         return cls(**whole_record(SNAPSHOT, text.encode()))
 
     def write(self, folder: Path) -> None:
@@ -68,7 +67,7 @@ class Snapshot:
 
     @classmethod
     def read(cls, room: Place) -> Snapshot | None:
-        """The record in a room of parts; None where it is missing or was altered.
+        """The record in a room of parts; None if it is missing or was altered.
 
         The parts are not looked at: see `faults_of_rows`.
         """

@@ -18,7 +18,7 @@ from dshap.tables.streams import RowStream, in_one_piece
 from dshap.warehouse.reading_once import RowsReadOnce, SpoolRules
 
 HELD_ROWS = 65_536
-"""The rows in memory beside those of the sample before the others are dropped."""
+"""The number of rows beyond the sample that stay in memory before the unchosen ones are dropped."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class RowsOfFiles(RowsReadOnce):
 
 @dataclass(frozen=True)
 class SpreadRows(RowsReadOnce):
-    """At most `size` rows of others, spread over all of them; one pass reads all rows.
+    """At most `size` rows of a source, spread over all of it; one pass reads all rows.
 
-    A row is chosen by its position alone (`core.spread.golden_places`): the same rows in the same
-    order give the same sample.
+    A row is chosen by its position alone (`core.spread.golden_places`), so that the same rows in
+    the same order give the same sample.
     """
 
     rows: RowsReadOnce

@@ -105,8 +105,8 @@ def test_the_error_of_learning_is_a_line():
     note = {"in_deviations": 0.00271, "rows": 65_536, "of": 1_810_580}
     lines = report.accuracy_lines({"reasons": {"residual": [], "learning_error": note}})
     assert lines == [
-        "reasons: learned from 65,536 of 1,810,580 rows; the error of attributions by that is 0.27 % "
-        "of a standard deviation of the predictions (root mean square)"
+        "reasons: learned from 65,536 of 1,810,580 rows, which adds an error of 0.27 % of a standard "
+        "deviation of the predictions to attributions (root mean square)"
     ]
 
 
@@ -114,10 +114,10 @@ def test_the_error_of_folding_is_a_line():
     note = {"coalitions": 254, "folded": 250, "landmarks": 51.3, "largest": 9.98e-5, "rms": 7e-5}
     lines = report.accuracy_lines({"reasons": {"residual": [], "fold_error": note}})
     assert lines == [
-        "reasons: 250 of 254 coalitions are folded to 51 landmarks on average; the largest error of a "
-        "coalition by that is 0.01 % of a standard deviation of the predictions (root mean square)"
+        "reasons: 250 of 254 coalitions are folded to 51 landmarks on average, which adds an error of "
+        "at most 0.01 % of a standard deviation of the predictions (root mean square)"
     ]
     none = note | {"folded": 0}
     assert report.accuracy_lines({"reasons": {"residual": [], "fold_error": none}}) == [
-        "reasons: no coalition is folded to few landmarks, as its values would err too much"
+        "reasons: no coalition is folded to few landmarks, because its values would be too inaccurate"
     ]

@@ -56,7 +56,7 @@ def test_a_closed_client_and_one_without_workers(tmp_path, capsys):
             dshap.explain(Marginal(Slow(tmp_path), x), x, client=client, wait=1)
         said = capsys.readouterr().err.splitlines()
         assert len(said) == 1
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\S+ waiting for workers of .*: none yet, .*", said[0])
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\S+ waiting up to .* s for workers of .*", said[0])
     finally:
         shut_down(client)
     with pytest.raises(InputError, match="the Dask client is closed: connect a new one"):
@@ -96,7 +96,7 @@ def test_a_lost_worker_is_told_once():
     there.clear()
     executor.tell_lost(set(client.nthreads()))
     assert said[1:] == [
-        "worker tcp://b:2 is lost (workers lost: 2, left: 0): its tasks wait for another"
+        "worker tcp://b:2 is lost (workers lost: 2, left: 0): its tasks wait for a new worker"
     ]
     assert workers_of(LoopExecutor()) == workers_of(None) == {}
 

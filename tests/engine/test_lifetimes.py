@@ -83,8 +83,8 @@ def test_a_run_that_loses_all_its_workers_ends(small):
         executor.run(None, [later(number) for number in range(40)], lambda *_: None)
     leaving.join()
     assert time.monotonic() - began < 30
-    assert [line for line in said if "no worker left: waiting for another, for 2 s at most" in line]
-    assert [line for line in said if "left: 0): its tasks wait for another" in line]
+    assert [line for line in said if "no worker left: waiting up to 2 s for a new one" in line]
+    assert [line for line in said if "left: 0): its tasks wait for a new worker" in line]
     assert told[-1][0]["workers"] == 0
     assert told[-1][1]
     assert InterruptedRunError.exit_status == 130

@@ -262,7 +262,7 @@ def test_readers_leave_erased_rows_out(shop, tmp_path):
     page(shop.store, tmp_path / "page.html", run=first)
     text = (tmp_path / "page.html").read_text()
     assert "20 rows were erased on request" in text
-    assert "were skipped, as they have missing values" not in text
+    assert "were skipped, because they have missing values" not in text
 
 
 @pytest.mark.parametrize("shape", ["wide", "long", "top_k"])

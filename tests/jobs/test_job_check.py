@@ -67,7 +67,7 @@ def test_a_job_that_is_ready(shop):
     assert CliRunner().invoke(cli, ["run", str(path), "-q"]).exit_code == 0
     for _ in range(2):
         lines = check(path).stdout.splitlines()
-        assert "the 5 columns of the run before" in lines[2]
+        assert "the 5 columns of the previous run" in lines[2]
         assert lines[4].endswith("reasons: it can be loaded")
     assert check(path, "-q").stdout == ""
     found = json.loads(check(path, "--json").stdout)
@@ -90,7 +90,7 @@ def test_all_failures_are_told_and_the_first_decides_the_status(shop):
     ended = check(path, "--json", status=2)
     failed = [each["thing"] for each in checks_of(ended) if each["status"] == "failed"]
     assert failed == ["model", "contract", "sink", "sink"]
-    assert "4 of 6 things failed: model, contract, sink, sink" in ended.stderr.splitlines()[-1]
+    assert "4 of 6 checks failed: model, contract, sink, sink" in ended.stderr.splitlines()[-1]
     said = {each["thing"]: each["message"] for each in checks_of(ended)}
     assert "model.json" in said["model"]
     assert "'neu'" in said["contract"]
@@ -125,7 +125,7 @@ def test_a_source_that_a_run_would_refuse(shop, monkeypatch, change, thing, stat
 def test_a_contract_needs_columns(shop):
     path = write(shop, source={**shop.tables()["source"], "table": "none"})
     assert statuses(check(path, "--json", status=2))["contract"] == "not checked"
-    assert "not checked, as the columns" in check(path, status=2).stdout
+    assert "not checked, because the columns" in check(path, status=2).stdout
 
 
 def test_a_date_before_the_last_run(shop):

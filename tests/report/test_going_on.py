@@ -170,14 +170,18 @@ def test_a_run_whose_workers_are_all_lost(tmp_path):
 def test_a_process_in_words():
     """It is told with what it said last, and the dead only with their last sign of life."""
     run = holder_of("a run", stage="fit", done=3, total=7, unit="passes")
-    assert holder_line(run).startswith(f"a run (process 9 on node7) is running since {SEEN}, last ")
+    assert holder_line(run).startswith(
+        f"a run (process 9 on node7) has been running since {SEEN}, last "
+    )
     assert holder_line(run).endswith(f"; at {run.seen[11:]}: fit, 3 of 7 passes")
     earlier = Holder.read(
         json.dumps(
             {"token": "t", "what": "a run", "host": "h", "pid": 1, "started": "", "machine": ""}
         ).encode()
     )
-    assert holder_line(earlier) == "a run (process 1 on h) is running since , last sign of life "
+    assert (
+        holder_line(earlier) == "a run (process 1 on h) has been running since , last sign of life "
+    )
 
 
 def test_blocks_in_words():

@@ -130,7 +130,7 @@ def test_the_comment_on_a_reason_is_that_of_its_shape():
     of_line = comments_of(LineForm("top_k", in_words=True), facts)
     assert of_row["reason_text"] == "the reasons of the row as a sentence"
     assert of_line["reason_text"] == "the reason of this line in words"
-    assert COMMENTS["undone"].startswith("the prediction less the prediction without")
+    assert COMMENTS["undone"].startswith("the prediction minus the prediction without")
 
 
 def test_the_reasons_of_a_row_in_one_line(database, nights):  # noqa: F811

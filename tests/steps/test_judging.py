@@ -155,7 +155,7 @@ def test_what_cannot_be_measured_is_not_judged(tmp_path):
         result = judged(tmp_path, kind, nothing, error=0.0)
         assert (result.status, result.value) == ("skipped", None), kind
     assert judged(tmp_path, "drift", error=0.9).message == (
-        "not judged: there is no earlier run to compare with"
+        "there is no earlier run to compare with"
     )
     assert judged(tmp_path, "row_count", metric="ratio", error=0.9).status == "skipped"
     assert judged(tmp_path, "additivity", replace(FOUND, cube=None), error=9.0).status == "skipped"
@@ -185,10 +185,10 @@ def test_a_named_run_without_these_attributions_is_named(tmp_path):
     skipped = ExplanationFacts("reasons", "skipped")
     write_record(tmp_path, run("20261126T031500Z", skipped))
     result = judged(tmp_path, "drift", against="20261126T031500Z", error=0.9)
-    said = "not judged: run 20261126T031500Z has no attributions of reasons to compare with"
+    said = "run 20261126T031500Z has no attributions of reasons to compare with"
     assert (result.status, result.message) == ("skipped", said)
     later = judged(tmp_path, "drift", against="20261128T031500Z", error=0.9)
-    assert later.message == "not judged: no earlier run of the store is 20261128T031500Z"
+    assert later.message == "no earlier run of the store is 20261128T031500Z"
 
 
 def test_rankings_of_other_outputs_are_not_compared(tmp_path):

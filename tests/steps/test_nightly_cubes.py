@@ -1013,7 +1013,7 @@ def test_rows_unlike_those_of_the_pilot_are_counted_and_their_errors_are_checked
     importance = "\n".join(
         dshap.report.accuracy_lines(dshap.report.accuracy({"reasons": facts.explanations[0].cube}))
     )
-    assert "3 rows are unlike those of the pilot" in importance
+    assert "3 rows are unlike the rows of the pilot" in importance
 
 
 def test_an_idle_night_takes_over_another_dictionary(shop):

@@ -428,7 +428,7 @@ def test_status_while_shards_run(folder):
     with beside_others(Path("out.zarr").resolve(), "shard 3 of 3"):
         shown = CliRunner().invoke(cli, ["status", "out.zarr"]).stdout.splitlines()
     assert shown[0].endswith("2 of 7 blocks done")
-    assert "interventional: all is learned, shards can explain the rows" in shown
+    assert "interventional: learning is done, shards can explain the rows" in shown
     assert shown[-2].startswith(f"shard 3 of 3 (process {os.getpid()} on ")
     assert "last sign of life 20" in shown[-2]
     assert shown[-1] == "a run is going on"

@@ -60,23 +60,31 @@ def diff(
 ) -> Difference:
     """Compare two cubes: two models, two nights, or two explanations of one job.
 
-    Three things are compared.  Rankings of features by mean |φ|: by nDCG and Spearman's correlation,
-    with 95 % intervals.  The attributions of each feature: by their population stability index and
-    Wasserstein-1 distance, from histograms whose bins are the same in every cube.  Rows with the
-    same key: those whose attributions changed most come first.
+    Three things are compared:
+
+    - the rankings of features by mean |φ|, by nDCG and Spearman's correlation, with 95 % intervals;
+    - the attributions of each feature, by their population stability index and Wasserstein-1
+      distance, from histograms whose bins are the same in every cube;
+    - the rows with the same key; those whose attributions changed most come first.
 
     Both cubes are read once, slice by slice, so that two slices must fit in memory.  If their rows
     are in different orders, they are joined in a temporary folder, which needs as much disk as both.
 
     Parameters
     ----------
-    old, new : xarray.Dataset of `dshap.explain` or `dshap.open_cube`, or the path of a store; without
-        `new`, `old` is a store with a cube for each run, and its current cube is compared with that
-        of the run before
-    explain : name of the explanation, in a store of several
-    old_run, new_run : ids of runs, in a store with a cube for each run; left out, the current one
-    output : name of the output to compare; None: all outputs
-    n_rows : number of rows that are listed
+    old, new : xarray.Dataset or path
+        The cubes, as `dshap.explain` or `dshap.open_cube` returns them, or the paths of their
+        stores.  Without `new`, `old` is a store with a cube for each run: its current cube is
+        compared with the cube of the run before.
+    explain : str
+        The name of the explanation, in a store of several, such as "reasons".
+    old_run, new_run : str
+        Ids of runs, such as "20250301T020000Z", in a store with a cube for each run.  By default
+        the current run; without `new`, `old_run` is the run before it.
+    output : str, optional
+        The name of the output to compare; by default all outputs.
+    n_rows : int
+        The most rows that are listed for each output.
 
     Returns
     -------
@@ -86,7 +94,7 @@ def diff(
     Raises
     ------
     InputError
-        The cubes have other features, outputs, units, links or scales; there is no such store, run,
+        The cubes differ in features, outputs, units, links or scales; there is no such store, run,
         explanation or output; no row is explained; or a key is in one cube twice.
 
     Examples
@@ -126,12 +134,24 @@ class Shift:
     feature: str
     output: str
     value: float
+    """The distance between the attributions in both cubes, in the metric that was asked for."""
 
 
 def largest_shift(old: str | Place, new: str | Place, metric: str) -> Shift:
-    """The feature and output whose attributions differ most between two stored cubes.
+    """Find the feature and output whose attributions differ most between two stored cubes.
 
-    `metric` is "psi" or "wasserstein", as in `diff`.
+    Parameters
+    ----------
+    old, new : str or Path
+        The paths of the cubes.
+    metric : {"psi", "wasserstein"}
+        The distance of two distributions, as in `diff`: the population stability index, or the
+        Wasserstein-1 distance in units of the attributions.
+
+    Returns
+    -------
+    Shift
+        The feature, the output and the distance.
 
     Raises
     ------

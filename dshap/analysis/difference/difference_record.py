@@ -131,10 +131,10 @@ class OutputDifference:
     """Mean prediction of the explained rows."""
     prediction_new: float
     features: tuple[FeatureDifference, ...]
-    """Largest Wasserstein distance first, then largest PSI."""
+    """The largest Wasserstein distance first, then by PSI and by place in the old ranking."""
     n_changed: int
-    """Number of rows in both whose attributions changed by more than rounding: Σ |Δφ| above 1e-6
-    of their |φ| together."""
+    """Number of rows in both whose attributions changed by more than rounding: Σ |Δφ| is above 1e-6
+    of the sum of |φ| in both cubes."""
     rows: tuple[ChangedRow, ...]
     """Those that changed most, by Σ |Δφ|."""
     labels: Mapping[str, str] = field(default_factory=dict)

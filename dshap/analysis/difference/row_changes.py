@@ -118,6 +118,8 @@ class Largest:
     def with_rows(self, old: Rows, new: Rows, size: FloatArray) -> Largest:
         """Add rows, and return the `n_shown` largest; of equal ones the first in the new cube."""
         if len(size) > self.n_shown:
+            # no sort of all rows: those below the n-th largest of these cannot be among the largest
+            # of all
             least = np.partition(size, -self.n_shown)[-self.n_shown]
             chosen = size >= least
             old = old[chosen]

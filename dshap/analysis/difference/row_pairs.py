@@ -315,6 +315,7 @@ def pairs_in_order(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
         if np.array_equal(before.positions, now.positions):
             yield before, now
         else:
+            # rows that are pending or damaged are missing on one side
             _, i, j = np.intersect1d(
                 before.positions, now.positions, assume_unique=True, return_indices=True
             )

@@ -153,6 +153,7 @@ class Drift:
     cell_rows: int
     """Number of rows that a permutation moves at once."""
     absent: str
+    """The value of `absent` in `dshap.mmd_drift`: how absent columns were treated."""
     kernel: Mapping[str, str]
     """Column -> its kernel, such as "rbf 0.31"."""
     columns: tuple[ColumnDrift, ...]
@@ -329,7 +330,7 @@ def drift_lines(found: Drift) -> list[str]:
     lines = [f"old: {found.old}", f"new: {found.new}", *found.warnings, "", seen_line(found), ""]
     lines += [*text_table(COLUMN_HEADS, _column_cells(found)), *_others(found)]
     if found.rows:
-        lines += ["", "rows that carry most of it:"]
+        lines += ["", "rows that contribute most:"]
         lines += text_table(ROW_HEADS, _row_cells(found), n_texts=3)
     return lines
 
@@ -343,6 +344,6 @@ def drift_html(found: Drift) -> str:
         table_html(seen_line(found), COLUMN_HEADS, _column_cells(found), _others(found)),
     ]
     if found.rows:
-        title = "rows that carry most of it"
+        title = "rows that contribute most"
         parts.append(table_html(title, ROW_HEADS, _row_cells(found), n_texts=3))
     return "".join(parts)

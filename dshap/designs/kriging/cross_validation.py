@@ -49,7 +49,9 @@ class Folds:
     """
 
     pairs: FloatArray
+    """z (p, d): ±1 for the players of each pair."""
     seed: int
+    """Seed of the folds."""
 
     def errors(self, precision: FloatArray, odd: FloatArray) -> FloatArray:
         """Prediction errors (games, p) of games odd (games, p) under one precision matrix P (p, p).
@@ -169,7 +171,9 @@ class _Errors:
     """Mean squared errors: at held-out pairs, and leave-one-out on all and on training pairs."""
 
     held: float
+    """At held-out pairs."""
     left_out: tuple[float, float]
+    """Leave-one-out errors on all pairs, and on the training pairs."""
 
     def doubt(self, plain: _Errors) -> float:
         """Ratio by which leave-one-out errors shrank more than held-out ones, from `plain`."""
@@ -191,6 +195,7 @@ class _Trial:
 
     base: TermBase
     held: NDArray[np.intp]
+    """Positions of the held-out pairs."""
     kept: NDArray[np.intp]
     """Positions of the training pairs, that of the ends among them."""
     screen: Screen

@@ -29,15 +29,15 @@ class KrigingDesign(BaseDesign):
 
     The coalitions come in pairs of a coalition and its complement.  All coalitions of one player
     are listed first ("size 1"), then equally many of each other size, drawn without replacement
-    (leverage sampling).  A pilot evaluates the first quarter of the list for a few rows and
-    predicts the error of each way to continue: where interactions are weak enough, the next sizes
-    are listed completely before the others get their shares.  If the list has at most three pairs
-    of coalitions for each player, the pilot first evaluates a list without the coalitions of size
-    1, and predicts how much adding these would reduce the error.
+    (leverage sampling).  A pilot evaluates the first quarter of the list for a few rows, and
+    predicts the error of each possible rest.  If interactions are weak enough, the next sizes are
+    listed completely before the remaining sizes get their shares.  If the list has at most three
+    pairs of coalitions for each player, the pilot first evaluates a list without the coalitions of
+    size 1, and predicts how much adding these would reduce the error.
 
-    A game is the values of one row and output.  Where the pilot finds that it helps, each game gets
-    a separate process, and sparse interactions of three players; attributions are then not linear
-    in the values.  `sparse=False` leaves both out.
+    A game is the values of one row and output.  If the pilot finds that it reduces the error, each
+    game gets a separate process, and sparse interactions of three players.  Attributions are then
+    not linear in the values.  `sparse=False` leaves both out.
 
     References
     ----------
@@ -58,12 +58,15 @@ class KrigingDesign(BaseDesign):
 
     kind = "kriging"
     n_players: int
+    """Number of players d, at most 1,024."""
     budgets: tuple[int, ...]
     """Numbers of coalitions after each round, ∅ and N counted; each is even."""
     decay: float | None = None
     """Ratio of the variances of successive odd orders of interactions; None: a pilot chooses it."""
     seed: int = 0
+    """Seed of the draws; all instances share them."""
     n_replicates: int = N_REPLICATES
+    """Number of contrasts from which standard errors are computed; 0: no standard errors."""
     variation: float = DEFAULT_VARIATION
     """Variance of a player's effect over coalition sizes, relative to that of interactions."""
     shells: int | None = None

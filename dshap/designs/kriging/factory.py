@@ -31,20 +31,11 @@ def kriging(
 
     phi is the posterior mean of the Shapley values φ, given the values of n_coalitions coalitions.
 
-    A game is v(S) = Σ_T c_T χ_T(S) + Σ_i z_i g_i(|S|) + t h(|S|), with χ_T the product of ±1 over
-    the players of T, z_i = ±1 for player i, and t the mean of z.  Pairs of complements show its odd
-    part, on which alone φ_i = Σ_{T∋i, |T| odd} 2 c_T/|T| depends.  The prior has independent c_T ~
-    N(0, σ²_T), flat for |T| = 1 and of total variance ∝ decay^((s−3)/2) for the orders s = 3, 5, …;
-    effects g_i that change with the coalition size, of variance `variation`/d; and, with fewer than
-    16 coalitions a player, an effect h that all players share, of variance up to 10 `variation`.
-    Within an order σ²_T is proportional to Π_{i∈T} r_i, with r_i the relevance of player i: players
-    with larger attributions have larger interactions.
-
     phi is linear in the values if all games share one process.  It adds up to v(N) − v(∅), is exact
     for games with interactions of up to two players, and nearly exact for games with interactions
     of up to three players once all coalitions of 1 and 2 players and their complements are listed.
-    `KrigingDesign` describes the list, the separate processes and sparse terms of single games, and
-    the sources.
+    The Notes have the model; `KrigingDesign` describes the list of coalitions, the separate processes
+    and sparse terms of single games, and the sources.
 
     Parameters
     ----------
@@ -83,6 +74,20 @@ def kriging(
     InputError
         Too few or too many coalitions or players, a decay outside (0, 1], a negative variation, or
         sparse terms with too few coalitions, too few or too many players, or without a pilot.
+
+    Notes
+    -----
+    A game is v(S) = Σ_T c_T χ_T(S) + Σ_i z_i g_i(|S|) + t h(|S|), where χ_T is the product of ±1 over
+    the players of T, z_i = ±1 for player i, and t is the mean of z.  Pairs of complements show its
+    odd part, on which alone φ_i = Σ_{T∋i, |T| odd} 2 c_T/|T| depends.  The prior has three parts:
+
+    - independent coefficients c_T ~ N(0, σ²_T), flat for |T| = 1, of total variance ∝
+      decay^((s−3)/2) for the orders s = 3, 5, ….  Within an order σ²_T is proportional to
+      Π_{i∈T} r_i, where r_i is the relevance of player i: players with larger attributions have
+      larger interactions;
+    - effects g_i that change with the coalition size, of variance `variation`/d;
+    - with fewer than 16 coalitions a player, an effect h that all players share, of variance up to
+      10 `variation`.
 
     Examples
     --------

@@ -37,6 +37,7 @@ class GameProcesses:
     """The processes of games at pairs z (p, d): the shared one, and separate ones on demand."""
 
     pairs: FloatArray
+    """z (p, d): ±1 for the players of each pair."""
     prior: Prior
     """The prior of the shared process."""
     own_decay: float | None = None

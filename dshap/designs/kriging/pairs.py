@@ -65,9 +65,11 @@ class PairList:
     """Pairs of complements: (N, ∅), complete outer sizes, then the others drawn by leverage."""
 
     n_players: int
+    """Number of players d."""
     budgets: tuple[int, ...]
     """Numbers of coalitions after each round, ∅ and N counted."""
     seed: int
+    """Seed of the drawn pairs."""
     shells: int | None
     """Number of outer sizes listed whole, as far as they fit; None: a pilot chooses it."""
     later_shells: int | None

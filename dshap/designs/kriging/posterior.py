@@ -39,9 +39,11 @@ class Posterior:
 
     pair_list: PairList
     n_replicates: int
+    """Number of error contrasts that are asked for; 0: no standard errors."""
     decay: float | None
     """Ratio of the variances of successive odd orders of interactions; None: not yet chosen."""
     variation: float
+    """Variance of a player's effect over coalition sizes, relative to that of interactions."""
     sparse: bool | None
     """Whether games have sparse interactions of three players; None: not yet chosen."""
     findings: Findings = NOTHING_FOUND

@@ -76,6 +76,7 @@ class Prior:
     relevance: FloatArray | None
     """(d,): σ²_T is proportional to its product over T, in `RELEVANT_ORDERS`; None: all alike."""
     decay: float
+    """Ratio of the variances of successive odd orders of interactions."""
 
     @classmethod
     def of(cls, d: int, decay: float, variation: float, relevance: FloatArray | None) -> Prior:

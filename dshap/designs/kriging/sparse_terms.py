@@ -49,6 +49,7 @@ class Screen:
     """All products of three players at pairs z (p, d)."""
 
     pairs: FloatArray
+    """z (p, d): ±1 for the players of each pair."""
 
     @cached_property
     def triples(self) -> NDArray[np.intp]:

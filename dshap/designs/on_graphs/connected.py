@@ -50,8 +50,11 @@ class ConnectedDesign(GraphDesign):
 
     kind = "connected"
     order: int | None
+    """The most edges between a player and its neighbours; None: no limit."""
     coefficients: Literal["paper", "boundary"] = "paper"
+    """Weights of the coalitions: "paper" or "boundary"; see `connected`."""
     outside: Literal["absent", "present"] = "absent"
+    """State of the players beyond a neighbourhood: "absent" or "present"."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", checked_order(self.order))
@@ -117,7 +120,8 @@ def connected(
 
     "paper": phi_i = Σ over connected U ⊆ N_k(i) with i ∈ U of 2/((u + 2)(u + 1) u) [v(U) − v(U ∖
     i)].  These weights assume that every coalition has two neighbouring players.  They are wrong at
-    the ends of a chain, on grids, and where a neighbourhood ends, even for additive games.
+    the ends of a chain, on grids, and where a neighbourhood ends, even for additive games: at order
+    1 on a chain a player gets 1/3 + 2/12 + 1/30 = 0.53 of its effect.
 
     "boundary": the Myerson value of i in the graph of its neighbourhood, with the weights of
     `myerson`.  It is exact for games whose terms have up to k + 1 consecutive players of a chain.

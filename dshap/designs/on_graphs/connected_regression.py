@@ -51,7 +51,9 @@ class ConnectedRegressionDesign(GraphDesign):
 
     kind = "connected_regression"
     order: int | None
+    """Longest run, side of the largest square, or largest coalition; None: no limit."""
     weights: Literal["uniform", "kernel"] = "uniform"
+    """Weights in the regression: "uniform" or "kernel"; see `connected_regression`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", checked_order(self.order))
@@ -147,6 +149,7 @@ class RegressionList:
     """Coalitions with their weights in the regression."""
 
     words: Words
+    """(m, ⌈d/64⌉): members of the coalitions as bits."""
     weight: FloatArray
     """(m,): weights; 0 for the two ends, whose values `finish` uses."""
     d: int
@@ -208,6 +211,8 @@ def _kernel(d: int, size: int) -> float:
     return 0.0
 
 
+# "uniform" is the default: with 784 players attributions by the kernel had a correlation of 0.80 with
+# the exact ones, attributions by equal weights of 0.99
 WEIGHTS: Mapping[str, Callable[[int, int], float]] = {
     "uniform": lambda d, size: 1.0,
     "kernel": _kernel,

@@ -53,6 +53,7 @@ class GraphDesign(BaseDesign):
     """
 
     graph: Graph
+    """The graph whose nodes are the players."""
 
     if TYPE_CHECKING:
 
@@ -162,6 +163,7 @@ class OfChains:
     make: Callable[..., GraphDesign]
     """Function of a graph and options that makes the design."""
     options: Mapping[str, Any]
+    """Options of `make`, by name."""
 
     def __post_init__(self) -> None:
         self(1)  # refuses invalid options
@@ -236,6 +238,7 @@ class TermList:
     """Distinct coalitions with sparse scores."""
 
     words: Words
+    """(m, ⌈d/64⌉): members of the coalitions as bits."""
     score: scipy.sparse.csr_array
     """Scores (m, d)."""
     entries: NDArray[np.int64]

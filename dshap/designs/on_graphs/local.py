@@ -57,10 +57,15 @@ class LocalDesign(GraphDesign):
 
     kind = "local"
     order: int | None
+    """The most edges between a player and its neighbours; None: no limit."""
     outside: Literal["absent", "present"] = "absent"
+    """State of the players beyond a neighbourhood: "absent" or "present"."""
     n_permutations: int | None = None
+    """Number of random orders for large neighbourhoods, even; None: all subsets are listed."""
     seed: int = 0
+    """Seed of the orders; all instances share them."""
     n_replicates: int = N_REPLICATES
+    """The most jackknife groups; 0: no standard errors."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", checked_order(self.order))
@@ -249,12 +254,13 @@ def local(
     Raises
     ------
     InputError
-        An invalid graph, or more than 2²¹ subsets of neighbourhoods, or steps of orders.
+        An invalid graph, more than 2²¹ subsets of neighbourhoods, or more than 2²¹ steps of random
+        orders: 2 n_permutations for each player whose orders are drawn.
 
     Notes
     -----
-    Standard errors are those of `permutation`, for the players whose orders are drawn; the others
-    have none.
+    Standard errors are computed as in `permutation`, for the players whose orders are drawn.  The
+    attributions of all other players have no sampling error.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""A client asks its workers: their versions, what they see, how fast they answer."""
+"""Questions to the workers: their versions, which places they can open, how fast they answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dshap.core.processors import processor
 from dshap.storage.folder import Folder
 
 COMPARED = ("dshap", "numpy", "distributed")
-"""Packages whose versions are the same on both sides of a run: the same code, the same bits."""
+"""Packages whose versions must be the same on both sides of a run: the same code, the same bits."""
 SHOWN = (*COMPARED, "scipy", "numba", "dask")
 SHOWN_WORKERS = 3
 """The most workers that one message names."""
@@ -119,7 +119,7 @@ def unseen_by_workers(
 ) -> dict[str, dict[str, str]]:
     """Noun -> worker -> the reason why it does not see the place, where some do not.
 
-    The reason is empty where a path is not there; of a bucket it is the error of a listing.
+    The reason is empty if a path is not there; of a bucket it is the error of a listing.
     """
     texts = {noun: str(place) for noun, place in places.items()}
     found = client.run(unseen_places, texts)
@@ -141,7 +141,7 @@ def unseen_places(places: Mapping[str, str]) -> dict[str, str]:
 
 
 def refuse_unseen(client: distributed.Client, places: Mapping[str, Place]) -> None:
-    """Raise an `InputError` where a worker does not see one of the places; `places` are by noun."""
+    """Raise an `InputError` if a worker does not see one of the places; `places` are by noun."""
     for noun, faults in unseen_by_workers(client, places).items():
         workers = _some(list(faults))
         if fault := next(filter(None, faults.values()), ""):

@@ -28,7 +28,7 @@ def is_installed(kind: str) -> bool:
 
 
 def require_kind(kind: str) -> None:
-    """Raise an `InputError` where a kind of cluster needs a package that is not installed."""
+    """Raise an `InputError` if a kind of cluster needs a package that is not installed."""
     if not is_installed(kind):
         package = PACKAGE_OF[kind]
         raise InputError(

@@ -45,10 +45,10 @@ HIDDEN = {"self", "args", "asynchronous", "config_name", "dashboard_address", "h
 HIDDEN |= {"loop", "name", "scheduler", "scheduler_cls"}
 """Parameters of dask-jobqueue that no option sets."""
 WATCH_S = 2.0
-"""The seconds between two looks whether a job has to be submitted again."""
+"""The seconds between two checks whether a job has to be submitted again."""
 LOOKS = 3
-"""The looks in which a worker is missing before its job counts as ended: a process that Dask
-restarts is back before."""
+"""The number of checks in a row without the worker after which its job counts as ended: a process
+that Dask restarts is back earlier."""
 
 
 def queue_options(kind: str) -> set[str]:
@@ -132,7 +132,7 @@ def queue_client(
 def _security(
     new_folder: Callable[[], Path], certificates: str | None, jobqueue: Mapping[str, Any]
 ) -> distributed.Security | bool:
-    """The certificates of a cluster; True where dask-jobqueue makes them, in memory and in files."""
+    """The certificates of a cluster; True if dask-jobqueue makes them, in memory and in files."""
     if certificates is not None:
         return Certificates.of_folder(certificates).security()
     if "shared_temp_directory" in jobqueue:

@@ -31,9 +31,9 @@ JOBS = "/etc/dshap/jobs"
 SCRATCH = "/var/tmp/dshap"
 """The folder of a pod for temporary files, where [worker] scratch names none."""
 DEATH_S = 60
-"""The seconds after which a worker ends that a scheduler does not let in."""
+"""The seconds after which a worker ends if its scheduler does not accept it."""
 RETRIES = 3
-"""The times that a run, or a shard, is started again after an exit status that is not final."""
+"""How often a run, or a shard, is started again after an exit status that is not final."""
 GRACE_S = 120
 """The seconds that a pod has to end after SIGTERM, in which it stores its finished work."""
 MANY_INDEXES = 100_000
@@ -54,10 +54,10 @@ DEFAULTS: Mapping[str, Mapping[str, str]] = {
 }
 """Container -> its default requests: a run leaves the rows to workers."""
 BESIDE_BYTES = 320 << 20
-"""Bytes of the other processes in a pod of workers: the one that waits for a scheduler,
-the one that watches the workers, and Python's tracker of resources.  Measured: 291 MiB."""
+"""Bytes of the other processes in a pod of workers: the process that waits for a scheduler, the
+nanny that watches the workers, and Python's tracker of resources.  Measured: 291 MiB."""
 PER_WORKER_BYTES = 1 << 20
-"""Bytes that they need in addition for each worker process.  Measured: 0.44 MiB."""
+"""Bytes that these processes need in addition for each worker process.  Measured: 0.44 MiB."""
 Manifest = dict[str, Any]
 Resources = Mapping[str, Mapping[str, str]]
 """The requests and limits of a container, in the words of Kubernetes."""

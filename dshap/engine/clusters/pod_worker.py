@@ -73,10 +73,11 @@ async def _sent_away(address: str, security: Security | None) -> list[str]:
 def work(
     address: str, wait_s: float, start: Callable[[], int], is_sent_away: Callable[[], bool]
 ) -> int:
-    """Start a worker for each scheduler that comes; give the exit status of the pod.
+    """Start a worker for each scheduler that answers; return the exit status of the pod.
 
-    It is 0 once a scheduler was served and no other comes, or the worker was sent away; 1 where none
-    came at all; and that of a worker that failed: then the pod is started again.
+    - 0: a scheduler was served and no other follows, or the worker was sent away.
+    - 1: no scheduler ever answered.
+    - The exit status of a worker that failed; Kubernetes then starts the pod again.
     """
     ended = 1
     print(f"waiting for the scheduler {address}", flush=True)

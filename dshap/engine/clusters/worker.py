@@ -14,10 +14,10 @@ from dshap.core.options import parse_bytes
 PORT = 8786
 """The port of a scheduler, where its address names none."""
 LEFT_OVER_S = 300
-"""The seconds of a walltime that are left when a worker ends itself: it hands its results on."""
+"""The seconds before its walltime at which a worker ends itself, to hand its results to others."""
 STAGGER_S = 60
 """The most seconds by which the ends of workers that started together are spread."""
-LEAST_WALLTIME_S = 2 * LEFT_OVER_S
+LEAST_WALLTIME_S = 2 * LEFT_OVER_S  # of a shorter one, less than half would be for tasks
 _WALLTIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<hours>\d+):(?P<minutes>\d\d):(?P<seconds>\d\d)")
 HOURS = "{hours:02d}:{minutes:02d}:{seconds:02d}"
 QUIET_PAGES = {
@@ -83,21 +83,21 @@ class WorkerOptions:
 
     @property
     def process_memory(self) -> int | None:
-        """The bytes of one process; None where no memory is given."""
+        """The bytes of one process; None if no memory is given."""
         if self.memory is None:
             return None
         return parse_bytes(self.memory) // self.n_processes
 
     @property
     def walltime_s(self) -> int:
-        """The seconds of the walltime; 0 where there is none."""
+        """The seconds of the walltime; 0 if there is none."""
         if self.walltime is None:
             return 0
         return seconds_of_walltime(self.walltime)
 
     @property
     def lifetime_s(self) -> int | None:
-        """The seconds after which a worker ends itself; None where it has no walltime."""
+        """The seconds after which a worker ends itself; None if it has no walltime."""
         if self.walltime is None:
             return None
         return self.walltime_s - LEFT_OVER_S

@@ -37,10 +37,11 @@ def from_gpytorch(
     feature_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
 ) -> AnyExpansion:
-    """The mean of a trained GPyTorch process, ``model(x).mean``, as a kernel expansion.
+    """Convert a trained GPyTorch process, so that dshap can explain its mean in closed form.
 
-    Hyperparameters are read from the model, and its weights are solved for in float64: a model in
-    float32 differs from its expansion by its own rounding.
+    The result predicts ``model(x).mean``.  Hyperparameters are read from the model, and the weights
+    are computed again in float64: a model in float32 differs from its expansion by the rounding of
+    float32.
 
     Parameters
     ----------
@@ -55,13 +56,13 @@ def from_gpytorch(
     Returns
     -------
     KernelExpansion or ExpansionSum
-        Training rows or inducing points are the landmarks.
+        Its landmarks are the training rows or the inducing points.
 
     Raises
     ------
     InputError
-        The model cannot be reduced, or its `forward` computes something else than `mean_module`
-        and `covar_module` of the untransformed rows.
+        The model has no such form, or its `forward` computes something other than `mean_module` and
+        `covar_module` of the rows as they are given.
 
     Notes
     -----
@@ -100,6 +101,7 @@ def from_gpytorch(
                 "is outside of the kernel",
                 "fit it on transformed rows",
             )
+    # `model(x)` is never called: it would compute in the model's own precision
     rows, solve = MODELS[kind](model)
     landmarks = _array(rows)
     terms = _terms(model.covar_module, np.arange(landmarks.shape[1]), landmarks.shape[1])
@@ -175,6 +177,7 @@ def _exact(model: Any) -> tuple[Any, Solve]:
     return model.train_inputs[0], solve
 
 
+# their noise is a diagonal that is added to the kernel matrix: the weights have a closed form
 LIKELIHOODS = ("GaussianLikelihood", "FixedNoiseGaussianLikelihood")
 
 

@@ -69,7 +69,7 @@ class Term:
         return bool(np.isinf(self.lengthscales).all())
 
     def times(self, other: Term) -> Term:
-        """The product of two terms, column by column; InputError where it leaves the families."""
+        """The product of two terms, column by column; InputError if it leaves the families."""
         families = list(self.families)
         lengthscales = np.array(self.lengthscales)
         for j, (family, lengthscale) in enumerate(
@@ -84,12 +84,14 @@ class Term:
                         f"the product of {families[j]} and {family}",
                         f"in column {j} is not a kernel family of dshap",
                     )
+                # a factor is exp(−c|x − z|^p) with c proportional to lengthscale^−p; a product of
+                # two adds their c
                 power = POWERS[family]
                 lengthscales[j] = (lengthscales[j] ** -power + lengthscale**-power) ** (-1 / power)
         return Term(self.amplitude * other.amplitude, tuple(families), lengthscales)
 
     def power(self, exponent: float) -> Term:
-        """The kernel to a positive power; InputError where it leaves the families."""
+        """The kernel to a positive power; InputError if it leaves the families."""
         lengthscales = np.array(self.lengthscales)
         for j in np.flatnonzero(np.isfinite(lengthscales)):
             if exponent != 1 and self.families[j] not in POWERS:
@@ -97,6 +99,7 @@ class Term:
                     f"a power of {self.families[j]}",
                     f"in column {j} is not a kernel family of dshap",
                 )
+            # c times the exponent, as in `times`
             lengthscales[j] *= exponent ** (-1 / POWERS.get(self.families[j], 1.0))
         return Term(self.amplitude**exponent, self.families, lengthscales)
 

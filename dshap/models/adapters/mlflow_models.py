@@ -142,7 +142,7 @@ class ReadOptions:
     method: str = "auto"
     """The method of an estimator that is explained."""
     sha256: str | None = None
-    """The SHA-256 that the file must have; not compared where None."""
+    """The SHA-256 that the file must have; not compared if None."""
 
 
 class MlflowModel:
@@ -295,7 +295,7 @@ def _in_one_line(address: str) -> Iterator[None]:
 
 
 def _library(module: str) -> ModuleType:
-    """A module of MLflow; an `InputError` where it is not installed."""
+    """A module of MLflow; an `InputError` if it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

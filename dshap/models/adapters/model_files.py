@@ -60,7 +60,7 @@ class LoadedModel:
     predict: Callable[..., Any]
     """The function that is explained: rows (n, columns) -> (n,) or (n, k)."""
     file: ModelFile | None = None
-    """The file that it was read from; None where it is an object of Python code."""
+    """The file that it was read from; None if it is an object of Python code."""
     classes: tuple[str, ...] | None = None
     """The names of the classes, where the model has them and its library's object does not."""
 
@@ -73,15 +73,15 @@ class LoadedModel:
 class NamedPredictor:
     """A fitted model, with the name by which a run recognizes it: kind and SHA-256 of its file.
 
-    It shows the facts of scikit-learn's estimators, as far as the model has them.
+    It has those attributes of scikit-learn's estimators, such as `classes_`, that the model has.
 
     Parameters
     ----------
     model : fitted model
     method : name of the method that is explained
     stored_name : str
-    takes_frames : whether it is called with data frames where it was fitted on them; a library of
-        trees accepts arrays of numbers as well, and is faster with them
+    takes_frames : whether it is called with data frames if it was fitted on them; libraries of
+        trees also accept arrays of numbers, and are faster with them
     categories : column -> its categories, for a library of trees that was fitted on categories; the
         column may then contain their values as text or numbers too
     options : options of the method
@@ -90,7 +90,7 @@ class NamedPredictor:
     rounds_note = ""
     """The note on the boosting rounds of its predictions, for plan and record."""
     output_scale: str | None = None
-    """The scale of its predictions; None where it follows from the method."""
+    """The scale of its predictions; None if it follows from the method."""
     output_names: tuple[str, ...] | None = None
     """Always None: outputs are named by the classes."""
 
@@ -131,7 +131,7 @@ class OwnCategories:
 
     @classmethod
     def of(cls, model: Any) -> OwnCategories | None:
-        """The categories of a model; None where it has none, or did not store them."""
+        """The categories of a model; None if it has none, or did not store them."""
         try:
             library = library_of(model)(model)
             coded = library.coded({})
@@ -160,10 +160,10 @@ class OwnCategories:
 
 
 class LightGBMPredictor:
-    """A booster of LightGBM that gives predictions, of classes one probability each.
+    """A booster of LightGBM as a predictor of numbers, or of a probability for each class.
 
-    Two classes have one sum of trees, and LightGBM gives the probability of the second: the first
-    is put before it.
+    For two classes LightGBM returns only the probability of the second; here that of the first is
+    put before it.
     """
 
     def __init__(self, booster: Any) -> None:
@@ -199,7 +199,7 @@ def load_xgboost(
     Parameters
     ----------
     path : path
-    sha256 : the SHA-256 that the file must have; not compared where None
+    sha256 : the SHA-256 that the file must have; not compared if None
     missing_value : the number that means missing beside NaN, as `missing` of the scikit-learn
         classes, which is not in the file
 
@@ -288,7 +288,7 @@ def load_skops(
     Parameters
     ----------
     path : path
-    sha256 : the SHA-256 that the file must have; not compared where None
+    sha256 : the SHA-256 that the file must have; not compared if None
     trusted : the types in the file that are trusted beside those that skops knows
     method : the method of the estimator that is explained, see `METHODS`
 
@@ -360,7 +360,7 @@ def method_of(model: Any, method: str, path: str | Path) -> str:
 
 
 def feature_names_of(loaded: LoadedModel) -> tuple[str, ...] | None:
-    """The columns that a model was fitted on, in its order; None where it does not know them."""
+    """The columns that a model was fitted on, in its order; None if it does not know them."""
     for each in (loaded.predict, loaded.model):
         names = of_estimator(each, "feature_names_in_")
         if names is not None:
@@ -372,7 +372,7 @@ def feature_names_of(loaded: LoadedModel) -> tuple[str, ...] | None:
 
 
 def n_columns_of(loaded: LoadedModel) -> int | None:
-    """The number of columns that a model was fitted on; None where it does not know it."""
+    """The number of columns that a model was fitted on; None if it does not know it."""
     for each in (loaded.predict, loaded.model):
         number = of_estimator(each, "n_features_in_")
         if number is not None:
@@ -381,12 +381,12 @@ def n_columns_of(loaded: LoadedModel) -> int | None:
 
 
 def sha256_of(path: str | Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits; InputError where it cannot be read."""
+    """The SHA-256 of a file, in hexadecimal digits; InputError if it cannot be read."""
     return hashlib.sha256(_content(path, None)).hexdigest()
 
 
 def _library(kind: str, module: str, remedy: str) -> ModuleType:
-    """The library that reads a kind of file; InputError where it is not installed."""
+    """The library that reads a kind of file; InputError if it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -397,7 +397,7 @@ def _library(kind: str, module: str, remedy: str) -> ModuleType:
 
 
 def _content(path: str | Path, sha256: str | None) -> bytes:
-    """The bytes of a file; InputError where it is missing or has another SHA-256."""
+    """The bytes of a file; InputError if it is missing or has another SHA-256."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:

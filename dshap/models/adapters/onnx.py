@@ -35,7 +35,7 @@ class OnnxModel:
     ----------
     content : bytes
         The model.
-    output : name of the output to explain; where None, probabilities, or the only one of numbers
+    output : name of the output to explain; if None, probabilities, or the only one of numbers
 
     Raises
     ------

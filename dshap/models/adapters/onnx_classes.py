@@ -20,7 +20,7 @@ LOOKUP = "ArrayFeatureExtractor"
 
 
 def class_names(content: bytes, output: str) -> tuple[str | int, ...] | None:
-    """The classes that the columns of an output belong to; None where the model has no classes.
+    """The classes that the columns of an output belong to; None if the model has no classes.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def _upward(makers: dict[str, Any], name: str) -> Iterator[Any]:
 
 
 def _listed(node: Any) -> tuple[str | int, ...] | None:
-    """The classes that an operator lists; None where it lists none."""
+    """The classes that an operator lists; None if it lists none."""
     for attribute in node.attribute:
         if attribute.name in ATTRIBUTES and attribute.strings:
             return tuple(each.decode() for each in attribute.strings)

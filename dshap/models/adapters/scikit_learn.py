@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 def from_sklearn(
     estimator: BaseEstimator, *, feature_names: Sequence[str] | None = None
 ) -> AnyExpansion:
-    """A fitted scikit-learn model as a kernel expansion in the units of its original columns.
+    """Convert a fitted kernel model of scikit-learn, so that dshap can explain it in closed form.
 
-    The expansion predicts what the estimator does: `predict` of a regressor, `decision_function` of
-    a classifier or of `OneClassSVM`.  Only fitted attributes are read.
+    The result predicts the same numbers as the estimator, from columns in their original units:
+    `predict` of a regressor, `decision_function` of a classifier or of `OneClassSVM`.  Only fitted
+    attributes are read; the estimator is never called.
 
     Parameters
     ----------
@@ -48,19 +49,19 @@ def from_sklearn(
         a `TransformedTargetRegressor` with a scaler or a search like `GridSearchCV` may wrap
         any of it.  The kernel must be a product over the columns, or a sum of products.
     feature_names : sequence of str, optional
-        Names of the columns; `feature_names_in_` of the estimator where not given.
+        Names of the columns.  None: `feature_names_in_` of the estimator.
 
     Returns
     -------
     KernelExpansion, FourierExpansion or ExpansionSum
-        A Fourier expansion for `RBFSampler`; a sum where the kernel is a sum.  A binary classifier
-        has one output, named by the class that it is positive for; `SVC` with more than two
-        classes has one for each pair of classes.
+        A Fourier expansion for `RBFSampler`; a sum if the kernel is a sum.  A binary classifier has
+        one output, named after the class for which it is positive; `SVC` with more than two classes
+        has one output for each pair of classes.
 
     Raises
     ------
     InputError
-        The estimator is not fitted, or cannot be reduced; the message names the alternative.
+        The estimator is not fitted, or has no such form; the message names an alternative.
 
     Examples
     --------
@@ -81,6 +82,7 @@ def from_sklearn(
         expansion = linear_of_features(rest[0], rest[1:], chain.model)
     else:
         expansion = _adapt(chain.model)
+    # from the model outwards: the last scaler is applied to a row last, and undone first
     for scaler in reversed(scalers):
         expansion = in_original_columns(expansion, *affine(scaler))
     for transformer in reversed(chain.targets):
@@ -352,6 +354,8 @@ def _readout(model: Any, after: Sequence[Any]) -> tuple[FloatArray, FloatArray]:
         )
     coef, intercept = fitted_attributes(model, "coef_", "intercept_")
     weights = np.atleast_2d(coef).T  # (p, k)
+    # coef · (φ − shift)/scale: the scale divides the weights, the shift goes to the intercept; the
+    # last scaler is the nearest to the model
     for scaler in reversed(after):
         shift, scale = (np.broadcast_to(each, weights.shape[:1]) for each in affine(scaler))
         weights = weights / scale[:, None]

@@ -59,7 +59,7 @@ def over_runs_chart(lines: HistoryLines, looks: Looks) -> Any:
     axis = named_axis(
         found.times[chosen].tolist(),
         [found.names[place] for place in chosen],
-        title=f"run, of {found.rows[-1]:,} rows at last",
+        title=f"run (the last has {found.rows[-1]:,} rows)",
         grid=False,
         labelAngle=-30,
     )

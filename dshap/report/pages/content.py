@@ -357,27 +357,27 @@ def _further(
         for each in drift_of(name, path, texts, [tab.output for tab in tabs])
     ]
     if drifts:
-        heading = "What changed since the run before"
+        heading = "What changed since the previous run"
         yield FurtherSection("drift", "Changes", heading, tuple(drifts))
 
 
 def _figure_notes(table: RowTable, tabs: Sequence[Tab], others: Sequence[str]) -> Iterator[str]:
     """Sentences about rows that the swarms and dependences leave out."""
     if table.unreadable:
-        yield "Rows cannot be read: there are no figures of all rows until they are mended."
+        yield "Some rows cannot be read, so there are no figures of all rows until they are repaired."
         return
     if len(tabs) > MAX_OUTPUTS:
-        yield f"Of {len(tabs):,} outputs the first {MAX_OUTPUTS} have figures of all rows."
+        yield f"Only the first {MAX_OUTPUTS} of {len(tabs):,} outputs have figures of all rows."
     if others:
-        yield f"{', '.join(map(label, others))} explain other rows and have a page of their own."
+        yield f"{', '.join(map(label, others))} explain different rows and have separate pages."
     columns = [name for name in table.first.features if name in table.first.columns]
     if not columns:
         yield (
-            "The values of the columns were not kept: keep_rows=True, or [run] keep_rows = true, "
-            "gives swarms their colours, and the attributions of each feature by its values."
+            "The values of the columns were not stored, so swarms have no colours, and there are no "
+            "figures by value: keep_rows=True, or [run] keep_rows = true, stores the values."
         )
     elif len(columns) > MAX_CARDS:
-        yield f"Of {len(columns):,} columns the {MAX_CARDS} that matter most are shown by their values."
+        yield f"Only the {MAX_CARDS} most important of {len(columns):,} columns are shown by their values."
 
 
 def _bar_scale(table: RowTable) -> str:
@@ -394,4 +394,4 @@ def _bar_scale(table: RowTable) -> str:
 def _rows_note(others: Sequence[str]) -> str:
     if not others:
         return ""
-    return f"{', '.join(map(label, others))} explain other rows and are left out here."
+    return f"{', '.join(map(label, others))} explain different rows and are left out here."

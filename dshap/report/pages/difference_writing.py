@@ -62,16 +62,21 @@ class OutputSection:
 def difference_page(
     found: Difference, path: str | Path = "difference.html", *, force: bool = False
 ) -> Path:
-    """Write a difference of two cubes as one HTML page, which loads and runs nothing.
+    """Write the difference of two cubes as one HTML page without scripts or outside files.
 
-    It describes the changes in plain sentences, shows old beside new for the columns that moved
-    most, and each row that changed most when a reader opens it.  Labels are those of the new cube.
+    The page describes the changes in plain sentences and shows old beside new for the columns that
+    moved most.  A reader can open each of the rows that changed most.  Labels are those of the new
+    cube.
 
     Parameters
     ----------
-    found : the difference, from `dshap.diff`
-    path : the HTML file to write; its folder is made if it does not exist
-    force : replace a file at `path` that dshap has not made; a page that it has made is renewed
+    found : Difference
+        The result of `dshap.diff`.
+    path : str or Path
+        The HTML file to write; its folder is made if it does not exist.
+    force : bool
+        Whether to replace a file at `path` that dshap did not write.  A page that dshap wrote is
+        always replaced.
 
     Returns
     -------
@@ -81,7 +86,8 @@ def difference_page(
     Raises
     ------
     InputError
-        jinja2 is not installed, another file is there, or the page cannot be written.
+        jinja2 is not installed, a file that dshap did not write is at `path`, or the page cannot be
+        written.
 
     Examples
     --------

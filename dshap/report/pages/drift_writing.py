@@ -30,17 +30,21 @@ class DriftRowFigure:
 
 
 def drift_page(found: Drift, path: str | Path = "drift.html", *, force: bool = False) -> Path:
-    """Write the drift of rows between two tables as one HTML page, which loads and runs nothing.
+    """Write the drift of rows between two tables as one HTML page without scripts or outside files.
 
-    It describes in plain sentences whether the tables differ, shows which columns make the
-    difference beside the effect of chance alone, and each row that carries most of it when a
-    reader opens it.
+    The page describes in plain sentences whether the tables differ.  It shows which columns make
+    the difference, beside the effect of chance alone.  A reader can open each of the rows that
+    contribute most to the difference.
 
     Parameters
     ----------
-    found : the drift, from `dshap.mmd_drift`
-    path : the HTML file to write; its folder is made if it does not exist
-    force : replace a file at `path` that dshap has not made; a page that it has made is renewed
+    found : Drift
+        The result of `dshap.mmd_drift`.
+    path : str or Path
+        The HTML file to write; its folder is made if it does not exist.
+    force : bool
+        Whether to replace a file at `path` that dshap did not write.  A page that dshap wrote is
+        always replaced.
 
     Returns
     -------
@@ -50,7 +54,8 @@ def drift_page(found: Drift, path: str | Path = "drift.html", *, force: bool = F
     Raises
     ------
     InputError
-        jinja2 is not installed, another file is there, or the page cannot be written.
+        jinja2 is not installed, a file that dshap did not write is at `path`, or the page cannot be
+        written.
 
     Examples
     --------
@@ -89,14 +94,14 @@ def _html(found: Drift) -> str:
 
 def _sentences(found: Drift, texts: PageTexts) -> list[str]:
     """Whether the tables differ, which columns make the difference, and the limits of that."""
-    seen = "No difference is seen"
+    seen = "No difference was found"
     if found.p_value <= LEVEL:
         seen = "The rows of the two tables differ"
     sentences = [
-        f"{seen}: when rows were shuffled between the tables {found.n_permutations:,} times, the "
-        f"distance was as large in a share of {short_number(found.p_value)} (up to {LEVEL} counts as "
-        "a difference).",
-        f"The distance is {short_number(found.mmd2)}; chance alone makes {short_number(found.expected)}.",
+        f"{seen}: rows were shuffled between the tables {found.n_permutations:,} times, and the "
+        f"distance was as large in a share of {short_number(found.p_value)} of the shuffles (a share "
+        f"of up to {LEVEL} counts as a difference).",
+        f"The distance is {short_number(found.mmd2)}; chance alone would cause {short_number(found.expected)}.",
     ]
     sure = [each for each in found.columns if each.adjusted <= LEVEL]
     if found.p_value <= LEVEL and sure:
@@ -104,15 +109,15 @@ def _sentences(found: Drift, texts: PageTexts) -> list[str]:
         share = sum(each.attribution for each in sure) / found.mmd2
         others = f" and {len(sure) - SHOWN:,} more" * (len(sure) > SHOWN)
         sentences.append(
-            f"{names}{others} differ beyond chance, with {percent(share)} of the distance."
+            f"{names}{others} differ beyond chance, and cause {percent(share)} of the distance."
         )
     elif found.p_value <= LEVEL:
         sentences.append(
-            "No single column differs beyond chance: the tables differ in their whole."
+            "No single column differs beyond chance: the tables differ only in all columns together."
         )
     sentences.append(
-        "This compares rows, not a model: it does not tell whether predictions are worse, nor why the "
-        "rows changed."
+        "This page compares rows, not models.  It does not show whether predictions are worse, or why "
+        "the rows changed."
     )
     return sentences
 

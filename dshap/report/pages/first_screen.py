@@ -41,7 +41,7 @@ MODEL_KINDS: Mapping[str, str] = {
     "onnx": "a model in a file of ONNX",
     "kernel_ridge": "a kernel ridge regression",
     "kernel_logistic": "a kernel logistic regression",
-    "import": "a program of its makers",
+    "import": "a Python function",
     "pickle": "an estimator of scikit-learn",
 }
 """Library or kind of a job's model -> words."""
@@ -55,8 +55,8 @@ MODELS_OF_VALUES: Mapping[str, str] = {
 """Value function -> the models that it explains, in words."""
 OTHER_ROWS = "filled in from other rows, whatever the values of the other columns"
 LIKE_ROWS = (
-    "averaged over rows that are alike in the remaining columns, so that columns which go together "
-    "share their influence"
+    "averaged over rows that are alike in the remaining columns, so that correlated columns share "
+    "their influence"
 )
 BY_BRANCHES = "averaged over the branches of the trees, in the proportions of the training rows"
 ABSENT: Mapping[str, str] = {
@@ -145,7 +145,7 @@ def _model(path: Place, card: Mapping[str, str], about: Mapping[str, str]) -> st
     known = about.get("model kind", "")
     if known:
         return MODEL_KINDS.get(known, label(known))
-    return MODELS_OF_VALUES.get(_value_of(path).get("value", ""), "a function of its makers")
+    return MODELS_OF_VALUES.get(_value_of(path).get("value", ""), "a Python function")
 
 
 def _value_of(path: Place) -> Mapping[str, Any]:
@@ -185,7 +185,7 @@ def _period(path: Place, card: Mapping[str, str], about: Mapping[str, str]) -> s
 def _whom(card: Mapping[str, str]) -> str:
     """The owner of the model, and its users; the title of the page has its purpose."""
     owner = card.get("owner", "")
-    made = "Nobody is named as the maker of the model"
+    made = "The model has no named owner"
     if owner:
         made = f"The model's owner is {owner}{_after(' (', card.get('contact'), ')')}"
     audience = _after(", and it is for ", card.get("audience"))
@@ -227,17 +227,17 @@ def _drives(ranking: Ranking, texts: PageTexts) -> str:
     total = total_of(ranking)
     share = sum(ranking.magnitude[name] for name in names) / total
     if not sum(ranking.magnitude.values()):
-        return "no column moves it."
+        return "no column moves predictions."
     if len(names) == 1:
-        return f"{texts.quoted(names[0])} alone moves it."
+        return f"{texts.quoted(names[0])} alone moves predictions."
     said = joined([texts.quoted(name) for name in names])
-    return f"{said} move it most: together {percent(share)} of all movement."
+    return f"{said} move predictions most: together {percent(share)} of all movement."
 
 
 def _sure(cubes: Mapping[str, Place], given: Sequence[Ranking], texts: PageTexts) -> str:
     """The errors of the shares, and their limits."""
     ranking = given[0]
-    model = "how often the model is right is another question, which this page does not answer."
+    model = "this page does not show how often the model is right."
     largest = features_of([ranking])[0]
     half = ranking.half_width(largest) / total_of(ranking)
     reach = f"the share of {texts.quoted(largest)} is within ± {percent(half, 1)} of all movement"
@@ -256,13 +256,13 @@ def _additivity(cubes: Mapping[str, Place], ranking: Ranking, largest: str) -> s
     gap = accuracy({"": next(iter(cubes.values()))})[""]["residual"]
     if not gap or max(gap) > ROUNDING * ranking.magnitude[largest]:
         return ""
-    return ", and the parts of every row add up to its prediction"
+    return ", and the attributions of every row add up to its prediction"
 
 
 def _limits(cubes: Mapping[str, Place]) -> str:
     return (
-        "These numbers show how the model uses its columns, not what causes the outcome, and are no "
-        "verdict on fairness; to measure a column, its value was treated as unknown and "
+        "These numbers show how the model uses its columns, not what causes the outcome, and not "
+        "whether the model is fair.  To measure a column, its value was treated as unknown and "
         f"{'; or '.join(_absences(cubes))}."
     )
 

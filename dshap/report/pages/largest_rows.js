@@ -19,7 +19,7 @@
   function listOf(part, feature, heading) {
     const places = (data.largest[part] || {})[feature] || [];
     const rows = places.map((place) => cells(data.rows[place], part, feature));
-    if (!rows.length) return element("p", {}, "This page has none of them.");
+    if (!rows.length) return element("p", {}, "This page has none of these rows.");
     const digits = decimals(rows.map((row) => row.phi));
     const wide = decimals(rows.map((row) => row.prediction));
     const heads = [data.keys.map((column) => column.name).join(", "), "value", "by", "predicted"];

@@ -107,14 +107,14 @@ def _missing(path: Place, status: CubeStatus, unreadable: Sequence[slice]) -> It
     if unreadable:
         yield (
             f"Rows cannot be read: {_spans([(each.start, each.stop) for each in unreadable])}.  "
-            "Figures are left out: `dshap verify STORE --repair`, then the same run again, mends this."
+            "Figures are left out: `dshap verify STORE --repair`, then the same run again, repairs them."
         )
     for each in status.failures:
         yield f"{each.rows:,} rows failed, first {printable(each.first)}: {printable(each.reason)}."
     if status.skipped:
-        yield f"{status.skipped:,} rows were skipped, as they have missing values."
+        yield f"{status.skipped:,} rows were skipped, because they have missing values."
     if status.erased:
-        yield f"{status.erased:,} rows were erased on request, and take part in no number."
+        yield f"{status.erased:,} rows were erased on request, and are in no number."
 
 
 def _gaps(done: Sequence[tuple[int, int]], n_rows: int) -> list[tuple[int, int]]:
@@ -158,8 +158,8 @@ def _sureness(name: str, path: Place, rankings: Sequence[Ranking]) -> Iterator[s
         yield f"Value function: MSE_v {note_text(notes['mse_v'])}."
     elif _is_measurable(path):
         yield (
-            "Value function: how well it approximates the model on coalitions (MSE_v) was not "
-            "measured: dshap.mse_v, or quality_rows in a job file, does."
+            "Value function: its error on coalitions (MSE_v) was not measured: dshap.mse_v, or "
+            "quality_rows in a job file, measures it."
         )
     counted = notes.get("counted", {})
     if NOT_SERVED in counted:
@@ -178,13 +178,13 @@ def _is_measurable(path: Place) -> bool:
 def _sampling(ranking: Ranking) -> str:
     """How far the means of one ranking may be off by their standard errors."""
     if not ranking.has_errors:
-        return "Standard errors: none, as no coalition was sampled."
+        return "Standard errors: none, because no coalition was sampled."
     largest = max(ranking.magnitude, key=lambda feature: ranking.magnitude[feature])
     half = INTERVAL * ranking.magnitude_error[largest]
     if not np.isfinite(half):
         return (
-            f"Standard errors ({label(ranking.label)}): not known, as too few coalitions or draws "
-            "were sampled."
+            f"Standard errors ({label(ranking.label)}): unknown, because too few coalitions or "
+            "draws were sampled."
         )
     said = (
         f"Standard errors ({label(ranking.label)}): mean |φ| of {label(largest)}, the largest, "
@@ -193,7 +193,8 @@ def _sampling(ranking: Ranking) -> str:
     )
     if ranking.is_too_small:
         return (
-            f"{said}  Mean |φ| of more than {MANY_FEATURES} features is too small: it orders them."
+            f"{said}  For more than {MANY_FEATURES} features, mean |φ| is too small: use it to rank "
+            "features only."
         )
     return said
 
@@ -205,12 +206,12 @@ def _stated(form: Mapping[str, Any]) -> Iterator[str]:
     yield f"Closed form: {form.get('kind', '')}."
     if "node_error" in form:
         yield (
-            "Nodes: the error of the quadrature's nodes is at most "
-            f"{short_number(max(form['node_error']), 2)} for any attribution, by up to {max(form['nodes'])} nodes."
+            f"Quadrature: with up to {max(form['nodes'])} nodes, the error of any attribution is at most "
+            f"{short_number(max(form['node_error']), 2)}."
         )
     if "value_error_in_standard_deviations" in form:
         yield (
-            f"Background: {form['background_rows']:,} rows stand for all; the error of a value is about "
+            f"Background: {form['background_rows']:,} rows represent all rows; the error of a value is about "
             f"{short_number(form['value_error_in_standard_deviations'], 2)} standard deviations of the prediction."
         )
 

@@ -94,6 +94,7 @@ def page_rows(table: RowTable, listed: Sequence[str]) -> PageRows:
     extreme = np.unique(np.append(survey.extreme, survey.largest))
     extreme = extreme[extreme >= 0]
     n_even = max(_row_limit(table) - len(extreme), 1)
+    # ranks among the rows with attributions: those without leave no gaps
     ranks = np.unique(np.linspace(0, max(total - 1, 0), n_even).astype(np.int64))
     texts: list[str] = []
     positions: list[NDArray[np.int64]] = []
@@ -141,6 +142,7 @@ def _surveyed(table: RowTable, features: Sequence[int]) -> Survey:
     """One pass over the predictions and attributions of all rows."""
     n_parts = len(table.parts)
     n_lists = n_parts * max(len(features), 1)
+    # many outputs and features have shorter lists, so that all lists together fit on the page
     n_each = int(np.clip(MOST_LARGEST // n_lists, 1, N_LARGEST))
     largest = _Largest(n_each, n_parts * len(features))
     extreme = _Largest(N_EXTREME, 2 * n_parts)
@@ -155,6 +157,7 @@ def _surveyed(table: RowTable, features: Sequence[int]) -> Survey:
         is_good = has_numbers(predictions, phi)
         counts[rows.start] = int(np.count_nonzero(is_good))
         sampled.append(predictions[is_good][::step])
+        # the largest of -prediction are the lowest predictions
         extreme.add(rows.start, np.concatenate([predictions, -predictions], axis=1), is_good)
         sizes = np.abs(phi[:, :, features]).reshape(len(phi), -1)
         largest.add(rows.start, sizes, is_good)

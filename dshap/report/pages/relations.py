@@ -186,8 +186,8 @@ def comparison_of(
         return None
     agreement = ranking_agreement(given)
     sentences = [
-        f"The ranking of {label(given[place].label, NAME)} agrees with that of "
-        f"{label(given[0].label, NAME)} to nDCG {agreement.ndcg[place]:.4f} and Spearman "
+        f"The rankings of {label(given[place].label, NAME)} and "
+        f"{label(given[0].label, NAME)} agree with nDCG {agreement.ndcg[place]:.4f} and Spearman "
         f"{agreement.spearman[place]:.4f} (1: the same order)"
         f"{_moved(agreement.features, agreement.places[0], agreement.places[place], texts)}."
         for place in range(1, len(given))
@@ -256,7 +256,7 @@ def _drift_figure(
 ) -> ToldFigure:
     sentences = (
         f"Compared with run {before}: {found.n_both:,} rows are in both, and "
-        f"{output.n_changed:,} of them have other attributions.",
+        f"{output.n_changed:,} of them have different attributions.",
         *difference_sentences(output, texts, found.measure),
     )
     tables = (shift_table(output, texts), changed_table(output, texts))
@@ -276,12 +276,12 @@ def difference_sentences(
     """
     first = output.features[0]
     scale = max(max(each.magnitude_old, each.magnitude_new) for each in output.features)
-    moved = "No column moves predictions otherwise than before."
+    moved = "The influence of every column is the same as before."
     if first.wasserstein > SAME * scale:
         moved = (
-            f"{texts.quoted(first.feature)} changed most: what it adds to a prediction moved by at "
-            f"least {short_number(first.wasserstein)}{units} on average, and the mean size of that "
-            f"went from {shown_number(first.magnitude_old, output.decimals)} to "
+            f"{texts.quoted(first.feature)} changed most: its attributions moved by at least "
+            f"{short_number(first.wasserstein)}{units} on average, and their mean size went from "
+            f"{shown_number(first.magnitude_old, output.decimals)} to "
             f"{shown_number(first.magnitude_new, output.decimals)}."
         )
     moves = [
@@ -297,7 +297,7 @@ def difference_sentences(
     ]
     predicted = f"The mean prediction went from {means[0]} to {means[1]}{units}."
     if means[0] == means[1]:
-        predicted = f"The mean prediction is {means[0]}{units} in both."
+        predicted = f"The mean prediction is {means[0]}{units} before and now."
     return moved, order, predicted
 
 

@@ -38,6 +38,7 @@ def write_row_files(table: RowTable, folder: Path) -> RowFiles:
         It cannot be written.
     """
     refuse_others(folder)
+    # the rows of the page before stay as they are until all new files are written
     private = private_folder(folder)
     private.mkdir(parents=True)
     try:
@@ -112,6 +113,7 @@ def _append_rows(table: RowTable, folder: Path, file_of: NDArray[np.int64]) -> N
 
 
 def _append(folder: Path, file: int, texts: list[str]) -> None:
+    # a call with rows, not JSON: a page from file:// may load scripts, and no data
     place = folder / f"{file:06}.js"
     with place.open("a", encoding="ascii") as held:
         if held.tell() == 0:

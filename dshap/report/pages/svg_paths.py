@@ -49,7 +49,7 @@ CUT = (0.0005, 0.9995)
 """The quantiles of each feature that an axis of swarms includes at least."""
 LEAST_CUT = 1.5
 """How many times as long an axis of all rows must be before it is cut."""
-BEYOND_ENDS = "At most one row in two thousand of a feature lies beyond either end."
+BEYOND_ENDS = "At most one row in two thousand of a feature is beyond either end of the axis."
 
 
 @dataclass(frozen=True)
@@ -211,6 +211,8 @@ def _swarm_line(
 def _outline(x: FloatArray, depth: FloatArray) -> str:
     """The outline of a swarm: along its upper side, and back along the lower."""
     there = np.flatnonzero(depth > THIN)
+    # one thin step beyond each end: the outline comes to a point there instead of ending in an
+    # upright edge
     span = slice(max(there[0] - 1, 0), there[-1] + 2)
     half = np.where(depth > THIN, depth, THIN)[span] * (HEIGHT / 2 - 2)
     upper = _points(x[span], HEIGHT / 2 - half)
@@ -250,6 +252,7 @@ def _y_span(given: Sequence[FloatArray]) -> tuple[float, float]:
     both = np.concatenate([each.ravel() for each in given])
     low = float(np.nanmin(both, initial=0.0))
     high = float(np.nanmax(both, initial=0.0))
+    # attributions that are all 0 need an axis of some length
     margin = 0.05 * (high - low) or 1.0
     return low - margin, high + margin
 

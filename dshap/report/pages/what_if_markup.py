@@ -35,6 +35,7 @@ def what_if_of_rows(table: RowTable, rows: Sequence[str]) -> WhatIfMarkup:
     read = [json.loads(row) for row in rows]
     keys = [[str(each) for each in row[:n_keys]] for row in read]
     predictions = np.array([row[n_keys : n_keys + len(parts)] for row in read], np.float64)
+    # rows with the smallest and the largest prediction can be changed even where not all rows fit
     extremes = [*predictions.argmin(axis=0).tolist(), *predictions.argmax(axis=0).tolist()]
     part_of = {(part.explanation, part.output): at for at, part in enumerate(parts)}
     return _markup_of(what_if_part(table.cubes, keys, table.first.features, part_of, extremes))

@@ -49,29 +49,42 @@ def page(
     about: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> Path:
-    """Write the report of a store as one HTML page, which loads nothing from anywhere.
+    """Write the report of a store as one HTML page, which a browser opens without a network.
 
-    Its first screen describes in five sentences what was explained, for whom, what moves the
-    predictions, how sure that is, and its limits.  Then come all rows of each feature, each
-    feature by its values with the 20 rows that it moved most, the last 30 runs of a job, and about
-    5,000 single rows, each with an address such as ``report.html#row=1234567``.
+    The first screen describes in five sentences what was explained, for whom, what moves the
+    predictions, how sure that is, and its limits.  Below it are
+
+    - the attributions of all rows, for each feature;
+    - each feature by the values of its column, with the 20 rows that it moved most;
+    - the importance of features over the last 30 runs of a job;
+    - about 5,000 single rows, each with an address such as ``report.html#row=1234567``.
 
     Parameters
     ----------
-    store : path of a cube, or of a store of several
-    path : the HTML file to write; its folder is made if it does not exist
-    run : the run whose cubes are read, in a store with a cube for each run; "": the current one
-    all_rows : write every row into a folder beside the page, which its search then reads, file by
-        file, without a server: report_rows beside report.html; about 250 bytes a row for 40
-        features and two explanations
-    segments : columns with at most 200 values, or "age:5" for bins of about equally many rows, by
-        whose values mean |attribution| is shown
-    what_if : let the values of a row be changed on the page, which recomputes its prediction and
-        exact attributions: the page then contains the model and, of kernels, rows of the table
-        that the model was fitted on or compares with.  The store must contain the model:
-        `dshap.explain(..., what_if=True)`.
-    about : further facts about the run, heading -> text
-    force : replace a file at `path` that dshap has not made; a page that it has made is renewed
+    store : str or Path
+        The path of a cube, or of a store with several cubes.
+    path : str or Path
+        The HTML file to write; its folder is made if it does not exist.
+    run : str
+        The run to report, such as "20260301T030000Z", in a store with a cube for each run; "" for
+        the current one.
+    all_rows : bool
+        Whether to write every row into a folder beside the page, such as report_rows beside
+        report.html.  The search of the page then finds every row, without a server.  A row takes
+        about 250 bytes for 40 features and two explanations.
+    segments : sequence of str
+        Columns by whose values mean |attribution| is shown, such as "plan": each has at most 200
+        values.  "age:5" groups a column into 5 bins of about equally many rows.
+    what_if : bool
+        Whether a reader can change the values of a row on the page, which then recomputes the
+        prediction and the exact attributions.  The page then contains the model and, for kernel
+        models, rows of the table that the model was fitted on or compares with.  The store must
+        contain the model: ``dshap.explain(..., what_if=True)``.
+    about : mapping of str to str, optional
+        Further facts about the run, such as ``{"owner": "credit team"}``.
+    force : bool
+        Whether to replace a file at `path` that dshap did not write.  A page that dshap wrote is
+        always replaced.
 
     Returns
     -------
@@ -81,10 +94,11 @@ def page(
     Raises
     ------
     InputError
-        jinja2 is not installed, there is no store, no cube of this run, no such column of a
-        segment, no model for what_if, another file is there, or the page cannot be written.
+        jinja2 is not installed; the store, the run, a column of `segments` or the model for
+        `what_if` does not exist; a file that dshap did not write is at `path`; or the page cannot
+        be written.
     DamagedError
-        Names or metadata of a cube differ from those written.
+        Names or metadata of a cube are not as they were written.
 
     Examples
     --------
@@ -123,6 +137,7 @@ def page(
     with writing_page(target):
         files = None
         if all_rows:
+            # before the page, whose script needs the names of these files
             files = write_row_files(table, target.with_name(f"{target.stem}_{ROWS}"))
         tabs = [(tab.output, [*tab.rankings]) for tab in tabs_of(ranked) if tab.given]
         texts = PageTexts.of(next(iter(cubes.values())), table.first.features)

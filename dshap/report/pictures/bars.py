@@ -60,33 +60,39 @@ def bar(
 ) -> Axes | LayerChart:
     """Draw mean |attribution| of every feature as bars, the largest on top.
 
-    Features are sorted by the mean over all rows; those of several cubes by that of the first.  At
-    most 20 are shown, or 10 where each has several bars.  The lowest bar is the sum of the bars of
+    Features are sorted by mean |attribution| over all rows, of the first cube if there are several.
+    At most 20 are shown, or 10 if each has several bars.  The lowest bar is the sum of the bars of
     all features that are not shown.
+
     A line across the end of a bar is the 95 % interval of its mean.  It covers two errors: the rows
     are a sample of more rows, and coalitions may be sampled.  Fewer than ten rows have no intervals,
     and no interval reaches below 0.  For a Dataset in memory the error of sampled coalitions is an
-    upper bound, as only a store has the sums of its jackknife groups.
-    With `by` they are the intervals of segments (`dshap.report.segments_of`).
+    upper bound, because only a store has the sums of its jackknife groups.  With `by` the lines are
+    the intervals of segments (`dshap.report.segments_of`).
 
     Parameters
     ----------
-    cube : xarray.Dataset or path of a store; or several with the same features, units and scale
-        as a mapping name -> cube, side by side
-    by : column of segments, "plan" or "age:5" (5 bins of about equally many rows): a bar for each
-        of the six with most rows
-    rows : as in `beeswarm`, for `by`
+    cube : xarray.Dataset, str or Path; or a mapping of names to these
+        One cube; or several side by side, such as ``{"old": old_cube, "new": new_cube}``, which
+        must have the same features, units and scale.
+    by : str, optional
+        A column of segments, "plan", or "age:5" for 5 bins of about equally many rows: each of the
+        six segments with most rows has a bar.
+    rows : data frame, table or array, optional
+        The explained rows, in the order of the cube, for `by`.  None: the rows in the cube or its
+        store.
     output, max_display, order, features, title, ax, chart : as in `beeswarm`
 
     Returns
     -------
     matplotlib.axes.Axes or altair.LayerChart
+        The axes with the picture, or the chart.
 
     Raises
     ------
     InputError
-        As `beeswarm`; an empty mapping, several cubes with `by`, or with other features, units or
-        scale (the message names which).
+        The reasons of `beeswarm`; an empty mapping; several cubes with `by`; or cubes that differ
+        in features, units or scale (the message says in which).
 
     Examples
     --------
@@ -102,6 +108,7 @@ def bar(
     selection = Selection(max_display, order, features)
     looks = Looks(ax, title, chart, words_of_columns(cube, rows))
     cubes: Any = cube
+    # a Dataset is a mapping too: without "data_vars" its variables would be taken for cubes
     if has_member(cube, "data_vars") or not has_member(cube, "items"):
         cubes = {"": cube}
     if not cubes:

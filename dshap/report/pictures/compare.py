@@ -70,28 +70,32 @@ def compare(
 ) -> Axes | LayerChart:
     """Draw two explanations of the same rows back to back, feature by feature.
 
-    The first is above the line of a feature, the second below it: from 2,000 rows on the square
-    root of their densities, on one scale, else a point for each row.  Beside them are mean
-    |attribution| of both and r, the correlation of both attributions over the rows; below the axis
-    the share of rows in which the same feature has the largest |attribution|.  Features are sorted
-    by mean |attribution| of the first, at most 20 are shown; the last line is the sum, row by row, of
-    the attributions of all others.
+    Attributions of the first explanation are above the line of a feature, those of the second below
+    it: a point for each row, or from 2,000 rows on the square roots of both densities, on one
+    scale.  Beside each feature are mean |attribution| of both explanations and r, the correlation
+    of their attributions over the rows.  Below the axis is the share of rows in which both
+    explanations have the largest |attribution| at the same feature.
+
+    Features are sorted by mean |attribution| of the first explanation, and at most 20 are shown.
+    If there are more, the last line is the sum of all others, row by row.
 
     Parameters
     ----------
-    cubes : two cubes, each as in `beeswarm`, as a mapping name -> cube; or the path of a store with
-        two explanations
+    cubes : mapping of names to two cubes, or str or Path
+        The two explanations, such as ``{"old model": old_cube, "new model": new_cube}``; or the
+        path of a store with two explanations.
     output, max_display, order, features, title, ax, chart : as in `beeswarm`
 
     Returns
     -------
     matplotlib.axes.Axes or altair.LayerChart
+        The axes with the picture, or the chart.
 
     Raises
     ------
     InputError
-        As `beeswarm`; there are not two, or they have other features, rows, keys, outputs or units
-        (the message names which).
+        The reasons of `beeswarm`; there are not two cubes; or they differ in features, rows, keys,
+        outputs or units (the message says in which).
 
     Examples
     --------

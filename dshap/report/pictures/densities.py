@@ -60,38 +60,52 @@ def beeswarm(
 ) -> Axes | LayerChart:
     """Draw the attributions of every feature, coloured from low to high values of its column.
 
-    Features are sorted by mean |attribution|, at most 20 are shown; the last line is the sum, row by
-    row, of the attributions of all others.  From 2,000 rows on a swarm is a density: its height is
-    the square root of the number of rows at an attribution, its colour the mean place of their values
-    among all values of the column.  It ends at its smallest and its largest attribution; one that is
-    narrower than a pixel is a line.  Missing values and categories, which have no order, are grey; of
-    True and False the latter is low.
+    Features are sorted by mean |attribution|, and at most 20 are shown.  If there are more, the
+    last line is the sum of all others, row by row.
+
+    Below 2,000 rows each row is a point.  From 2,000 rows on a swarm is a density: its height is
+    proportional to the square root of the number of rows at an attribution, and its colour is the
+    mean rank of their values among all values of the column.  A density ends at its smallest and
+    its largest attribution; one that is narrower than a pixel is a line.
+
+    Low values are blue and high ones red; False is blue and True red.  Missing values are grey, and
+    so are categories, which have no order.
 
     Parameters
     ----------
-    cube : xarray.Dataset of `dshap.explain` or `dshap.open_cube`, or the path of a store
-    rows : data frame, table or array of the explained rows, in the order of the cube; None: the
-        rows in the cube or its store (without any, there are no colours)
-    output : name or position of the output, where there are several
-    max_display : the most features that are shown, `float("inf")` for all; None: 20
-    order : "importance" (mean |attribution|), "max" (the largest |attribution| of any row, in one
-        more pass), "name", "cube" (the order of the cube's features), or names of features that come
-        first; None: "importance", or the order of `features`
-    features : names of the features to show; the others count in the sum
-    title : a line above the picture
-    ax : matplotlib axes; None: those of a new figure
-    chart : "matplotlib"; or "altair", for a chart whose numbers appear under the pointer, which
-        notebooks and web pages show (`pip install "dshap[altair]"`)
+    cube : xarray.Dataset, str or Path
+        The result of `dshap.explain` or `dshap.open_cube`, or the path of its store.
+    rows : data frame, table or array, optional
+        The explained rows, in the order of the cube, whose values choose the colours.  None: the
+        rows in the cube or its store.  Without rows there are no colours.
+    output : str or int, optional
+        The name or the position of the output, such as "approved"; needed for several outputs.
+    max_display : int or float, optional
+        The most features that are shown; ``float("inf")`` shows all, None 20.
+    order : str or sequence of str, optional
+        "importance" (mean |attribution|), "max" (the largest |attribution| of any row, which takes
+        one more pass over them), "name", "cube" (the order of the cube's features), or the names of
+        features that come first.  None: "importance", or the order of `features`.
+    features : str or sequence of str, optional
+        The names of the features to show, such as ``["age", "rooms"]``; all others are in the sum.
+    title : str
+        A line above the picture.
+    ax : matplotlib.axes.Axes, optional
+        The axes to draw in.  None: those of a new figure.
+    chart : str
+        "matplotlib"; or "altair" for a chart that shows numbers under the pointer, in notebooks and
+        on web pages (``pip install "dshap[altair]"``).
 
     Returns
     -------
     matplotlib.axes.Axes or altair.LayerChart
+        The axes with the picture, which ``axes.figure.savefig("swarm.png")`` writes; or the chart.
 
     Raises
     ------
     InputError
-        No row is explained, an unknown output, feature, order or chart (the message lists those that
-        are near), or rows that are not those of the cube.
+        No row is explained; the output, a feature, the order or the chart does not exist (the
+        message names similar ones); or `rows` are not the rows of the cube.
 
     Examples
     --------
@@ -174,6 +188,7 @@ def outline(shades: Shades, grid: FloatArray, heights: FloatArray) -> tuple[Floa
     x = np.array([low, *middles[is_inside], high])
     if is_inside.any():
         return x, np.interp(x, middles[is_inside], heights[is_inside])
+    # no step has its middle between the ends: one height for the narrow density
     return x, np.full(len(x), heights.max(initial=0.0))
 
 

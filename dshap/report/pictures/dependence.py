@@ -73,39 +73,48 @@ def dependence(
     color: str | None = None,
     chart: ChartLibrary = "matplotlib",
 ) -> Axes | LayerChart:
-    """Draw the attribution of a feature against its column, with the mean and the quartiles.
+    """Draw the attribution of a feature against the values of its column, with mean and quartiles.
 
-    Numbers are in at most 64 bins of about equally many rows, categories each in its own.  The
-    axis includes all rows: it is symmetric-log, with a note, where the largest |value| is over five
-    times the 99 % quantile; missing and infinite values have a strip of their own, which counts
-    them.  Below is the histogram of the column.  A dark line is the mean attribution of each bin,
-    thin lines are the quartiles (right to within 12.5 %).  From 2,000 rows on the shade of a place
-    is the square root of its share of the rows of its bin.
+    Numbers are grouped into at most 64 bins of about equally many rows; each category has a bin.
+    The dark line is the mean attribution of each bin.  Thin lines are the quartiles, which can be
+    off by up to 12.5 %.  Below 2,000 rows each row is a point; from 2,000 rows on the depth of a
+    colour shows the square root of the share of the bin's rows at an attribution.
 
-    The colour is the mean place, from low to high, of the values of a second column.  It is the one
-    given, else the column that accounts for most of what the feature's own column leaves of the
-    variance: the means of 8 x 8 bins of both columns in half a sample of the rows predict the other
-    half.  No column is chosen where that is below 1 %, and none of more than two categories, which
-    have no order; one that is given has its categories in the order of their names.
+    The axis includes all rows.  It is symmetric-log, with a note, if the largest |value| is over
+    five times the 99 % quantile.  Missing and infinite values are counted in a strip at the right.
+    The grey histogram below shows how many rows have each value.
+
+    The colour is the mean rank, from low (blue) to high (red), of the values of a second column.
+    If `colour` is None, that is the column that accounts for most of the variance left by the
+    feature's column: the means of 8 x 8 bins of both columns in one half of a sample of the rows
+    predict the other half.  No column is chosen if the best accounts for less than 1 %.  A column
+    of more than two categories, which have no order, is never chosen; if you name it, its
+    categories are in the order of their names.
 
     Parameters
     ----------
     cube, rows, output, title, ax, chart : as in `beeswarm`
-    feature : name of the feature, which must be a column
-    colour, color : name of the second column, by one of both spellings; None: chosen; "": none
-    partial_dependence : prepared `Trees`
-        Draws the mean prediction over the background by the values of the column, exact from the
-        counts of its rows, and thin lines for the first of its rows (individual conditional
-        expectations), both less the base value.
+    feature : str
+        The name of the feature, which must be a column.
+    colour, color : str, optional
+        The name of the second column, in either spelling.  None: chosen by the rule above; "": no
+        colours.
+    partial_dependence : Prepared, optional
+        A prepared `Trees` value function.  A line then shows the mean prediction over its
+        background rows by the values of the column, which is exact.  Faint lines show the
+        predictions of the first background rows (individual conditional expectations).  The base
+        value is subtracted from both.
 
     Returns
     -------
     matplotlib.axes.Axes or altair.LayerChart
+        The axes with the picture, or the chart.
 
     Raises
     ------
     InputError
-        As `beeswarm`, a column whose values were not stored, or both `colour` and `color`.
+        The reasons of `beeswarm`; a column whose values were not stored; or both `colour` and
+        `color`.
 
     Examples
     --------
@@ -219,8 +228,8 @@ def _draw_curves(
 ) -> tuple[float, float]:
     """Draw the mean prediction by the values of the column, and that of some background rows.
 
-    Gives the limits of the heights: lines of single rows may leave the picture, which is of
-    attributions.
+    Returns the limits of the heights, which include the mean only: lines of single rows may leave
+    the picture, which is of attributions.
     """
     of_rows: dict[str, Any] = {"linewidth": 0.5}
     of_mean: dict[str, Any] = {"linewidth": 1.8}

@@ -46,26 +46,29 @@ def drift_bars(
     ax: Axes | None = None,
     chart: ChartLibrary = "matplotlib",
 ) -> Axes | LayerChart:
-    """Draw the part of each column in the drift of rows as bars, the largest on top.
+    """Draw how much each column contributes to the drift between two tables, the largest on top.
 
-    Bars are red where the adjusted p-value is at most 0.05; lines are 95 % intervals by standard
-    errors, grey marks the attributions that there would be without drift.  The lowest bar is the sum of
-    the parts of all columns that are not shown.
+    A bar is red if the adjusted p-value of its column is at most 0.05.  Lines are 95 % intervals
+    from standard errors.  Grey marks show the attributions to expect without drift.  The lowest bar
+    is the sum of all columns that are not shown.
 
     Parameters
     ----------
-    found : Drift of `dshap.mmd_drift`
-    max_display, order, features, title, ax, chart : as in `beeswarm`; "importance" and "max" are the
-        parts of the columns, the largest first
+    found : Drift
+        The result of `dshap.mmd_drift`.
+    max_display, order, features, title, ax, chart : as in `beeswarm`; "importance" and "max" both
+        sort by the attribution of a column, the largest first
 
     Returns
     -------
     matplotlib.axes.Axes or altair.LayerChart
+        The axes with the picture, or the chart.
 
     Raises
     ------
     InputError
-        No drift is given, an unknown column, order or chart, or matplotlib is not installed.
+        `found` is not a Drift; a column, the order or the chart does not exist; or matplotlib is
+        not installed.
 
     Examples
     --------

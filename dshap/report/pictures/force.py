@@ -72,24 +72,27 @@ def force(
 ) -> Axes | LayerChart:
     """Draw one row as a line of arrows: red ones raise the prediction, blue ones lower it.
 
-    Both meet at the prediction, the largest next to it.  The five largest of each side are named,
-    with the values of their columns; very short ones are not.  Below them is the sum of those that
-    are not named.
+    The arrows of both sides meet at the prediction, and the longest are next to it.  The five
+    longest of each side are named, with the values of their columns; very short ones are not.  One
+    more name is that of the sum of all arrows without a name.
 
     Parameters
     ----------
     cube, key, rows, output, title, ax, chart : as in `waterfall`
-    max_display : the most arrows of both sides together that are named, the largest
-    features : the features that may be named; None: all
+    max_display : int or float, optional
+        The most arrows, of both sides together, that are named: the longest.
+    features : str or sequence of str, optional
+        The features that may be named, such as ``["age", "rooms"]``.  None: all.
 
     Returns
     -------
     matplotlib.axes.Axes or altair.LayerChart
+        The axes with the picture, or the chart.
 
     Raises
     ------
     InputError
-        As `waterfall`.
+        The reasons of `waterfall`.
 
     Examples
     --------

@@ -75,26 +75,30 @@ def heatmap(
 ) -> Axes | LayerChart:
     """Draw the mean attribution of every feature in every segment of the rows as a table of colours.
 
-    Red raises the prediction there, blue lowers it, and the largest |mean| is the deepest.  Features
-    are sorted by mean |attribution| over all rows, at most 20 are shown, and the 40 segments with
-    most rows.  Cells show their numbers where they are few.  The last line is the sum of the
-    features that are not shown, as numbers without colours.
+    In a red cell the feature raises the predictions of the segment, in a blue one it lowers them;
+    the largest |mean| has the deepest colour.  Features are sorted by mean |attribution| over all
+    rows.  At most 20 features and the 40 segments with most rows are shown.  Cells show their
+    numbers if they are few.  The last line is the sum of the features that are not shown, as
+    numbers without colours.
 
     Parameters
     ----------
     cube, rows, output, max_display, order, features, title, ax, chart : as in `beeswarm`
-    segment : name of a column with at most 200 values; or of one of numbers or times with a number
-        of bins of about equally many rows, "age:5"
-    magnitude : show mean |attribution| in place of the mean
+    segment : str
+        A column with at most 200 values, such as "plan"; or a column of numbers or times with a
+        number of bins of about equally many rows, such as "age:5".
+    magnitude : bool
+        Whether to show mean |attribution| instead of the mean attribution.
 
     Returns
     -------
     matplotlib.axes.Axes or altair.LayerChart
+        The axes with the picture, or the chart.
 
     Raises
     ------
     InputError
-        As `beeswarm`; a column that was not stored, or with more than 200 values.
+        The reasons of `beeswarm`; or a column that was not stored, or has more than 200 values.
 
     Examples
     --------
@@ -140,6 +144,7 @@ def draw_cells(
 
     largest = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
     colours = LinearSegmentedColormap.from_list("mean", [BLUE, "#ffffff", RED])
+    # ends at the same distance from 0, so that white is 0
     low = -largest
     if magnitude:
         colours = LinearSegmentedColormap.from_list("mean", ["#ffffff", RED])
@@ -157,6 +162,7 @@ def draw_cells(
     if sums is not None:
         numbers = np.append(numbers, sums)
     decimals = decimals_of(numbers[~np.isnan(numbers)].tolist())
+    # black, as no style changes the light colours of cells; sums are on the background of the style
     if is_few:
         for (y, x), value in np.ndenumerate(values):
             _write_number(axes, x, y, value, decimals, magnitude, "#000000")

@@ -38,26 +38,30 @@ def interactions(
 ) -> Axes | LayerChart:
     """Draw mean |interaction| of every two features, and mean |main effect| of each.
 
-    Each pair appears once, with both halves of its interaction together, as in shapviz; the
-    diagonal shows main effects, the rest of an attribution without its halves.  Features are sorted
-    by mean |attribution|, at most 20 are shown.  The last line, numbers without colours, is the sum
-    of the mean |interactions| with all features that are not shown; the number at its end is the
-    sum of the mean |main effects| and mean |interactions| among these, so that all numbers of the
-    triangle add up to that of all features.
+    Each pair of features appears once and shows its whole interaction, as in shapviz.  The diagonal
+    shows main effects: what remains of a feature's attribution after its share of all interactions
+    is taken out.  Features are sorted by mean |attribution|, and at most 20 are shown.
+
+    The last line has numbers without colours: for each feature the sum of mean |interaction| with
+    all features that are not shown.  The number at its end is the sum of mean |main effect| and
+    mean |interaction| among the features that are not shown.  All numbers of the triangle thus add
+    up to the same sum as without a limit on features.
 
     Parameters
     ----------
-    cube : as in `beeswarm`, with the variable `interaction`
+    cube : xarray.Dataset, str or Path
+        A cube, or the path of its store, with interactions: ``explain(..., interactions=True)``.
     output, max_display, order, features, title, ax, chart : as in `beeswarm`
 
     Returns
     -------
     matplotlib.axes.Axes or altair.LayerChart
+        The axes with the picture, or the chart.
 
     Raises
     ------
     InputError
-        The cube has no interactions, or as `beeswarm`.
+        The cube has no interactions, or the reasons of `beeswarm`.
 
     Examples
     --------

@@ -57,28 +57,32 @@ def over_runs(
     ax: Axes | None = None,
     chart: ChartLibrary = "matplotlib",
 ) -> Axes | LayerChart:
-    """Draw mean |attribution| of the eight largest features over the runs of a job.
+    """Draw mean |attribution| of the eight most important features over the runs of a job.
 
-    Each line is named at its end.  Bands are 95 % intervals where there are standard errors.  The
-    dashed grey line is the sum of the means of all other features.
+    Each line is named at its end.  Bands are 95 % intervals, if the means have standard errors.
+    The dashed grey line is the sum of the means of all other features.
 
     Parameters
     ----------
-    store : path of the store of a job with [incremental], which has a cube for each run
-    explain : name of the explanation, in a store of several
+    store : str or Path
+        The path of the store of a job with [incremental], which has a cube for each run.
+    explain : str
+        The name of the explanation; needed in a store with several.
     output, title, ax, chart : as in `beeswarm`
-    max_display, order, features : as in `beeswarm`; None: 8, "importance" is the sum over the runs,
-        which "cube" is too, and "max" the largest mean |attribution| of any run
+    max_display, order, features : as in `beeswarm`, except that None shows 8 features,
+        "importance" and "cube" sort by the sum of mean |attribution| over the runs, and "max" by
+        the largest mean |attribution| of any run
 
     Returns
     -------
     matplotlib.axes.Axes or altair.LayerChart
+        The axes with the picture, or the chart.
 
     Raises
     ------
     InputError
-        The store has no cube for each run, no run is finished, an unknown explanation, or as
-        `beeswarm`.
+        The store has no cube for each run; no run is finished; the explanation does not exist; or
+        the reasons of `beeswarm`.
 
     Examples
     --------
@@ -117,7 +121,7 @@ def _drawn(lines: HistoryLines, looks: Looks) -> Any:
     write_numbers(axes.yaxis)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_ylabel(words_beside(axes, found.words), **AS_WRITTEN)
-    axes.set_xlabel(f"run, of {found.rows[-1]:,} rows at last", **AS_WRITTEN)
+    axes.set_xlabel(f"run (the last has {found.rows[-1]:,} rows)", **AS_WRITTEN)
     add_title(axes, looks.title)
     return axes
 
@@ -130,7 +134,7 @@ def line_colour(lines: HistoryLines, place: int) -> str:
 
 
 def _draw_lines(axes: Any, lines: HistoryLines) -> float:
-    """Draw a line for each of the first features; gives the upper end of the axis."""
+    """Draw a line for each of the first features; returns the upper end of the axis."""
     times = lines.history.times
     magnitude = lines.magnitude
     upper = magnitude + lines.half_width
@@ -151,6 +155,7 @@ def _name_lines(axes: Any, lines: HistoryLines, highest: float, looks: Looks) ->
     magnitude = lines.magnitude
     n_lines = magnitude.shape[1]
     known = ~np.isnan(magnitude)
+    # a feature may not be in the last runs: its name is at its last point
     last = [np.flatnonzero(each)[-1] for each in known.T]
     ends = magnitude[last, range(n_lines)]
     width = int(np.clip(NAMES_SHARE * inches_of(axes)[0] / LETTER_INCHES, *NAME_WIDTHS))

@@ -47,6 +47,22 @@ def ranking_picture(
 
     Features are sorted by the first explanation.
 
+    Parameters
+    ----------
+    given : sequence of Ranking
+        One ranking for each explanation, as `dshap.report.rankings` returns them.
+    path : str or Path
+        The file to write, such as "bars.png"; its folder is made if it does not exist.
+    title : str
+        A line above the bars.
+    units : str
+        The units of the attributions, such as "EUR"; "" for none.
+
+    Returns
+    -------
+    Path
+        The file that was written, as an absolute path.
+
     Raises
     ------
     InputError
@@ -79,6 +95,7 @@ def ranking_picture(
     longest = max(min(len(ranking.label), LEGEND) for ranking in given)
     width = 1.0 + 0.09 * max(longest, len("explanation"))
     width += max(8.0, 6.0 + 0.1 * max(map(len, labels)))
+    # not by pyplot, which would keep the figure in memory until it is closed
     figure = Figure(
         figsize=(width, 1.4 + 0.16 * len(labels) * (len(given) + 0.8)), layout="constrained"
     )

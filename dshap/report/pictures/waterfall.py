@@ -56,27 +56,31 @@ def waterfall(
 ) -> Axes | LayerChart:
     """Draw how the attributions of one row lead from the base value to its prediction.
 
-    Red bars raise the prediction, blue ones lower it, the largest on top; the eleven largest are
-    shown, the lowest bar is the sum of all others.
+    Red bars raise the prediction and blue ones lower it.  The eleven features with the largest
+    |attribution| have a bar each, the largest on top; the lowest bar is the sum of all others.
 
     Parameters
     ----------
     cube, output, title, ax, chart : as in `beeswarm`
-    key : the key of the row, a tuple where it has several columns; its position in a cube without
-        keys
-    rows : as in `beeswarm`: values are written beside the names of their columns
-    max_display, order, features : as in `beeswarm`; None: 11, and "importance" and "max" are
-        |attribution| in this row
+    key : str, int or tuple
+        The key of the row, such as 1234567; a tuple such as ``("DE", 17)`` if it has several
+        columns.  In a cube without keys it is the position of the row.
+    rows : data frame, table or array, optional
+        The explained rows, in the order of the cube, whose values are written beside the names of
+        their columns.  None: the rows in the cube or its store.
+    max_display, order, features : as in `beeswarm`, except that None shows 11 features, and
+        "importance" and "max" both sort by |attribution| in this row
 
     Returns
     -------
     matplotlib.axes.Axes or altair.LayerChart
+        The axes with the picture, or the chart.
 
     Raises
     ------
     InputError
-        No row has this key (the message names its neighbours), the row is not explained, or as
-        `beeswarm`.
+        No row has this key (the message names neighbouring keys); the row is not explained; or the
+        reasons of `beeswarm`.
 
     Examples
     --------
@@ -131,8 +135,8 @@ def _draw_steps(axes: Any, steps: Steps) -> None:
 def name_ends(axes: Any, row: SingleRow, ymin: float = 0.0) -> int:
     """Mark the base value and the prediction by lines, and name them above the axes.
 
-    The lines begin at `ymin`, a part of the height of the axes.  Gives the number of lines of text
-    above the axes: two where the names would overlap.
+    The lines begin at `ymin`, a part of the height of the axes.  Returns the number of lines of
+    text above the axes: two where the names would overlap.
     """
     decimals = decimals_of([row.base_value, row.prediction])
     low, high = axes.get_xlim()

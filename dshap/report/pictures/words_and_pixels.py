@@ -45,7 +45,7 @@ PAGE = (
 
 @dataclass(frozen=True)
 class Sentence:
-    """The words of an instance and their attributions.
+    """The words of one text and their attributions, for `sentence_picture`.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class Sentence:
     """
 
     label: str
-    """The label before the words, such as the method."""
+    """The label before the words, such as "a review"."""
     words: tuple[str, ...]
     attribution: FloatArray
     """(words,): the attribution of each word."""
@@ -65,7 +65,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Heat:
-    """An image and the attributions of its pixels.
+    """An image and the attributions of its pixels, for `heat_picture`.
 
     Examples
     --------
@@ -92,19 +92,28 @@ def sentence(
     output: int = 0,
     label: str = "",
 ) -> Sentence:
-    """Read the words of one text, and the attribution of each, from a cube, for `sentence_picture`.
+    """Read the words of one text and their attributions from a cube, for `sentence_picture`.
 
     Parameters
     ----------
-    cube : xarray.Dataset, as `dshap.explain` and `dshap.open_cube` give it
-    instance, output : positions in the cube
-    words : the words of this instance; None: its `token`, or the names of the features
-    label : a text before the words
+    cube : xarray.Dataset
+        The result of `dshap.explain` or `dshap.open_cube`.
+    instance, output : int
+        The position of the text in the cube, and the position of the output.
+    words : sequence of str, optional
+        The words of this text.  None: the cube's variable `token` or, in a cube without it, the
+        names of the features.
+    label : str
+        A text before the words, such as "a review".
+
+    Returns
+    -------
+    Sentence
 
     Raises
     ------
     InputError
-        Another number of words than there are attributions.
+        The number of words differs from the number of attributions.
 
     Examples
     --------
@@ -122,6 +131,7 @@ def sentence(
         words = [
             str(word) for word in (row["token"] if "token" in cube else cube["feature"]).values
         ]
+        # texts shorter than the longest have NaN from their end on
         if not np.isnan(phi).any():
             words = words[: len(phi)]
         else:
@@ -144,20 +154,29 @@ def heat_map(
     output: int = 0,
     label: str = "",
 ) -> Heat:
-    """Join an image with the attributions of its pixels from a cube.
+    """Join an image with the attributions of its pixels from a cube, for `heat_picture`.
 
     Parameters
     ----------
-    cube : xarray.Dataset, as `dshap.explain` and `dshap.open_cube` give it
-    instance, output : positions in the cube
-    image : array (height, width) or (height, width, channels), numbers of 0 to 255, or of 0 to 1
-    players : the players of the value function, as `dshap.image_players` gave them
-    label : a text above the image
+    cube : xarray.Dataset
+        The result of `dshap.explain` or `dshap.open_cube`.
+    instance, output : int
+        The position of the image in the cube, and the position of the output.
+    image : array (height, width) or (height, width, channels)
+        Brightness from 0 to 1, or from 0 to 255.
+    players : dict of str to list of int
+        The players of the value function, as `dshap.image_players` returned them.
+    label : str
+        A text above the image, such as "a digit".
+
+    Returns
+    -------
+    Heat
 
     Raises
     ------
     InputError
-        Players that are not the cube's features, or not those of an image of this size.
+        The players are not the features of the cube, or not those of an image of this size.
 
     Examples
     --------
@@ -201,12 +220,27 @@ def colours(attribution: FloatArray) -> FloatArray:
 
 
 def sentence_picture(sentences: Sequence[Sentence], path: str | Path, title: str = "") -> Path:
-    """Write sentences, one below the other, as PNG or HTML by the suffix of `path`.
+    """Write texts with coloured words, one below the other, as a PNG or HTML file.
+
+    Parameters
+    ----------
+    sentences : sequence of Sentence
+        The texts, from `sentence`.
+    path : str or Path
+        The file to write, which ends in .png or .html; its folder is made if it does not exist.
+    title : str
+        A line above the texts.
+
+    Returns
+    -------
+    Path
+        The file that was written.
 
     Raises
     ------
     InputError
-        Another suffix, matplotlib is not installed (PNG), or the picture cannot be written.
+        `path` has a different suffix, matplotlib is not installed (needed for PNG), or the picture
+        cannot be written.
 
     Examples
     --------
@@ -226,12 +260,27 @@ def sentence_picture(sentences: Sequence[Sentence], path: str | Path, title: str
 
 
 def heat_picture(heats: Sequence[Heat], path: str | Path, title: str = "") -> Path:
-    """Write images above their heat maps, side by side, as PNG or HTML by the suffix of `path`.
+    """Write images above the heat maps of their attributions, side by side, as a PNG or HTML file.
+
+    Parameters
+    ----------
+    heats : sequence of Heat
+        The images with their attributions, from `heat_map`.
+    path : str or Path
+        The file to write, which ends in .png or .html; its folder is made if it does not exist.
+    title : str
+        A line above the images.
+
+    Returns
+    -------
+    Path
+        The file that was written.
 
     Raises
     ------
     InputError
-        Another suffix, matplotlib is not installed, or the picture cannot be written.
+        `path` has a different suffix, matplotlib is not installed, or the picture cannot be
+        written.
 
     Examples
     --------
@@ -252,6 +301,7 @@ def _written(
     path: str | Path, title: str, figure: Callable[[], Any], body: Callable[[], str]
 ) -> Path:
     path = as_path("picture", path, "picture")
+    # `figure` and `body` are called here only: HTML of sentences needs no matplotlib
     if path.suffix == ".png":
         return saved(figure(), path)
     if path.suffix != ".html":

@@ -51,7 +51,7 @@ def stored_what_if(cube: Place) -> dict[str, Any] | None:
         return None
     content = json.loads(states.get(WHAT_IF, Record)["content"].tobytes())
     if content.get("format") != FORMAT:
-        return {"why_not": "another version of dshap kept the model: explain again with what_if"}
+        return {"why_not": "another version of dshap stored the model: explain again with what_if"}
     return dict(content)
 
 
@@ -74,7 +74,7 @@ def what_if_lines(cubes: Mapping[str, Place]) -> list[str]:
 def reason_of_none(content: Mapping[str, Any] | None) -> str:
     """The reason why a record gives no what-if; empty where it does."""
     if content is None:
-        return "its model was not kept in the store"
+        return "its model was not stored"
     return str(content.get("why_not", ""))
 
 
@@ -118,6 +118,7 @@ def _learned_parts(explanation: Explanation, session: Session) -> LearnedParts:
     """The value function with its states, from the attributor of the explanation."""
     attributor: Any = explanation.attributor(session)
     data = explanation.work.states.data
+    # a closed form has its value function in `form`, a method with coalitions in `game`
     form = getattr(attributor, "form", None)
     if form is not None:
         return LearnedParts(form.value, attributor.base_value(), (attributor.state(),), data)

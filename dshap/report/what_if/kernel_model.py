@@ -40,7 +40,7 @@ def refuse_kernel(method: Method, n_data: int) -> None:
         np.iscomplexobj(expansion.coefficients)
     ):
         raise NoWhatIf(
-            "the model has random Fourier features, and kernels with landmarks are computed"
+            "the model has random Fourier features, but a page computes only kernels with landmarks"
         )
     refuse_more(expansion.size, MAX_LANDMARKS, "landmarks")
     is_small = n_data <= MAX_BACKGROUND
@@ -52,7 +52,7 @@ def refuse_kernel(method: Method, n_data: int) -> None:
         return
     if not is_listed_whole(method):
         raise NoWhatIf(
-            f"{method.info.n_coalitions:,} coalitions were sampled, and a page computes exact "
+            f"{method.info.n_coalitions:,} coalitions were sampled, but a page computes exact "
             'values: explain with design = "quadrature"'
         )
     if is_small:

@@ -41,6 +41,7 @@ def _is_exact(given: NDArray[np.float64], kind: str) -> bool:
         is_inside = (given >= limits.min) & (given <= limits.max)
         if not is_inside.all():
             return False
+    # a number that is too large for float32 becomes infinite there, which the comparison finds
     with np.errstate(over="ignore"):
         return np.array_equal(given.astype(kind).astype(np.float64), given, equal_nan=True)
 

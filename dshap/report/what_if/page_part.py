@@ -205,6 +205,7 @@ def _places_of(arrays: CubeArrays, keys: Sequence[Sequence[str]]) -> NDArray[np.
     """The position in the cube of each row of the page."""
     wanted = {tuple(key): row for row, key in enumerate(keys)}
     places = np.zeros(len(keys), np.int64)
+    # block by block, as all keys of a cube may be more than fits in memory
     for start in range(0, arrays.n_rows, _step(arrays)):
         rows = slice(start, min(start + _step(arrays), arrays.n_rows))
         for offset, key in enumerate(_keys_of(arrays, rows)):
@@ -268,6 +269,7 @@ def _codes(values: NDArray[Any], categories: Sequence[Any]) -> FloatArray:
 
 def _comparable(value: Any) -> Any:
     """A category in a form that equal ones share: numbers as float, all others as text."""
+    # True is an int too, and would be equal to the category 1
     if isinstance(value, bool):
         return str(value)
     if isinstance(value, int | float):

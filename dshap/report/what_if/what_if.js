@@ -187,7 +187,7 @@
     const low = known.reduce((least, each) => Math.min(least, each));
     const high = known.reduce((most, each) => Math.max(most, each));
     if (value < low || value > high) {
-      return "The rows of this page have " + written({ ...column, unit: "" }, low) + " to " + written(column, high) + ": the model may never have met such a value.";
+      return "The rows of this page have " + written({ ...column, unit: "" }, low) + " to " + written(column, high) + ": the model may never have seen such a value.";
     }
     if (!Number.isInteger(value) && known.every(Number.isInteger)) return "All rows of this page have whole numbers here.";
     return "";
@@ -209,7 +209,7 @@
     }
     made.parts[0].setAttribute("aria-describedby", about.join(" "));
     row.append(told);
-    const remark = () => (made.isBlank && made.isBlank() ? "Type a number: the prediction still has " + textOf(place, values[place]) + "." : remarkOf(place));
+    const remark = () => (made.isBlank && made.isBlank() ? "Type a number: the prediction still uses " + textOf(place, values[place]) + "." : remarkOf(place));
     return {
       ...made,
       row,

@@ -41,6 +41,7 @@ class AlignedRows:
                 written.write(is_unchanged.tobytes())
                 n_rows += n_same
                 n_unchanged += int(np.count_nonzero(is_unchanged))
+                # the common first rows end at the first difference, or where one table ends
                 if n_same < max(new.n_rows, old.n_rows):
                     break
         return cls(n_rows, n_unchanged, file)

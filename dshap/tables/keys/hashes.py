@@ -194,6 +194,7 @@ def number_keys(old: WideHashes, new: WideHashes) -> NumberedKeys:
     (2, [1])
     """
     first, second = np.concatenate([old, new]).T
+    # the first half alone decides nearly always; whether it does is checked below
     order = np.argsort(first)
     is_first = _differs(first[order])
     is_second = _differs(second[order])

@@ -58,6 +58,8 @@ class HashedRows:
         n_erased = 0
         for columns, n_gone in _columns_of(rows, kind, first):
             n_erased += n_gone
+            # batches may end anywhere, while every file has `ROWS_TOGETHER` rows, the last one
+            # fewer
             while columns.shape[1]:
                 at = int(columns[-1, 0]) - start
                 part = columns[:, : ROWS_TOGETHER - at]
@@ -99,6 +101,7 @@ def _columns_of(rows: RowDigests, kind: str, first: int) -> Iterator[tuple[Colum
             hashes = wide_hashes(batch.keys)
             at = np.flatnonzero(batch.is_erased)
             if len(at):
+                # all erased keys are null: with one hash they would count as rows that repeat a key
                 hashes[at] = random.integers(0, 2**64, (len(at), 2), np.uint64)
             columns = _columns(batch.start, hashes, batch.digests(kind))[:, begin:]
             yield columns, int(np.count_nonzero(at >= begin))

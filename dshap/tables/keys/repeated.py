@@ -87,6 +87,7 @@ def repeated_keys(folder: Path, key_at: KeyAt, together: int = KEYS_TOGETHER) ->
     positions: list[int] = []
     for part in ranges(files, together):
         if part.n_rows > together:
+            # `ranges` cuts down to single hashes: one hash has more rows than may be in memory
             n_here, first = _of_one_hash(files, part, comparison)
         else:
             n_here, first = _of_few_rows(files, part, comparison)
@@ -141,6 +142,7 @@ def _of_few_rows(
     """The number of repeated rows in a range, and the first positions."""
     if part.n_rows < 2:
         return 0, []
+    # positions are read only where two hashes are equal, which most ranges do not have
     (hashes,) = rows_between(files, part.low, part.high, [0])
     hashes.sort()
     if not (hashes[1:] == hashes[:-1]).any():

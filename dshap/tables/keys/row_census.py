@@ -69,7 +69,10 @@ class RowCensus:
         return number_array(column, name)
 
     def _codes(self, name: str, column: pa.Array) -> FloatArray:
-        """0 (n,) for the first value of a listed column, 1 for others, NaN for missing ones."""
+        """0 (n,) for the first value of a listed column, 1 for others, NaN for missing ones.
+
+        Their range is enough to see whether the column is constant.
+        """
         is_missing = column.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
         there = column.filter(pa.array(~is_missing))
         if name not in self._first and len(there):

@@ -116,6 +116,7 @@ def as_whole_numbers(column: pa.Array) -> NDArray[np.int64]:
         column = column.cast(pa.uint8())
     elif pa.types.is_uint64(kind):
         buffers = column.buffers()
+        # a cast would refuse numbers from 2^63 on, while the bits are all that a digest needs
         column = pa.Array.from_buffers(pa.int64(), len(column), buffers, offset=column.offset)
     elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
         column = column.cast(pa.int32())

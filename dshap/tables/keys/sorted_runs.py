@@ -50,6 +50,7 @@ def leave_sorted(file: Path, columns: Columns) -> None:
     """
     order = np.argsort(columns[0])
     in_order = columns[0][order]
+    # the default sort may change the order of rows with one number
     if (in_order[1:] == in_order[:-1]).any():
         order = np.argsort(columns[0], kind="stable")
     head = {"descr": columns.dtype.str, "fortran_order": False, "shape": columns.shape}

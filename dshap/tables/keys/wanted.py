@@ -49,6 +49,7 @@ class WantedKeys:
         places = np.searchsorted(first, rows[:, 0])
         found = np.full(len(rows), NO_KEY, np.int64)
         for shift in range(self._most_alike):  # wanted keys that share the first half of a hash
+            # a hash beyond the last wanted one has no place of its own
             at = np.minimum(places + shift, len(first) - 1)
             is_same = (first[at] == rows[:, 0]) & (second[at] == rows[:, 1])
             found[is_same] = order[at[is_same]]
@@ -63,6 +64,7 @@ class WantedKeys:
         """A keyed digest (HMAC-SHA-256) of each key, from which the key cannot be read."""
         found = []
         for row in zip(*(values.tolist() for values in self._as_text), strict=True):
+            # separated by "\0", so that the keys ("a, b", "c") and ("a", "b, c") differ
             content = "\0".join([*self.columns, *row]).encode()
             found.append(hmac.new(secret, content, hashlib.sha256).hexdigest())
         return found

@@ -79,7 +79,7 @@ def test_it_shows_as_text_tables_and_json(found):
         "old: DataFrame, 500 rows\nnew: DataFrame, 400 rows\n\nthe rows have drif"
     )
     assert "p = 0.005 by 199 permutations" in said
-    assert "rows that carry most of it:" in said
+    assert "rows that contribute most:" in said
     assert found.to_frame()["column"].tolist() == [each.column for each in found.columns]
     html = found._repr_html_()
     assert html.count("<table") == 3

@@ -241,7 +241,7 @@ def test_what_runs_refuse(rng):
     ):
         dshap.explain(value, rows, design=local(chain(8), 1))
     with pytest.raises(
-        InputError, match="those of this design are neighbours on a graph: give design='exact'"
+        InputError, match="this design lists only coalitions of neighbours: give design='exact'"
     ):
         dshap.mse_v(
             dshap.values.Gaussian(predict, rng.normal(size=(50, 6))),

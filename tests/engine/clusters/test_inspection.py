@@ -116,7 +116,7 @@ def test_a_late_worker_with_another_version_is_sent_away(tmp_path):
         finally:
             shut_down(client)
     assert [line.partition(" has ")[2] for line in said][:1] == [
-        "other versions than this process: it is sent away"
+        "different versions from this process: it is not used"
     ]
     assert (cube.status == 1).all()
 

@@ -54,6 +54,6 @@ def test_a_page_of_several_outputs_and_of_no_difference(tmp_path):
     same = diff(tmp_path / "old", tmp_path / "old")
     text = difference_page(same, tmp_path / "same.html").read_text(encoding="utf-8")
     assert text.count('class="fill') == 0
-    assert "No column moves predictions otherwise than before." in text
+    assert "The influence of every column is the same as before." in text
     with pytest.raises(InputError, match="cannot be written: it is a folder"):
         difference_page(same, tmp_path)

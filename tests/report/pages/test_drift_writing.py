@@ -32,7 +32,7 @@ def test_a_drift_is_told_plainly(tmp_path):
     assert "&lt;script&gt;pwned()" in text
     assert "The rows of the two tables differ" in text
     assert "“&lt;script&gt;pwned()&lt;/script&gt;” differ beyond chance" in text
-    assert "it does not tell whether predictions are worse" in text
+    assert "It does not show whether predictions are worse" in text
     values = {float(each) for each in re.findall(r'<data value="([^"]+)"', text)}
     for column in found.columns:
         assert {column.attribution, column.expected, column.adjusted, column.psi} <= values
@@ -45,7 +45,7 @@ def test_a_drift_is_told_plainly(tmp_path):
 def test_no_drift_and_another_file(tmp_path):
     found = dshap.mmd_drift(table(0, 1), table(0, 2), key="id", n_permutations=99, n_rows=0)
     text = drift_page(found, tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "No difference is seen" in text
+    assert "No difference was found" in text
     assert "differ beyond chance" not in text
     (tmp_path / "notes.html").write_text("notes")
     with pytest.raises(InputError, match="a file that dshap did not make exists there"):

@@ -42,12 +42,12 @@ def test_a_card_is_told_in_sentences(tmp_path):
     )
     assert found.whom == "The model's owner is Pricing team (p@x.example), and it is for the board."
     assert found.drives == (
-        "It predicts 3; “Debt”, “a” and “b” move it most: together 90 % of all movement.",
+        "It predicts 3; “Debt”, “a” and “b” move predictions most: together 90 % of all movement.",
     )
     assert "exact for these rows" in found.sure[0]
     assert "its value was treated as unknown and filled in from other rows" in found.limits
     assert "not what causes the outcome" in found.limits
-    assert "no verdict on fairness" in found.limits
+    assert "whether the model is fair" in found.limits
 
 
 def test_without_a_card_the_run_says_what_it_can(tmp_path):
@@ -55,7 +55,7 @@ def test_without_a_card_the_run_says_what_it_can(tmp_path):
     found = screen(tmp_path / "s", about=about, tiles=[0, 2], skipped=(1,))
     assert "The model, boosted trees of XGBoost, predicts “y”" in found.what
     assert "11 of 21 rows of policies.parquet, for 2026-05-04." in found.what
-    assert found.whom == "Nobody is named as the maker of the model."
+    assert found.whom == "The model has no named owner."
     bare = screen(tmp_path / "bare")
     assert "computed on 20" in bare.what
 

@@ -196,7 +196,7 @@ def test_changed_values_are_marked_odd_ones_remarked_on_and_all_go_back(towns_pa
     low, high = (
         f"{100 * each:,.0f}".replace("-", "−") for each in rows["visits"].agg(["min", "max"])
     )
-    outside = f"The rows of this page have {low}\u202f% to {high}\u202f%: the model may never have met such a value."
+    outside = f"The rows of this page have {low}\u202f% to {high}\u202f%: the model may never have seen such a value."
     assert told(chromium_page, "visits (%)") == f"{inside} {outside}"
     chromium_page.wait_for(f"{HEARD}.includes('visits (%): The rows of this page have')")
     age = chromium_page.value(
@@ -207,7 +207,7 @@ def test_changed_values_are_marked_odd_ones_remarked_on_and_all_go_back(towns_pa
     assert told(chromium_page, age).endswith(" All rows of this page have whole numbers here.")
     choose(chromium_page, "visits (%)", "")
     assert told(chromium_page, "visits (%)") == (
-        f"{inside} Type a number: the prediction still has 90000\u202f%."
+        f"{inside} Type a number: the prediction still uses 90000\u202f%."
     )
     assert set(chromium_page.value(changed)) == {"visits (%)", age}
     assert chromium_page.value("document.querySelectorAll('#what-if figure').length") == 1
