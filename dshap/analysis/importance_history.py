@@ -20,11 +20,11 @@ from dshap.core.errors import InputError, unknown_name
 from dshap.core.places import Place
 from dshap.core.records import FloatArray
 from dshap.core.rules import as_place
+from dshap.core.run_ids import started_at
 from dshap.cube import is_finished, named_cubes, open_cube, runs_of, stored_importance
 from dshap.cube.current import has_nights
 from dshap.storage.folder import Folder
 
-TIME_OF_RUN = "%Y%m%dT%H%M%SZ"
 """The form of the ids of runs: the time in UTC at which they began."""
 
 
@@ -79,7 +79,7 @@ class ImportanceHistory:
 def _times_in(runs: Sequence[str], days: Sequence[date | None]) -> list[datetime]:
     """The times of these runs, each on the day that it is for; none where an id is no time."""
     try:
-        began = [datetime.strptime(run, TIME_OF_RUN) for run in runs]
+        began = [started_at(run).replace(tzinfo=None) for run in runs]  # numpy knows no zones
     except ValueError:
         return []
     return [

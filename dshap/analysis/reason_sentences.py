@@ -34,7 +34,8 @@ UNNAMED = "output"
 FLAG_KEYS = ({"true", "false"}, {"0", "1"})
 """The values of a column whose texts are complete by themselves, such as "a guarantor"."""
 NO_REASON = 1e-12
-"""An attribution up to this part of the row's largest number is 0 but for rounding."""
+"""An attribution up to this part of the row's largest number is 0 but for rounding: sums over all
+coalitions leave 1e-15 of the prediction for a column that the model ignores."""
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,11 @@ class ClosedForm(ABC):
         """R: number of groups of the standard errors, 0 without standard errors."""
         return 0
 
+    @property
+    def why_no_errors(self) -> str:
+        """The reason why all standard errors are NaN; empty where they are not."""
+        return ""
+
     def replicates(self, state: State, rows: FloatArray) -> FloatArray:
         """phi_(g) (R, n, d, k), with std_error² = Σ_g (phi_(g) − phi)²."""
         return np.zeros((0, len(rows), len(self.value.players), self.value.n_outputs))

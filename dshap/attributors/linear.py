@@ -17,7 +17,7 @@ from dshap.core.records import BoolArray, Cost, FloatArray, Moments, State
 from dshap.core.rules import checked, finite_array
 from dshap.core.types import Design
 from dshap.designs.exact import exact
-from dshap.designs.permutation import permutation
+from dshap.designs.permutation import LEAST_UNITS, permutation
 from dshap.values.linear_gaussian import LinearGaussian, LinearTransform
 from dshap.values.normal import SUM_ROWS, NormalTable
 
@@ -59,6 +59,20 @@ class Linear(ClosedForm):
         if kept is None:
             return self._design.info.n_replicates
         return len(kept.replicates)
+
+    @property
+    def why_no_errors(self) -> str:
+        if self.value.is_interventional:
+            return ""
+        kept = self.value.transform
+        if kept is None:
+            return self._design.info.why_no_errors
+        if not kept.has_nan_errors:
+            return ""
+        return (
+            "n_permutations of the transform is too few for standard errors: give "
+            f"{2 * LEAST_UNITS} or more to linear_transform"
+        )
 
     def moments(self, rows: FloatArray) -> Moments:
         """`sum` (columns,) and `outer` (columns, columns) of x − shift, and `count`.

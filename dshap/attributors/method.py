@@ -811,6 +811,10 @@ class Closed(Method):
         return (self.form.kind,)
 
     @property
+    def info(self) -> DesignInfo:
+        return replace(super().info, why_no_errors=self.form.why_no_errors)
+
+    @property
     def learner(self) -> Any:
         """The closed form."""
         return self.form

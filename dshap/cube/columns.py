@@ -57,17 +57,16 @@ def column_variables(
     its categories in their order.  Columns in `flags` have 0 and 1 for False and True.
     """
     names = variable_names(columns)
-    told = {column: {"order": list(order)} for column, order in orders.items()}
-    return {
+    variables = {}
+    for column, values in columns.items():
+        attributes = {"long_name": column, **flag_attributes(column, flags)}
+        if column in orders:
+            attributes["order"] = list(orders[column])
         # an array of numpy as it is: to look at others, xarray imports dask.array
-        f"{ROW_PREFIX}{names[column]}": xr.Variable(
-            ("instance",),
-            _with_str(values),
-            {"long_name": column, **told.get(column, {}), **flag_attributes(column, flags)},
-            fastpath=True,
+        variables[f"{ROW_PREFIX}{names[column]}"] = xr.Variable(
+            ("instance",), _with_str(values), attributes, fastpath=True
         )
-        for column, values in columns.items()
-    }
+    return variables
 
 
 def flags_of(cube: xr.Dataset) -> frozenset[str]:
@@ -150,19 +149,15 @@ def _held(cube: Any, names: Sequence[str]) -> Columns:
     store = None
     if len(stores) == 1:
         (store,) = stores
-    columns = {
-        str(cube[name].attrs.get("long_name", name.removeprefix(ROW_PREFIX))): name
-        for name in names
-    }
-    return Columns(
-        {column: partial(rows_of, cube, name) for column, name in columns.items()},
-        store,
-        {
-            column: cube[name].attrs["order"]
-            for column, name in columns.items()
-            if "order" in cube[name].attrs
-        },
-    )
+    readers: dict[str, ReadColumn] = {}
+    orders = {}
+    for name in names:
+        attributes = cube[name].attrs
+        column = str(attributes.get("long_name", name.removeprefix(ROW_PREFIX)))
+        readers[column] = partial(rows_of, cube, name)
+        if "order" in attributes:
+            orders[column] = attributes["order"]
+    return Columns(readers, store, orders)
 
 
 def _of_store(arrays: CubeArrays, name: str, rows: slice) -> NDArray[Any]:

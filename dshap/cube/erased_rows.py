@@ -32,9 +32,9 @@ from dshap.cube.reference_copy import (
     copy_name_of,
     copy_of,
     failures_of,
+    files_of_finished,
     histograms_of,
     mark_of,
-    note_digests,
     notes_of,
     receipts_of,
     states_of,
@@ -83,22 +83,12 @@ def erase_rows(path: Place, positions: NDArray[np.int64], *, has_learned: bool) 
     _erase_in_failures(path, positions, tile)
     _erase_states(path, positions, has_learned=has_learned)
     notes_of(path).put_over(ERASED, {"rows": rows.tolist()})
-    mark_of(path).put_over(FINISHED, {**_list_now(path), "others": others})
+    mark_of(path).put_over(FINISHED, files_of_finished(path, others))
     pack_cube(path)
 
 
 def _list_before(path: Place) -> Sequence[str]:
     return list((mark_of(path).whole_one(FINISHED) or {}).get("others", []))
-
-
-def _list_now(path: Place) -> dict[str, Any]:
-    """The list of the files of a finished run, as `mark_finished` makes it."""
-    files = {name: Folder(path).size(name) for name in ("base_value/c/0",)}
-    return {
-        "states": list(states_of(path).names()),
-        "notes": note_digests(path),
-        "files": {name: size for name, size in files.items() if size},
-    }
 
 
 def _erase_in_block(path: Place, block: int, positions: NDArray[np.int64]) -> None:

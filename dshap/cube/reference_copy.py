@@ -300,17 +300,23 @@ def refuse_altered(path: Place, *, with_plan: bool = True) -> None:
         )
 
 
+def files_of_finished(path: Place, others: Iterable[str]) -> dict[str, Any]:
+    """The content of the mark of a finished run: states, notes, files, and the cubes of a job."""
+    sizes = {name: Folder(path).size(name) for name in SHARED}
+    return {
+        "states": list(states_of(path).names()),
+        "notes": note_digests(path),
+        "files": {name: size for name, size in sizes.items() if size},
+        "others": sorted(others),
+    }
+
+
 def mark_finished(path: Place, others: Iterable[str] = ()) -> None:
     """Write the list of the files of a finished run, unless the same list is there.
 
-    It lists states, notes, and `others`, the cubes of a job.
+    `others` are the cubes of a job.
     """
-    content = {
-        "states": list(states_of(path).names()),
-        "notes": note_digests(path),
-        "files": {name: size for name in SHARED if (size := Folder(path).size(name))},
-        "others": sorted(others),
-    }
+    content = files_of_finished(path, others)
     mark = mark_of(path)
     if mark.holds(FINISHED, content):
         return

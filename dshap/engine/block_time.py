@@ -146,8 +146,8 @@ def _seconds_of(work: Callable[[FloatArray], object], rows: FloatArray, sample_r
             last_s = _timed(work, rows[:n])
     except Exception:  # the block itself is repeated row by row
         return 0.0
-    if n == 1:
-        return first_s
+    if n == 1:  # the run calls it for each row by itself, so that the fixed time counts too
+        return first_s * len(rows)
     return max(0.0, (last_s - first_s) / (n - 1) * len(rows))
 
 

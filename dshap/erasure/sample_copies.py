@@ -7,7 +7,7 @@ from dshap.erasure.work import ErasureWork, HoldsRows
 from dshap.storage.folder import Folder
 
 ABOUT = "sample.json"
-"""The file by which a folder is known as that of a sample."""
+"""The file that marks a folder as that of a sample, so that the next sample may replace it."""
 
 
 class SampleCopies(HoldsRows):

@@ -30,6 +30,7 @@ from dshap.core.errors import (
     SinkError,
 )
 from dshap.core.places import Place
+from dshap.core.run_ids import run_id_at, started_at
 from dshap.cube.arrays import RUN_TIME, RUNS
 from dshap.history.stages import StageUse
 from dshap.storage.folder import Folder
@@ -38,8 +39,6 @@ from dshap.storage.seals import SEAL, seal_of
 SCHEMA = "https://schemas.getdbt.com/dbt/run-results/v6.json"
 """The schema that a record follows."""
 RECORD = "run_results.json"
-ID_FORMAT = "%Y%m%dT%H%M%SZ"
-"""The form of a run id: the time in UTC at which the run began."""
 ID = RUN_TIME
 """The pattern of a run id."""
 WORST_FIRST = (DamagedError, SinkError, FailedBlocksError, CheckFailedError)
@@ -259,12 +258,7 @@ def new_run_id(store: Place, now: datetime) -> str:
     ids = [name for name in Folder(store / RUNS).list() if ID.fullmatch(name)]
     if ids:
         at = max(at, started_at(ids[-1]) + timedelta(seconds=1))
-    return at.strftime(ID_FORMAT)
-
-
-def started_at(run_id: str) -> datetime:
-    """The time in the id of a run."""
-    return datetime.strptime(run_id, ID_FORMAT).replace(tzinfo=UTC)
+    return run_id_at(at)
 
 
 def write_record(store: Place, facts: RunFacts) -> Place:

@@ -17,7 +17,8 @@ from dshap.jobfile.model_tables import (
     given_model,
     sha256_of_given,
 )
-from dshap.jobfile.schema import Job
+from dshap.jobfile.schema import ExplainTable, Job
+from dshap.jobinput.outputs_of_job import outputs_of_loaded
 from dshap.models.adapters.model_files import LoadedModel, feature_names_of, n_columns_of
 from dshap.run.fitting import fit_stages
 from dshap.tables import Census, check_targets
@@ -85,6 +86,16 @@ class JobModel(ABC):
     def classes(self, model: Any) -> Any:
         """The names of the classes of the model that explanations are made of; None for none."""
 
+    @abstractmethod
+    def outputs(self, explain: ExplainTable) -> tuple[str, ...] | None:
+        """The outputs of an explanation; None where only rows show them.
+
+        Raises
+        ------
+        InputError
+            The model cannot be read, or is no tree ensemble where the explanation is one of trees.
+        """
+
     @property
     @abstractmethod
     def holdout(self) -> float:
@@ -146,6 +157,9 @@ class FittedByJob(JobModel):
         return {}
 
     def classes(self, model: Any) -> Any:
+        return None
+
+    def outputs(self, explain: ExplainTable) -> tuple[str, ...] | None:
         return None
 
     @property
@@ -232,6 +246,9 @@ class GivenToJob(JobModel):
 
     def classes(self, model: Any) -> Any:
         return self.job.model.classes or model.classes
+
+    def outputs(self, explain: ExplainTable) -> tuple[str, ...] | None:
+        return outputs_of_loaded(self.loaded, self.job.model.classes, explain)
 
     @property
     def holdout(self) -> float:

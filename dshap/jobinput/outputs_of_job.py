@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dshap.core.duck_typing import of_estimator
 from dshap.core.scales import PROBABILITY
-from dshap.jobfile.model_tables import given_model
-from dshap.jobfile.schema import ExplainTable, Job
+from dshap.jobfile.schema import ExplainTable
 from dshap.models.adapters.model_files import LoadedModel
 from dshap.predictors.predict_scale import explained_method, output_names_of
 from dshap.values import Trees
@@ -14,33 +13,33 @@ BY_CLASS = "predict_proba"
 """The method of an estimator whose outputs are the probabilities of its classes."""
 
 
-def outputs_before_rows(job: Job, explain: ExplainTable) -> tuple[str, ...] | None:
-    """The outputs of an explanation by a given model; None if only rows show them.
+def outputs_of_loaded(
+    loaded: LoadedModel, classes: tuple[str, ...] | None, explain: ExplainTable
+) -> tuple[str, ...] | None:
+    """The outputs of an explanation by a fitted model; None if only rows show them.
 
     Trees have names of their margins, and classifiers names of their classes.  For any other
     function the outputs are counted in its first predictions.
 
     Parameters
     ----------
-    job : the job
-    explain : one of its tables [[explain]]
+    loaded : the model
+    classes : the names that the job gives its classes, if it does
+    explain : a table [[explain]] of the job
 
     Raises
     ------
     InputError
-        The model cannot be read, or is no tree ensemble where the explanation is one of trees.
+        The model is no tree ensemble, and the explanation is one of trees.
     """
-    if not job.is_given:
-        return None
     keys = dict(explain)
-    loaded = given_model(job.model)
     if explain.value == "trees":
-        classes = job.model.classes or loaded.classes
-        value = Trees(loaded.model, classes=classes, categories=keys.get("categories"))
+        names = classes or loaded.classes
+        value = Trees(loaded.model, classes=names, categories=keys.get("categories"))
         return value.link.outputs(value.model.output_names)
     if explain.value != "marginal" or keys.get("link", "identity") != "identity":
         return None
-    return job.model.classes or _classes_of(loaded)
+    return classes or _classes_of(loaded)
 
 
 def _classes_of(loaded: LoadedModel) -> tuple[str, ...] | None:

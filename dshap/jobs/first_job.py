@@ -160,7 +160,13 @@ store = {_text(store)}  # cubes, records of runs; a folder beside this file, or 
         return "\n".join(lines) + "\n"
 
     def _model(self, folder: Path) -> str:
-        return "\n".join(["[model]", *_lines(self.model.written(folder))]) + "\n"
+        lines = ["[model]", *_lines(self.model.written(folder))]
+        if self.model.classes:
+            lines.append(
+                f"# classes = {_list(self.model.classes)}  # the names of the classes, in this order: "
+                "write yours"
+            )
+        return "\n".join(lines) + "\n"
 
     def _explain(self) -> str:
         if self.model.is_of_trees:

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from dshap.core.duck_typing import of_estimator
 from dshap.core.errors import InputError
 from dshap.core.user_code import make_importable
 from dshap.jobfile.kinds import CODE
@@ -123,6 +124,12 @@ class FirstModel:
     def names(self) -> Sequence[str] | None:
         """The names of the columns that it was fitted on; None if it does not store them."""
         return feature_names_of(self.loaded)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes as the model names or numbers them; none of a model that is no classifier."""
+        known = self.loaded.classes or of_estimator(self.loaded.predict, "classes_")
+        return () if known is None else tuple(map(str, known))
 
     @property
     def width(self) -> int | None:

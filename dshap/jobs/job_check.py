@@ -28,7 +28,6 @@ from dshap.jobfile.sink_tables import SinkTable, look_at_sink
 from dshap.jobinput.job_columns import in_words_of, place_of_table
 from dshap.jobinput.job_model import model_of_job
 from dshap.jobinput.job_source import look_before_reading, rules_of
-from dshap.jobinput.outputs_of_job import outputs_before_rows
 from dshap.run.description import refuse_misnamed
 from dshap.sinks import CubeFacts, Target
 from dshap.sinks.checks import check_sink
@@ -235,7 +234,7 @@ class _Checking:
         """The outputs that the model names; None too where it cannot be read, which has its own line."""
         if any(each.thing == "model" and each.failure for each in self.findings):
             return None
-        return outputs_before_rows(self.job, explain)
+        return model_of_job(self.job).outputs(explain)
 
     def columns(self) -> str:
         """Compare the dictionary of columns with the names of the source and the model.

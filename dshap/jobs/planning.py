@@ -62,5 +62,5 @@ def plan_from_source(
     job = with_targets(job, day, say)
     plan = row_source(job).plan(day, say, n_probe)
     if shards is not None:
-        plan = replace(plan, shards=ShardsPlan.of(shards, plan.explanations))
+        plan = replace(plan, shards=ShardsPlan.of(shards, plan.timed))
     return replace(plan, nights=nights_of(job), sinks=sinks_of(job))

@@ -15,6 +15,7 @@ from typing import Any
 
 from dshap.core.errors import EmptyTableError, InputError, StoreMismatchError
 from dshap.core.places import Place, of_place, place_of
+from dshap.erasure.sample_copies import ABOUT, sample_of
 from dshap.jobfile.check_tables import RowCountCheck
 from dshap.jobfile.ending_tables import NotifyTable, SealTable
 from dshap.jobfile.night_tables import IncrementalTable, PrepareTable, RetentionTable
@@ -32,8 +33,6 @@ from dshap.warehouse.reading_once import RowsReadOnce, SpoolRules, spool_rows
 from dshap.warehouse.snapshot import put_rows
 from dshap.warehouse.spread_rows import RowsOfFiles, SpreadRows
 
-ABOUT = "sample.json"
-"""The file that marks a folder as that of a sample, so that the next sample may replace it."""
 ROWS = "rows"
 CUBE = "cube"
 PAGE = "page.html"
@@ -124,7 +123,7 @@ def sample_of_job(
     if n_rows < 1:
         raise InputError(f"a sample of {n_rows:,} rows: give at least 1")
     store = place_of(job.job.store)
-    folder = store.with_name(f"{store.name}.sample")
+    folder = sample_of(store)
     day = as_of or datetime.now(UTC).date()
     # before the lock, which would make a folder next to one that is not ours
     _refuse_other(folder)

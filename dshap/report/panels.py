@@ -36,6 +36,14 @@ LINE_COLOURS = (
 """The colours of lines, legible on white and on black."""
 GREY = "#8c8c8c"
 """The colour of values without a place between low and high, legible on white and on black."""
+SUM_OPACITY = 0.45
+"""The opacity of the bar of a sum of features."""
+QUARTILES = (0.25, 0.75)
+"""The quantiles that are thin lines across a dependence."""
+HISTOGRAM_SHARE = 0.13
+"""The part of the height below the attributions, where the histogram has its room."""
+CATEGORY_WIDTH = 18
+"""The characters of a line of a category's name."""
 WIDTH_SHARE = 6.5
 """The characters of a name beside axes for each inch of their width."""
 LABEL_WIDTHS = (12, 32)

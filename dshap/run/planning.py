@@ -71,6 +71,8 @@ def plan_explanation(
         needs_numbers=needs_numbers(value),
         reads_data=streams_data(value) or (prepared is None and reads_data(value)),
     )
+    for line in inputs.lines:
+        session.progress.say(line)
     if prepared or inputs.data is None:
         is_active = None
     else:

@@ -22,8 +22,8 @@ from dshap.jobfile.model_tables import GivenModel, ImportedModel, ModelFileTable
 from dshap.jobfile.schema import Job
 from dshap.seals.statement import ATTESTATION, Resource
 from dshap.storage.folder import Folder
+from dshap.warehouse.snapshot import SNAPSHOT
 
-SNAPSHOT = "snapshot.json"
 """The record of rows that were read once, which has the digest of each part."""
 OF_STORE = ("prepared/", "parts/", "state/", f"{RUNS}/")
 """The beginnings of addresses of materials in the store."""

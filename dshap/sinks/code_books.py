@@ -6,6 +6,7 @@ import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 from dshap.core.code_groups import checked_codes
@@ -64,15 +65,15 @@ def read_code_book(path: str | Path) -> CodeBook:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"codes: {path} cannot be read as text ({error})") from None
     try:
-        lines = list(csv.reader(content.splitlines(), strict=True))
+        reader = csv.reader(StringIO(content), strict=True)  # a quoted text may have line breaks
+        lines = [(reader.line_num, cells) for cells in reader if any(map(str.strip, cells))]
     except csv.Error as error:
         raise InputError(f"codes: {path} cannot be read as CSV ({error})") from None
-    lines = [line for line in lines if any(cell.strip() for cell in line)]
     if not lines:
         raise InputError(f"codes: {path} is empty: give the columns {_asked()}")
-    names = [cell.strip() for cell in lines[0]]
+    names = [cell.strip() for cell in lines[0][1]]
     languages = _languages(path, names)
-    rows = [_row(path, number, names, line) for number, line in enumerate(lines[1:], start=2)]
+    rows = [_row(path, number, names, cells) for number, cells in lines[1:]]
     if not rows:
         raise InputError(f"codes: {path} has no code below its first line: give one on each line")
     rows.sort(key=lambda row: row[CODE])  # as `checked_codes` orders the players

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dshap.analysis.column_texts import ColumnTexts
-from dshap.analysis.reason_sentences import SentenceWriter, writer_of_store
+from dshap.analysis.reason_sentences import NO_REASON, SentenceWriter, writer_of_store
 from dshap.core.blocks import Status
 from dshap.core.code_groups import code_members
 from dshap.core.column_dictionary import ColumnDictionary
@@ -20,6 +20,7 @@ from dshap.core.errors import InputError
 from dshap.core.late import pa, pc
 from dshap.core.places import Place
 from dshap.core.records import BoolArray, FloatArray
+from dshap.core.run_ids import started_at
 from dshap.cube.blocks import CubeArrays, FinishedBlock, finished_blocks
 from dshap.cube.erased_note import erased_rows
 from dshap.sinks.cube_words import dictionary_of, version_in_card
@@ -37,14 +38,9 @@ from dshap.sinks.table_columns import (
 
 BATCH_LINES = 65_536
 """The most lines of a batch: 30 MB of text and numbers of a long table."""
-RUN_ID_FORM = "%Y%m%dT%H%M%SZ"
-"""The form of the ids of runs: the time in UTC at which they began."""
 CODE_ERRORS = "reason_code_error"
 CODES_UNDONE = "reason_code_undone"
 """The variables of a cube with the results for codes."""
-NO_REASON = 1e-12
-"""An attribution of at most this share of the row's largest number counts as 0: sums over all
-coalitions leave 1e-15 of the prediction for a column that the model ignores, by rounding."""
 Wanted = slice | NDArray[np.intp]
 """The positions of the wanted rows in a block."""
 
@@ -351,7 +347,7 @@ def computed_at(run_ids: pa.Array) -> pa.Array:
 
 def _time_of(run_id: str) -> datetime | None:
     try:
-        return datetime.strptime(run_id, RUN_ID_FORM).replace(tzinfo=UTC)
+        return started_at(run_id)
     except ValueError:
         return None
 

@@ -16,12 +16,12 @@ from typing import Any
 
 from dshap.core.errors import DamagedError, InputError, StoreMismatchError
 from dshap.core.places import Place
+from dshap.core.run_ids import started_at
 from dshap.cube import states_of
 from dshap.cube.reference_copy import PREPARED, fault_of_prepared
 from dshap.engine import LoopExecutor
 from dshap.history.job_store import fingerprint_of_job
 from dshap.history.run_folders import remove_room
-from dshap.history.run_record import started_at
 from dshap.jobfile.schema import ExplainTable
 from dshap.jobinput.job_model import model_of_job
 from dshap.jobinput.job_rows import JobRows

@@ -6,9 +6,10 @@ measured.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from dshap.core.rows import read_rows
 from dshap.core.spread import SpreadOrder
 from dshap.core.types import Design
 from dshap.engine import Plan
+from dshap.engine.plan import OPERATIONS_PER_SECOND
 from dshap.jobfile.schema import ExplainTable, Job
 
 LEAST_S = 0.25
@@ -116,6 +118,17 @@ class ModelSpeed:
     def core_seconds(self) -> float:
         """Seconds of all predictions, one call after the other."""
         return self.n_predictions * self.seconds_per_prediction
+
+    def timed(self, plan: Plan) -> Plan:
+        """The plan of this explanation, whose stages that call the model have the measured time."""
+        each = self.core_seconds / plan.n_predictions * OPERATIONS_PER_SECOND
+        stages = [
+            stage
+            if math.isfinite(stage.operations)
+            else replace(stage, operations=stage.predictions * each)
+            for stage in plan.stages
+        ]
+        return replace(plan, stages=tuple(stages))
 
     def lines(self) -> list[str]:
         """The lines of a plan about it."""

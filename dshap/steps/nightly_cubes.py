@@ -13,6 +13,7 @@ import numpy as np
 
 from dshap.core.errors import DamagedError, StoreMismatchError, UnreachableError
 from dshap.core.places import Place
+from dshap.core.run_ids import started_at
 from dshap.core.types import RowReader
 from dshap.cube import (
     create_store,
@@ -32,7 +33,7 @@ from dshap.history.job_store import NIGHTS, job_description
 from dshap.history.key_joins import KeyJoins
 from dshap.history.row_history import NightHistory, counts_between
 from dshap.history.run_folders import ROWS, RunFolders
-from dshap.history.run_record import KeyCounts, RunFacts, started_at
+from dshap.history.run_record import KeyCounts, RunFacts
 from dshap.jobfile.schema import ExplainTable
 from dshap.jobinput.job_rows import open_table
 from dshap.run.carrying import Carried

@@ -14,8 +14,9 @@ from typing import Any
 
 from dshap.core.places import Place, place_of
 from dshap.core.printing import label
+from dshap.core.run_ids import started_at
 from dshap.cube import current_of
-from dshap.history.run_record import EarlierRuns, RunRecord, started_at
+from dshap.history.run_record import EarlierRuns, RunRecord
 from dshap.jobfile.model_tables import ModelFileTable, sha256_of_given
 from dshap.jobfile.schema import Job
 from dshap.jobfile.sink_tables import SinkTable

@@ -74,6 +74,14 @@ class JobPlan:
     """The measured speed of the model, for each explanation that calls it; None if none was asked
     for."""
 
+    @property
+    def timed(self) -> list[tuple[str, Plan]]:
+        """The explanations, with the measured time of the model where a probe has one."""
+        plans = dict(self.explanations)
+        for speed in self.speeds or ():
+            plans[speed.explain] = speed.timed(plans[speed.explain])
+        return [*plans.items()]
+
     def check(self, memory_limit: int | None, threads: int = 1) -> None:
         """Raise a `DoesNotFitError` if a stage does not fit a worker's memory."""
         if self.fit:

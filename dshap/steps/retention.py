@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from dshap.core.places import Place
+from dshap.core.run_ids import started_at
 from dshap.cube import current_of, remove_run
 from dshap.cube import runs_of as cubes_of
 from dshap.history.baselines import Baselines, has_loaded_sinks, is_baseline
 from dshap.history.run_folders import RunFolders, runs_with_rows
-from dshap.history.run_record import RunFacts, read_record, started_at
+from dshap.history.run_record import RunFacts, read_record
 from dshap.run.session import Session
 
 

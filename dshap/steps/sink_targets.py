@@ -61,11 +61,11 @@ def with_targets(
 
 
 def _refuse_other_players(job: Job) -> None:
-    """Raise an `InputError` if a code book and a given model have different columns.
+    """Raise an `InputError` if a code book and the explained columns differ.
 
     A misspelt column of [source] is a different error: the model does not have it.
     """
-    if not job.is_given or job.is_of_texts:
+    if job.is_of_texts:
         return
     columns = model_of_job(job).columns()
     if columns is None:

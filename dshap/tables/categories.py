@@ -29,10 +29,11 @@ Found = Mapping[str, Counter[Any]]
 
 def with_all_categories(
     value: Explained, reader: CodedReader, site: Site
-) -> tuple[Explained, RowReader]:
+) -> tuple[Explained, RowReader, Found]:
     """Add the categories of the rows to those of the value function, in one pass over the rows.
 
-    They follow the known ones, in order; both the value function and the reader get them.  A
+    They follow the known ones, in order; both the value function and the reader get them.  The
+    categories that were added are returned too, with their numbers of rows.  A
     category that the model does not accept is a fault of its rows: with missing = "skip" they are
     left out, like rows with a missing value.
 
@@ -45,15 +46,14 @@ def with_all_categories(
     known = value.model.categories
     found = site.learn(_NewCategories.of(reader), reader)
     if not known.keys() & found.keys():
-        return value, reader
+        return value, reader, {}
     longer = {name: (*values, *sorted(found.get(name, ()))) for name, values in known.items()}
     for name, values in longer.items():
         _refuse_many(name, len(values))
     refused = _refused(value.model, found, reader)
     if not refused:
-        return replaced(value, model=value.model.with_categories(longer)), reader.with_categories(
-            longer
-        )
+        coded = reader.with_categories(longer)
+        return replaced(value, model=value.model.with_categories(longer)), coded, found
     if reader.missing != "skip":
         raise InputError(_refusal(refused, found))
     taken = {
@@ -61,7 +61,16 @@ def with_all_categories(
         for name, values in longer.items()
     }
     coded = reader.with_categories(taken, others_are_missing=True)
-    return replaced(value, model=value.model.with_categories(taken)), coded
+    return replaced(value, model=value.model.with_categories(taken)), coded, _added(found, refused)
+
+
+def lines_of_added(added: Found) -> tuple[str, ...]:
+    """One line for each column whose rows have new categories and are explained with them."""
+    return tuple(
+        f"column {name!r} has unknown categories in {_rows(counts.total())}, such as {min(counts)!r}: "
+        "the model accepts them, so these rows are explained"
+        for name, counts in added.items()
+    )
 
 
 def found_categories(
@@ -186,6 +195,15 @@ def _objection(model: Predictor, rows: FloatArray) -> str:
     except InputError as error:
         return str(error)
     return ""
+
+
+def _added(found: Found, refused: Mapping[str, Mapping[Any, str]]) -> Found:
+    """The new categories that are explained: the found ones without those that are refused."""
+    accepted = {
+        name: Counter({each: counts[each] for each in counts.keys() - refused.get(name, {}).keys()})
+        for name, counts in found.items()
+    }
+    return {name: counts for name, counts in accepted.items() if counts}
 
 
 def _refusal(refused: Mapping[str, Mapping[Any, str]], found: Found) -> str:

@@ -18,7 +18,7 @@ from dshap.core.records import BoolArray
 from dshap.core.rows import OfTable
 from dshap.core.types import Explained, Predictor, RowReader, replaced
 from dshap.predictors.times import times_of
-from dshap.tables.categories import with_all_categories
+from dshap.tables.categories import lines_of_added, with_all_categories
 from dshap.tables.census import Census, take_census
 from dshap.tables.opener import open_rows
 from dshap.tables.reader import CodedReader
@@ -90,6 +90,8 @@ class Inputs:
     data: RowReader | None
     """The rows to learn from; None if nothing is learned from them, or nothing more."""
     data_census: Census | None
+    lines: tuple[str, ...] = ()
+    """Lines about these rows for people: columns with categories that were not known."""
 
     @classmethod
     def open(
@@ -114,14 +116,16 @@ class Inputs:
         reader = open_for(value, rows, site, key=key, missing=missing)
         if is_of_texts(value):
             value = value.of_length(len(reader.feature_names))
+        lines: tuple[str, ...] = ()
         if value.model.categories:
-            value, reader = with_all_categories(value, cast(CodedReader, reader), site)
+            value, reader, added = with_all_categories(value, cast(CodedReader, reader), site)
+            lines = lines_of_added(added)
         # after the categories, because the census digests the positions of values in these lists
         census = census or take_census(reader, site)
         if reader.missing == "pass" and needs_numbers:
             raise not_together("missing", "learned", verb="explain")
         if not reads_data:
-            return cls(value, reader, census, None, None)
+            return cls(value, reader, census, None, None, lines)
         if isinstance(value.data, OfTable):
             value = replaced(value, data=value.data.sample(reader))
             is_same = value.data is None
@@ -139,7 +143,7 @@ class Inputs:
             learns=learns,
             needs_numbers=needs_numbers,
         )
-        return cls(value, reader, census, *found)
+        return cls(value, reader, census, *found, lines)
 
     @property
     def readers(self) -> list[RowReader]:

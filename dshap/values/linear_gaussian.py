@@ -58,6 +58,11 @@ class LinearTransform:
     feature_names: tuple[str, ...] | None
     """Names of the columns; None if they are not known."""
 
+    @property
+    def has_nan_errors(self) -> bool:
+        """Whether it was made from too few random orders for standard errors, which are NaN then."""
+        return bool(np.isnan(self.replicates).any())
+
     def of_model(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The matrices M (d, columns, k) of a linear model, and (R, d, columns, k) of the groups.
 

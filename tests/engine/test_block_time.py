@@ -182,6 +182,15 @@ def test_a_single_row_counts_as_it_is(clock):
         pass
 
 
+def test_rows_that_a_run_explains_one_by_one_are_all_counted(clock):
+    """Micro-blocks of one row: each row is a call of its own, whose fixed time counts."""
+    deadline = Deadline(NOW + 3_000.0, "it")
+    work = Work(clock, lambda n: 5.0 * n)
+    with pytest.raises(WalltimeError, match="takes about 5,000 s"):
+        deadline.kept(evaluation(work), range(2), 1).__enter__()
+    assert work.n_calls == 2
+
+
 @pytest.mark.parametrize(
     ("seconds", "finished", "said"),
     [

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from dshap.cli import cli
 from dshap.jobfile.reading import parse_job
-from dshap.jobinput.outputs_of_job import outputs_before_rows
+from dshap.jobinput.job_model import model_of_job
 from tests.jobs.test_reason_jobs import JOB as OF_FUNCTION
 from tests.jobs.test_reason_jobs import folder  # noqa: F401 (a fixture)
 
@@ -123,8 +123,14 @@ def test_outputs_that_rows_alone_show(folder):  # noqa: F811
     given = tomllib.loads(OF_FUNCTION)
     del given["model"]["classes"]
     del given["sink"]
-    job = parse_job(given)
-    assert outputs_before_rows(job, job.explain[0]) is None
+    fitted = {
+        **given,
+        "model": {"kind": "kernel_ridge"},
+        "explain": [{"name": "k", "value": "kernel_interventional"}],
+    }
+    fitted["source"] = {**given["source"], "target": "debt_ratio"}
+    for each in (parse_job(given), parse_job(fitted)):
+        assert model_of_job(each).outputs(each.explain[0]) is None
 
 
 def test_a_job_that_is_refused_names_no_reason_to_explain_all_rows(loans):

@@ -102,6 +102,22 @@ def test_questions_on_a_terminal(folder, monkeypatch):
     assert "Table" not in done.stderr
 
 
+def test_the_classes_of_a_classifier_wait_for_names(folder):
+    """The file numbers them; the line that is proposed names them as soon as it is no comment."""
+    table = small_table(200)[["hr", "temp"]]
+    classifier = lightgbm.LGBMClassifier(n_estimators=3, num_leaves=4, verbose=-1)
+    classifier.fit(table, table["hr"] > 12).booster_.save_model("classifier.txt")
+    called("init", "--source", "shop.duckdb", "--table", "lifts", "--model", "classifier.txt")
+    path = folder / "job.toml"
+    text = path.read_text(encoding="utf-8")
+    assert '\n# classes = ["0", "1"]  # the names of the classes, in this order' in text
+    assert load_job("job.toml").model.classes is None
+    path.write_text(text.replace('# classes = ["0", "1"]', 'classes = ["early", "late"]'))
+    called("check", "job.toml")
+    called("init", "--force", "--source", "shop.duckdb", "--table", "lifts", "--model", "model.txt")
+    assert "classes" not in path.read_text(encoding="utf-8")
+
+
 def test_a_query(folder):
     query = "select lift_id, hr, temp from lifts where {as_of} > date '2000-01-01'"
     called("init", "--source", "shop.duckdb", "--query", query, "--model", "model.txt")

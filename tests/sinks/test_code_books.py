@@ -32,6 +32,14 @@ def test_a_book_of_two_languages(tmp_path):
     }
 
 
+def test_a_text_has_its_line_breaks_and_a_fault_its_line(tmp_path):
+    text = 'code,players,text\nA,x,"First line\nsecond\u2028third"\n'
+    book = read_code_book(written(tmp_path, text))
+    assert book.texts == {"text": ["First line\nsecond\u2028third"]}
+    with pytest.raises(InputError, match="line 5 has 2 cells"):
+        read_code_book(written(tmp_path, f"{text}\nB,y\n".replace("\u2028", " ")))
+
+
 def test_the_digest_is_that_of_codes_and_texts_in_any_order(tmp_path):
     first = read_code_book(written(tmp_path, "code,players,text\nA,x;y,one\nB,z,two\n"))
     same = read_code_book(written(tmp_path, "players,text,code\nz,two,B\ny;x,one,A\n"))

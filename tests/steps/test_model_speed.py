@@ -101,6 +101,18 @@ def test_a_probe_of_a_job(folder):
     assert "errors of the background × 1.4" in text
 
 
+def test_shards_have_the_time_of_the_probe(folder):
+    """Of its 24,120 predictions a few are of learning; the shards share the others by their rows."""
+    plan = plan_from_source(load_job(write_job(folder, changed(*BLACK_BOX))), shards=1, n_probe=20)
+    (speed,) = plan.speeds
+    ((_, planned),) = plan.explanations
+    share = planned.stages[-1].predictions / planned.n_predictions
+    (work,) = plan.shards.works
+    assert work.to_dict()["seconds_of_one_core"] == pytest.approx(speed.core_seconds * share)
+    assert "not known" not in "".join(plan.shards.lines())
+    assert " on one core" in plan.shards.lines()[-1]
+
+
 @pytest.mark.parametrize(
     ("design", "settings"),
     [

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from dshap.history.run_record import ID_FORMAT, started_at
+from dshap.core.run_ids import run_id_at, started_at
 from dshap.jobfile.reading import read_job_file
 from tests.erasure.shops import NIGHTLY, Shop, importable, table
 
@@ -22,7 +22,7 @@ def names(shop: Shop, room: str) -> list[str]:
 
 def make_older(shop: Shop, run_id: str, days: int) -> str:
     """Let a run of a store have begun days before; gives its new id."""
-    older = (started_at(run_id) - timedelta(days=days)).strftime(ID_FORMAT)
+    older = run_id_at(started_at(run_id) - timedelta(days=days))
     for room in ("parts", "keys", "runs", "reasons", "prepared/rows"):
         folder = shop.store / room / run_id
         if folder.exists():

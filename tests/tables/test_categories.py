@@ -100,6 +100,25 @@ def test_a_model_that_takes_them_gets_them(table, missing):
     assert (cube.status == Status.OK).all()
 
 
+def test_new_categories_that_a_model_takes_are_told_with_their_rows(table, capsys):
+    """LightGBM takes them for missing, its other models by rules of their own."""
+    lightgbm = pytest.importorskip("lightgbm")
+    known = table.assign(city=table.city.astype("category"))
+    rows = with_unseen(table).assign(city=lambda frame: frame.city.astype("category"))
+    model = lightgbm.LGBMRegressor(n_estimators=3, n_jobs=1, verbose=-1, min_child_samples=2)
+    value = Trees(model.fit(known, table.x * (table.city == "a")))
+    cube = dshap.explain(value, rows, progress=True)
+    line = (
+        "column 'city' has unknown categories in 4 rows, such as 'd': the model accepts them, so these "
+        "rows are explained"
+    )
+    assert capsys.readouterr().err.count(line) == 1
+    total = cube.attribution.sum("feature") + cube.base_value
+    np.testing.assert_allclose(np.ravel(total), model.predict(rows), rtol=1e-6)
+    dshap.explain(value, known, progress=True)
+    assert "category" not in capsys.readouterr().err
+
+
 def test_the_model_is_asked_for_new_categories_by_halves(table):
     """One of a hundred: a call for all, then two for each halving, not one for each."""
     calls = []

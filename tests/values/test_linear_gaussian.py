@@ -10,6 +10,7 @@ from scipy.stats import t
 
 import dshap
 from dshap import linear_transform
+from dshap.attributors.choice import choose
 from dshap.core.errors import InputError
 from dshap.designs import exact, kernelshap
 from dshap.values import Gaussian, LinearGaussian, LinearTransform, Marginal
@@ -265,6 +266,28 @@ def test_a_kept_transform_serves_another_model(tmp_path):
     assert (made.std_error > 0).any()
     assert kept.replicates.shape[0] == 0
     np.testing.assert_array_equal(made.std_error, again.std_error)
+
+
+def test_too_few_orders_state_why_no_error_is_known():
+    """As designs do: sinks of reasons refuse such attributions, a call warns."""
+    mean, covariance, coef, intercept, rows = normal(6, 11)
+    few = linear_transform(mean, covariance, n_permutations=20)
+    for value, count in (
+        (LinearGaussian(coef, intercept, mean, covariance, n_permutations=20), "=20 is too few"),
+        (LinearGaussian(coef, intercept, transform=few), " of the transform is too few"),
+    ):
+        why = choose("auto", value, 1_000, 0).why_no_order
+        assert why.startswith(f"n_permutations{count} for standard errors: give 100 or more")
+        with pytest.warns(RuntimeWarning, match="std_error is NaN: n_permutations"):
+            cube = dshap.explain(value, rows)
+        assert np.isnan(cube.std_error).all()
+    for known in (
+        LinearGaussian(coef, intercept, mean, covariance, n_permutations=100),
+        LinearGaussian(coef, intercept, mean, covariance, n_permutations=20, kind="interventional"),
+        LinearGaussian(coef, intercept, mean, covariance),
+        LinearGaussian(coef, intercept, transform=linear_transform(mean, covariance)),
+    ):
+        assert choose("auto", known, 1_000, 0).why_no_order == ""
 
 
 def test_data_are_summed_wherever_they_lie(tmp_path):

@@ -23,13 +23,11 @@ from dshap.report.charts.chart_grammar import (
 from dshap.report.charts.swarm_charts import NAMES
 from dshap.report.labels import labels_of
 from dshap.report.looks import Looks
-from dshap.report.panels import BLUE, GREY, RED
+from dshap.report.panels import BLUE, GREY, RED, SUM_OPACITY
 from dshap.report.picture_files import COLOURS, LABELS, LEGEND
 
 HALF_BAR = 0.4
 """Half the height of the bars of a feature, where the distance of two is 1."""
-OF_SUM = 0.45
-"""The opacity of the bar of a sum of features."""
 DRIFTS = {"drift": RED, "none": BLUE, "sum": GREY}
 
 
@@ -62,7 +60,7 @@ def bars_chart(bars: Bars, looks: Looks) -> Any:
                     "below": top + 0.92 * height,
                     "middle": top + 0.46 * height,
                     "colour": COLOURS[index % len(COLOURS)],
-                    "opacity": OF_SUM if line >= len(bars.chosen.shown) else 1.0,
+                    "opacity": SUM_OPACITY if line >= len(bars.chosen.shown) else 1.0,
                 }
             )
     data = table(rows)

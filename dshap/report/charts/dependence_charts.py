@@ -30,7 +30,16 @@ from dshap.report.charts.chart_grammar import (
 )
 from dshap.report.labels import labels_of
 from dshap.report.looks import Looks
-from dshap.report.panels import BLUE, GREY, RED, colour_at, rgb_of
+from dshap.report.panels import (
+    BLUE,
+    CATEGORY_WIDTH,
+    GREY,
+    HISTOGRAM_SHARE,
+    QUARTILES,
+    RED,
+    colour_at,
+    rgb_of,
+)
 from dshap.report.partial_curves import PartialCurves
 
 HEIGHT = 340
@@ -38,14 +47,8 @@ STEPS = 90
 """Steps of the axis of attributions in which a density is drawn."""
 MOST_TICKS = 7
 """The most numbers beside the axis of values."""
-CATEGORY_NAMES = 18
-"""The characters of a line of a category's name."""
 AXIS_NAME = 48
 """The most characters of the name of a column."""
-BELOW = 0.13
-"""The part of the height below the attributions, where the histogram has its room."""
-SHARES = (0.25, 0.75)
-"""The quantiles that are thin lines."""
 FAINTEST = 0.02
 """The depth of a density below which nothing is drawn."""
 
@@ -57,7 +60,7 @@ def dependence_chart(shown: Dependence, looks: Looks, curves: PartialCurves | No
     if curves is not None:
         low = min(low, float(curves.mean.min()))
         high = max(high, float(curves.mean.max()))
-    floor = low - BELOW * (high - low) / (1.0 - BELOW)
+    floor = low - HISTOGRAM_SHARE * (high - low) / (1.0 - HISTOGRAM_SHARE)
     x = _values_axis(shown, looks)
     y = numbers_axis("y", "attribution", shown.words, (floor, high))
     layers = [rule_at(0.0, GREY, "y")]
@@ -104,7 +107,7 @@ def _values_axis(shown: Dependence, looks: Looks) -> Any:
     if shown.has_categories:
         places = np.flatnonzero(shown.counts[:-1]).astype(np.float64).tolist()
         named = [shown.names_of_bins[int(at)] for at in places]
-        names = labels_of(category_texts(looks.texts, shown.feature, named), CATEGORY_NAMES)
+        names = labels_of(category_texts(looks.texts, shown.feature, named), CATEGORY_WIDTH)
         if not shown.counts[-2]:
             ends[1] = float(shown.ends[-2])
     else:
@@ -142,7 +145,7 @@ def _bin_names(shown: Dependence) -> list[str]:
 def _bins(shown: Dependence, floor: float, low: float) -> Iterator[dict[str, Any]]:
     """A row of data for each bar of the histogram."""
     left, right = shown.sides
-    lower, upper = shown.quantiles(SHARES).T
+    lower, upper = shown.quantiles(QUARTILES).T
     decimals = decimals_of(shown.means[shown.counts > 0].tolist())
     names = _bin_names(shown)
     for place in np.flatnonzero(shown.counts).tolist():
@@ -162,7 +165,7 @@ def _bins(shown: Dependence, floor: float, low: float) -> Iterator[dict[str, Any
 def _means(shown: Dependence, x: Any) -> list[Any]:
     """Layers of the mean attribution of each bin, and of its quartiles."""
     alt = import_altair()
-    lower, upper = shown.quantiles(SHARES).T
+    lower, upper = shown.quantiles(QUARTILES).T
     left, right = shown.sides
     n_bins = number_of_bins(shown.bins)
     is_bar = shown.counts > 0

@@ -24,17 +24,15 @@ from dshap.core.printing import label, printable
 from dshap.core.rules import as_place
 from dshap.core.scales import LOG_ODDS, PROBABILITY
 from dshap.cube.datasets import key_words
-from dshap.report.pages.figures import BAR_PERCENT, SHOWN, BarLine, paired_bars
+from dshap.report.pages.figures import SHOWN, BarLine, bar_scale, paired_bars
 from dshap.report.pages.page_numbers import percent, shown_number
-from dshap.report.pages.page_texts import NAME, PageTexts, class_of
+from dshap.report.pages.page_texts import NAME, PATH, PageTexts, class_of
 from dshap.report.pages.probabilities import TRANSFORMS
 from dshap.report.pages.relations import NumberTable, difference_sentences, shift_table
 from dshap.report.pages.rendering import rendered, write_page
 
 SHOWN_PART = 1e-4
 """The least Wasserstein distance that has a bar, as a part of the largest."""
-PATH = 120
-"""The most characters of a path."""
 OLD_AND_NEW = ("old", "new")
 
 
@@ -166,7 +164,7 @@ def _bars(output: OutputDifference, texts: PageTexts) -> tuple[BarLine, ...]:
     longest = output.features[0].wasserstein
     moved = [each for each in output.features if each.wasserstein > SHOWN_PART * longest][:SHOWN]
     sizes = [(each.magnitude_old, each.magnitude_new) for each in moved]
-    scale = BAR_PERCENT / (max((max(both) for both in sizes), default=0.0) or 1.0)
+    scale = bar_scale(size for both in sizes for size in both)
     return tuple(
         BarLine(texts.name(each.feature), paired_bars(both, scale, output.decimals))
         for each, both in zip(moved, sizes, strict=True)
@@ -198,7 +196,7 @@ def _probabilities(scale: str, predictions: Sequence[float]) -> list[float]:
 def _row_lines(parts: Sequence[ChangedPart], texts: PageTexts) -> tuple[BarLine, ...]:
     sizes = [(each.attribution_old, each.attribution_new) for each in parts]
     numbers = [abs(size) for both in sizes for size in both]
-    scale = BAR_PERCENT / (max(numbers, default=0.0) or 1.0)
+    scale = bar_scale(numbers)
     decimals = decimals_of(numbers)
     return tuple(
         BarLine(texts.name(each.feature), paired_bars(both, scale, decimals, sign=True))

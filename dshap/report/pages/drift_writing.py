@@ -13,14 +13,11 @@ from dshap.analysis.drift.drift_record import LEVEL, Drift, DriftingRow
 from dshap.analysis.numbers_as_text import decimals_of
 from dshap.core.printing import label
 from dshap.cube.datasets import key_words
-from dshap.report.pages.figures import BAR_PERCENT, SHOWN, BarLine, Cell, paired_bars
+from dshap.report.pages.figures import SHOWN, BarLine, Cell, bar_scale, paired_bars
 from dshap.report.pages.page_numbers import joined, percent, short_number, shown_number
-from dshap.report.pages.page_texts import NAME, PageTexts
+from dshap.report.pages.page_texts import NAME, PATH, PageTexts
 from dshap.report.pages.relations import NumberTable
 from dshap.report.pages.rendering import rendered, write_page
-
-PATH = 120
-"""The most characters of the name of a table."""
 
 
 @dataclass(frozen=True)
@@ -129,8 +126,9 @@ def _bars(found: Drift, texts: PageTexts) -> tuple[BarLine, ...]:
     """The part of each column in the distance, beside the effect of chance alone."""
     shown = found.columns[:SHOWN]
     sizes = [(each.attribution, each.expected) for each in shown]
-    scale = BAR_PERCENT / (max((max(both) for both in sizes), default=0.0) or 1.0)
-    decimals = decimals_of(size for both in sizes for size in both)
+    all_sizes = [size for both in sizes for size in both]
+    scale = bar_scale(all_sizes)
+    decimals = decimals_of(all_sizes)
     return tuple(
         BarLine(texts.name(each.column), paired_bars(both, scale, decimals))
         for each, both in zip(shown, sizes, strict=True)
@@ -141,42 +139,36 @@ def _table(found: Drift, texts: PageTexts) -> NumberTable:
     """All numbers of every column."""
     numbers = [(each.attribution, each.std_error, each.expected) for each in found.columns]
     decimals = decimals_of(size for each in numbers for size in each)
-    lines = [
-        (
-            texts.name(each.column),
-            (
-                *(Cell(shown_number(size, decimals), size) for size in sizes),
-                Cell(short_number(each.adjusted), each.adjusted),
-                Cell(short_number(each.marginal_p_value), each.marginal_p_value),
-                Cell(shown_number(each.psi, 3), each.psi),
-            ),
-        )
-        for each, sizes in zip(found.columns, numbers, strict=True)
-    ]
+    lines = []
+    for each, sizes in zip(found.columns, numbers, strict=True):
+        cells = [Cell(shown_number(size, decimals), size) for size in sizes]
+        cells.append(Cell(short_number(each.adjusted), each.adjusted))
+        cells.append(Cell(short_number(each.marginal_p_value), each.marginal_p_value))
+        cells.append(Cell(shown_number(each.psi, 3), each.psi))
+        lines.append((texts.name(each.column), tuple(cells)))
     heads = ("column", "attribution", "± s.e.", "by chance", "p adjusted", "p by itself", "PSI")
     return NumberTable(heads, tuple(lines))
 
 
 def _row(found: Drift, row: DriftingRow, texts: PageTexts) -> DriftRowFigure:
     """One row, with the columns that make it unlike the other table."""
-    place = int(
-        np.abs(found.witness - row.witness).argmin()
-    )  # rows that are alike are the same here
+    # rows with the same witness are alike, and have the same attributions
+    place = int(np.abs(found.witness - row.witness).argmin())
     parts = found.attributions[place]
     order = np.argsort(-np.abs(parts), kind="stable")[:SHOWN].tolist()
     sizes = [float(parts[column]) for column in order]
-    scale = BAR_PERCENT / (max(map(abs, sizes), default=0.0) or 1.0)
+    scale = bar_scale(sizes)
     decimals = decimals_of(sizes)
     share = np.nan
     if found.mmd2 > 0.0:
         share = row.carried / found.mmd2
-    return DriftRowFigure(
-        f"{row.table} row {label(key_words(row.key), 2 * NAME)}: {percent(share, 1)} of the distance, "
-        f"most by {texts.name(row.column)}",
-        tuple(
-            BarLine(
-                texts.name(found.names[column]), paired_bars([size], scale, decimals, sign=True)
-            )
-            for column, size in zip(order, sizes, strict=True)
-        ),
+    name = label(key_words(row.key), 2 * NAME)
+    heading = (
+        f"{row.table} row {name}: {percent(share, 1)} of the distance, most by "
+        f"{texts.name(row.column)}"
     )
+    lines = []
+    for column, size in zip(order, sizes, strict=True):
+        bars = paired_bars([size], scale, decimals, sign=True)
+        lines.append(BarLine(texts.name(found.names[column]), bars))
+    return DriftRowFigure(heading, tuple(lines))

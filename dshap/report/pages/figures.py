@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +43,12 @@ class Bar:
     low: float
     high: float
     text: str
+
+
+def bar_scale(sizes: Iterable[float]) -> float:
+    """Percent of the width for a bar of length 1, so that the largest of these bars fits."""
+    largest = max(map(abs, sizes), default=0.0)
+    return BAR_PERCENT / (largest or 1.0)
 
 
 def paired_bars(
@@ -124,7 +130,7 @@ def bar_figure(
         for ranking in given
         for name in shown
     ]
-    scale = BAR_PERCENT / (max(ends, default=0.0) or 1.0)
+    scale = bar_scale(ends)
     return BarFigure(
         label(output),
         tuple(label(ranking.label, NAME) for ranking in given),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from dshap.analysis import numbers_as_text
-
-MINUS = "\N{MINUS SIGN}"
+from dshap.analysis.numbers_as_text import MINUS
 
 
 def shown_number(value: float | None, decimals: int, sign: bool = False) -> str:

@@ -9,14 +9,16 @@ from typing import Any
 from urllib.parse import quote
 
 from dshap.analysis.column_texts import ColumnTexts, texts_of
+from dshap.analysis.numbers_as_text import MINUS
 from dshap.core.places import Place
 from dshap.core.printing import label
 from dshap.core.scales import class_in
 from dshap.report.labels import labels_of
-from dshap.report.pages.page_numbers import MINUS
 
 NAME = 40
 """The most characters of a name in a figure, which wraps it."""
+PATH = 120
+"""The most characters of the path or the name of a table."""
 SIGN = re.compile(r"^-(?=[\d.])")
 """The sign of a number that is a whole text."""
 

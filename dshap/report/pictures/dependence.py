@@ -20,9 +20,12 @@ from dshap.report.labels import labels_of
 from dshap.report.looks import Looks, words_of_columns
 from dshap.report.panels import (
     BLUE,
+    CATEGORY_WIDTH,
     GREY,
+    HISTOGRAM_SHARE,
     LETTER_INCHES,
     MOST_TICKS,
+    QUARTILES,
     RED,
     add_title,
     by_place,
@@ -47,9 +50,6 @@ if TYPE_CHECKING:
     from altair import LayerChart
     from matplotlib.axes import Axes
 
-QUARTILES = (0.25, 0.75)
-HISTOGRAM_SHARE = 0.13
-"""The part of the height of the axes below the attributions, where the histogram has its room."""
 BAR_SHARE = 0.1
 """The height of its highest bar, as a part of that of the axes."""
 LEAST_BAR = 0.02
@@ -58,8 +58,6 @@ SIDE_MARGIN = 0.02
 """The room left and right of the values, as a part of the axis."""
 GAP_LETTERS = 4
 """The least room between two names on the axis, in letters."""
-CATEGORY_WIDTH = 18
-"""The characters of a line of a category's name."""
 
 
 def dependence(

@@ -17,7 +17,7 @@ from dshap.analysis.shown_features import ShownFeatures
 from dshap.core.printing import label
 from dshap.core.rules import as_path
 from dshap.report.labels import labels_of, one_label
-from dshap.report.panels import POINTS_PER_INCH, inches_of, write_numbers
+from dshap.report.panels import POINTS_PER_INCH, SUM_OPACITY, inches_of, write_numbers
 from dshap.report.picture_files import (
     AS_WRITTEN,
     COLOURS,
@@ -38,8 +38,6 @@ NUMBER_SHARE = 0.85
 """The size of the number behind a bar, as a part of the height of the bar."""
 NUMBER_SIZES_OF_BARS = (3.0, 7.5)
 """The smallest and the largest size of these numbers, in points."""
-SUM_ALPHA = 0.45
-"""The opacity of the bar that is a sum of features."""
 
 
 def ranking_picture(
@@ -144,7 +142,7 @@ def draw_bars(
             error_kw={"ecolor": LABELS, "elinewidth": 1.0},
         )
         if chosen.others:
-            bars.patches[-1].set_alpha(SUM_ALPHA)
+            bars.patches[-1].set_alpha(SUM_OPACITY)
         drawn.append(bars)
         axes.bar_label(
             bars,

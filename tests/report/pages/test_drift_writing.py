@@ -13,6 +13,7 @@ import dshap
 from dshap.cli import cli
 from dshap.core.errors import InputError
 from dshap.report import drift_page
+from dshap.report.pages.figures import BAR_PERCENT, bar_scale
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed")
 HOSTILE = "<script>pwned()</script>"
@@ -49,6 +50,12 @@ def test_no_drift_and_another_file(tmp_path):
     (tmp_path / "notes.html").write_text("notes")
     with pytest.raises(InputError, match="a file that dshap did not make exists there"):
         drift_page(found, tmp_path / "notes.html")
+
+
+def test_the_longest_bar_fits_whatever_its_sign():
+    """The part of a column in the distance can be below 0."""
+    assert bar_scale([-4.0, 1.0]) * 4.0 == BAR_PERCENT
+    assert bar_scale([]) == bar_scale([0.0]) == BAR_PERCENT
 
 
 def test_the_command_writes_a_page(tmp_path):
