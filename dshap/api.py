@@ -363,7 +363,7 @@ def _checked_what_if(given: Any, store: Any) -> bool:
     """Whether to store the model for a page, which needs a store."""
     (what_if,) = checked(what_if=given)
     if what_if and store is None:
-        raise InputError("what_if keeps the model in a store: give store=")
+        raise InputError("what_if stores the model: give store=")
     return bool(what_if)
 
 
@@ -424,7 +424,7 @@ def prepare(
     (3, 37)
     """
     if store is None:
-        raise InputError("prepare needs store=, the path of a folder that the states are kept in")
+        raise InputError("prepare needs store=, the path of a folder for the states")
     with open_session(store, client, progress, options) as (path, session):
         return prepare_value(value, rows, design, path, session)
 
@@ -517,9 +517,8 @@ def _check_in_memory(explanation: Measurable, keeps_columns: bool) -> None:
         )
     if size + of_columns > IN_MEMORY_BYTES:
         raise DoesNotFitError(
-            f"the attributions take {format_bytes(size)}, the explained columns beside them "
-            f"{format_bytes(of_columns)}, and {allowed}: give store= a path, or "
-            "keep_rows=False"
+            f"the attributions take {format_bytes(size)}, and the explained columns take "
+            f"{format_bytes(of_columns)}, and {allowed}: give store= a path, or keep_rows=False"
         )
 
 
@@ -735,11 +734,10 @@ def choose_background(
         reader = open_rows(rows, session, features=features, missing=missing, times=times)
         if isinstance(reader, LaidOut) and reader.left_out:
             warnings.warn(
-                "choose_background takes columns of numbers and leaves out "
-                f"{said_left_out(reader.left_out)}: a model "
-                "that takes them needs rows with them, Marginal(predict, frame.sample(100)), or, "
-                "of times, their names "
-                "in features",
+                "choose_background reads only columns of numbers and leaves out "
+                f"{said_left_out(reader.left_out)}: a model that takes these columns needs "
+                "background rows that have them, as in Marginal(predict, frame.sample(100)); for "
+                "columns of times, name them in features",
                 RuntimeWarning,
                 stacklevel=2,
             )

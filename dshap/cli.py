@@ -343,8 +343,8 @@ def _after_interrupt() -> str:
     """The words on what the same command does after it was interrupted."""
     context = click.get_current_context(silent=True)
     if context is None or context.info_name == "run":
-        return "what is finished is kept, the same command goes on"
-    return "the same command begins anew"
+        return "finished work is kept, and the same command continues"
+    return "the same command starts from the beginning"
 
 
 def _ending(error: BaseException, is_interrupted: bool) -> tuple[str, int]:

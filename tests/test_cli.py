@@ -678,7 +678,7 @@ def test_what_is_damaged_is_repaired_to_the_same_files(folder, with_job):
     (store / "interventional" / "state" / "notes" / "mse_v.json").unlink()
     (store / "interventional" / "zarr.json").write_text("{")
     found = dshap_("verify", "out.zarr")
-    refused(found, 7, "damaged, as named; dshap verify --repair")
+    refused(found, 7, "as listed above; dshap verify --repair")
     for named in ("out.zarr: state model-", "observational: feature/c/0: it is not", "interventional: zarr.json: it is",
                   "interventional: note mse_v"):  # fmt: skip
         assert named in found.stdout
@@ -732,7 +732,7 @@ def test_a_store_of_another_hand(folder, command):
     shutil.rmtree(cube / "attribution")
     result = dshap_(command, "out.zarr/observational")
     if command == "verify":
-        refused(result, 7, "damaged, as named")
+        refused(result, 7, "as listed above")
     else:
         refused(
             result,
@@ -790,7 +790,7 @@ def interrupted(folder: Path, job: dict, polite: signal.Signals, n_before: int) 
     assert output == ""
     assert (
         lines_of_dshap(errors)[-1]
-        == "dshap: interrupted; what is finished is kept, the same command goes on"
+        == "dshap: interrupted; finished work is kept, and the same command continues"
     )
     assert "Traceback" not in errors
     assert not list(folder.glob(".out.zarr*"))
@@ -1035,7 +1035,9 @@ def test_an_interrupt_that_a_library_turns_into_an_error_of_its_own_is_one(numbe
     for _ in range(2):
         done = CliRunner().invoke(cli, ["status", "any"])
         assert done.exit_code == 130, done.output
-        assert done.stderr.strip().endswith("dshap: interrupted; the same command begins anew")
+        assert done.stderr.strip().endswith(
+            "dshap: interrupted; the same command starts from the beginning"
+        )
     monkeypatch.setattr("dshap.cube.named_cubes", lambda *_: [][0])
     assert "this is a bug: IndexError" in CliRunner().invoke(cli, ["status", "any"]).stderr
 
@@ -1048,7 +1050,9 @@ def test_a_command_other_than_run_begins_anew_after_an_interrupt(name, monkeypat
     monkeypatch.setattr("dshap.cube.named_cubes", interrupt)
     done = CliRunner().invoke(cli, [name, "a"])
     assert done.exit_code == 130
-    assert done.stderr.strip().endswith("dshap: interrupted; the same command begins anew")
+    assert done.stderr.strip().endswith(
+        "dshap: interrupted; the same command starts from the beginning"
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

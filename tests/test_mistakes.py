@@ -428,9 +428,8 @@ def test_the_arguments_that_are_no_mistake_are_taken(where, tmp_path, monkeypatc
 FIRST_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
     "values of keys beside a data frame": (
         lambda: dshap.explain(MARGINAL, FRAME, key={"id": np.arange(40)}),
-        "key is a mapping with values for 'id', which goes with an array: these rows have columns "
-        "with names, so put "
-        "the values in as a column and give key= its name",
+        "key is a mapping with values for 'id', which is for an array: these rows have named "
+        "columns, so add the values as a column and give its name as key=",
     ),
     "a column twice": (
         lambda: values.Marginal(predict, pd.DataFrame(X, columns=["a", "a", "c"])),
@@ -449,7 +448,7 @@ FIRST_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a number of rows for quality": (
         lambda: dshap.explain(MARGINAL, X, quality=100),
-        "quality is 100: give rows that nothing was learned from, as a path, a data frame, an "
+        "quality is 100: give rows that were not used for learning, as a path, a data frame, an "
         "array or a source",
     ),
     "arguments in the other order": (
@@ -681,7 +680,7 @@ ON_THE_COMMAND_LINE = {
         "run job.toml",
         "job file job.toml: [source] query: {{ ds }} is not known: write {{ env_var(NAME) }}, or {{ "
         'env_var(NAME, "default") }}; templates of Airflow and dbt are not filled in here; {as_of} is the '
-        "date of the run, which --as-of sets (of braces that belong to SQL, as in '{{1, 2}, {3, 4}}', "
+        "date of the run, which --as-of sets (if braces belong to SQL, as in '{{1, 2}, {3, 4}}', "
         "write { { with a blank between)",
         on_shop(table=None, query="select * from customers where day = '{{ ds }}'"),
     ),

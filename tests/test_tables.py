@@ -129,7 +129,7 @@ def test_whole_numbers_with_na_are_numbers(frame):
     [
         (
             "hdfs://bucket/key.parquet",
-            r"^path 'hdfs://bucket/key.parquet': tables on hdfs are not built yet",
+            r"^path 'hdfs://bucket/key.parquet': tables on hdfs are not supported",
         ),
         (
             "postgresql://u:secret@host/db",
@@ -137,7 +137,7 @@ def test_whole_numbers_with_na_are_numbers(frame):
         ),
         (
             "https://host/table.parquet",
-            r"tables on https are not built yet: copy it to a file system",
+            r"tables on https are not supported: copy it to a file system",
         ),
         (["ftp://h/key.parquet"], r"^path 'ftp://h/key.parquet': tables on ftp"),
         (

@@ -52,7 +52,7 @@ def scales_differ(scales: Sequence[str]) -> bool:
 
 
 def without_scale(cubes: Mapping[str, Any]) -> str:
-    """A sentence about those of several named cubes that state no scale; empty where all do.
+    """A sentence about those of several named cubes that have no scale; empty where all do.
 
     Empty also where none does because all are of functions whose scale was not stated.
     """
@@ -61,19 +61,19 @@ def without_scale(cubes: Mapping[str, Any]) -> str:
     unstated = [name for name, scale in scales.items() if scale == UNSTATED]
     if old:
         return (
-            f"{_states_no(old)}, as cubes of earlier versions of dshap: scales are not compared; "
-            "explain the rows again to be sure of them"
+            f"{_states_no(old)}, because an earlier version of dshap wrote the cube: scales are "
+            "not compared; explain the rows again to compare them"
         )
     if 0 < len(unstated) < len(scales):
         return (
-            f"{_states_no(unstated)}, as the model is a function: scales are not compared; state "
-            "that of the function, like Marginal(predict, background, scale='log-odds')"
+            f"{_states_no(unstated)}, because the model is a function: scales are not compared; "
+            "give the scale of the function, like Marginal(predict, background, scale='log-odds')"
         )
     return ""
 
 
 def _states_no(names: Sequence[str]) -> str:
-    verb = "states no scale" if len(names) == 1 else "state no scale"
+    verb = "has no scale" if len(names) == 1 else "have no scale"
     return f"{' and '.join(names)} {verb}"
 
 

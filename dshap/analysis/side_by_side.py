@@ -196,7 +196,7 @@ def _refuse_others(names: tuple[str, str], views: Sequence[View]) -> None:
 
 
 def warn_without_scale(views: Mapping[str, View]) -> None:
-    """Warn where a cube states no scale, so that it is not compared with the others'."""
+    """Warn where a cube has no scale, so that it is not compared with the others'."""
     if said := without_scale({name: view.cube for name, view in views.items()}):
         warnings.warn(said, RuntimeWarning, stacklevel=5)
 
@@ -258,7 +258,10 @@ def _other_rows(first: View, second: View) -> Iterator[str]:
             return
         totals = sums["totals"]  # (2, statistics)
         if np.allclose(totals[0], totals[1], rtol=SAME_TOTALS, atol=0.0):
-            yield "their predictions are the same numbers in another order: give both in one order"
+            yield (
+                "their predictions are the same numbers in a different order: give both in the "
+                "same order"
+            )
             return
     columns = [_columns_or_none(view) for view in (first, second)]
     for name in columns[0]:

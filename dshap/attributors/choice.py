@@ -207,7 +207,9 @@ def _with_form(
     d = len(value.players)
     limit = max_coalitions or max(MAX_TABLE_COALITIONS, 4 * d)
     if design == "auto" and max_coalitions is None and not _lists_all(d, limit):
-        why = f"{_too_many(d, limit)}; {form.describe()} (max_coalitions= samples)"
+        why = (
+            f"{_too_many(d, limit)}; {form.describe()} (give max_coalitions= to sample coalitions)"
+        )
         return Closed.of(form, why)
     return _listed(design, value, limit, max_coalitions, seed, _fallback)
 
@@ -284,8 +286,8 @@ def _of_texts(
         raise not_together("kriging", "texts")
     if isinstance(listed.design, GraphDesign) and not listed.design.graph.is_chain:
         raise InputError(
-            f"the design is of a graph of {listed.design.n_players} players that is not a chain, "
-            "and a text has the chain of its tokens: leave graph out"
+            f"the design has a graph of {listed.design.n_players} players that is not a chain, and "
+            "the graph of a text is the chain of its tokens: leave graph out"
         )
     return ByLength(value, listed.design.with_players(n_players), why=listed.why)
 
@@ -294,7 +296,9 @@ def _fallback_of_texts(value: Explained, limit: int, seed: int, why: str) -> Lis
     """The sampled design that "auto" chooses for texts: see `Fallback`."""
     design = sampled("kernelshap", len(value.players), limit, seed)
     return Listed(
-        value, design, why=f"{why}; shorter texts take as many, all there are where they are fewer"
+        value,
+        design,
+        why=f"{why}; shorter texts take the same number, or all coalitions if they have fewer",
     )
 
 

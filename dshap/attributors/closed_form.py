@@ -111,7 +111,7 @@ class ClosedForm(ABC):
             This closed form has none.
         """
         raise InputError(
-            f"partial dependence is of Trees, and the value function is {type(self.value).__name__}"
+            f"partial dependence needs Trees, and the value function is {type(self.value).__name__}"
         )
 
     @property

@@ -49,15 +49,17 @@ KINDS: Mapping[str, str] = {
 }
 """Kind of method, design, or value function -> its name in the table of the docs."""
 
-_NO_DESIGN = f"{{value}} is a closed form and lists no coalition: leave design at 'auto', {OTHER}"
+_NO_DESIGN = (
+    f"{{value}} is a closed form, which uses no coalitions: leave design at 'auto', {OTHER}"
+)
 _GIVEN_NO_DESIGN = "{value} is an attributor and takes no design: leave design at 'auto'"
 _OTHER_DESIGN = (
     "the states in {path} were prepared for {n_coalitions} coalitions of {n_players} players by "
     'another design: leave design at "auto", or prepare them for this one'
 )
 _NO_LIST = (
-    "{ask} belongs to designs that list coalitions, and {value} is a closed form, exact without "
-    f"any: leave {{ask}} out, {OTHER}"
+    "{ask} belongs to designs that list coalitions, and {value} is a closed form, which is "
+    f"exact without coalitions: leave {{ask}} out, {OTHER}"
 )
 _GIVEN_NO_LIST = (
     "{ask} belongs to designs that list coalitions, and {value} is an attributor: leave {ask} out, "
@@ -83,7 +85,7 @@ _NO_MEAN = (
     "MSE_v is a mean over coalitions, and {kind} has none: give design='exact', or one of "
     "dshap.designs.kernelshap; or leave quality out"
 )
-_NO_STATES = "{value} {why}: there is nothing to prepare; explain it itself"
+_NO_STATES = "{value} {why}: there is nothing to prepare; give it to dshap.explain"
 _LEARNS_NUMBERS = (
     'missing = "pass" is for black boxes: {verb} a kernel model with "refuse" or "skip"'
 )
@@ -120,7 +122,7 @@ TABLE: Mapping[str, Mapping[str, str]] = {
             "tol", "lets one list of coalitions grow, and texts have a list for each length"
         ),
         "prepared": "the states in {path} were prepared for one list of coalitions, and tol adds "
-        "coalitions to it: leave tol out, or explain the value function itself",
+        "coalitions to it: leave tol out, or explain the value function without dshap.prepare",
     },
     "interactions": {
         "kernelshap": _NO_PAIRS,
@@ -141,13 +143,14 @@ TABLE: Mapping[str, Mapping[str, str]] = {
         "attributor": _NO_VALUES,
         "texts": _of_texts("undo_codes", "takes players away, and each text has different players"),
         "prepared": "the states in {path} were prepared for a list of coalitions, and undo_codes "
-        "needs one more for each code: leave undo_codes out, or explain the value function itself",
+        "needs one more for each code: leave undo_codes out, or explain the value function "
+        "without dshap.prepare",
     },
     "stochastic": {
         **dict.fromkeys(("learned", "quadrature", "closed form", "trees", "attributor"), _NOISE),
         "texts": _of_texts("stochastic", "is for Marginal"),
         "prepared": "the states in {path} contain one prediction for each row, and stochastic=True "
-        "needs several: explain the value function itself",
+        "needs several: explain the value function without dshap.prepare",
     },
     "quality": {
         "graph": "MSE_v is a mean over the coalitions of each size, and this design lists only "

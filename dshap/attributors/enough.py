@@ -79,11 +79,14 @@ def reason_of(rule: Enough | None, data: RowReader | None) -> tuple[tuple[str, s
         return ()
     n_rows = data.n_rows
     if not may_judge(n_rows):
-        why = f"all {n_rows:,} rows are read: judging pays from {LEAST_ROWS:,} rows on"
+        why = (
+            f"all {n_rows:,} rows are read: a part of them is tried only in tables of "
+            f"{LEAST_ROWS:,} rows or more"
+        )
     else:
         why = (
-            f"learns from {FIRST_ROWS:,} rows or as many more as an error of {rule.tolerance:g} "
-            f"standard deviations takes; the stages count all {n_rows:,}"
+            f"learns from {FIRST_ROWS:,} rows, or from more until the error is {rule.tolerance:g} "
+            f"standard deviations; the stages below count all {n_rows:,}"
         )
     return (("enough", why),)
 

@@ -430,10 +430,8 @@ def rows_off(
     # not `gap > …`: NaN counts as a miss
     is_off = ~(gap <= ADDITIVITY_TOLERANCE * scale + explained).all(axis=1)
     return {
-        int(
-            i
-        ): f"attributions miss the prediction by {gap[i].max():.3g} (predictions reach {scale:.3g}): a bug, "
-        "or a model that answers differently from call to call"
+        int(i): f"attributions miss the prediction by {gap[i].max():.3g} (predictions reach "
+        f"{scale:.3g}): a bug, or a model whose predictions change from call to call"
         for i in np.flatnonzero(is_off)
     }
 

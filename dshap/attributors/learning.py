@@ -41,8 +41,8 @@ class BaseValue:
     def finish(self, total: Moments) -> Moments:
         if not total["count"] > 0:
             raise DshapError(
-                "every row of the data contains NaN or infinity: clean the data, over which the base value "
-                "is the mean"
+                "every row of the data contains NaN or infinity: clean the data, because the base "
+                "value is the mean over its rows"
             )
         return total
 

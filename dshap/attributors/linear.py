@@ -122,9 +122,9 @@ class Linear(ClosedForm):
     def check_coalitions(self) -> None:
         if self.value.transform is not None:
             raise InputError(
-                "undo_codes asks for the value of one more coalition a code, and a LinearTransform "
-                "contains attributions alone: leave undo_codes out, or give LinearGaussian the mean "
-                "and covariance, or data, in place of transform"
+                "undo_codes needs the value of one more coalition for each code, and a "
+                "LinearTransform contains only attributions: leave undo_codes out, or give "
+                "LinearGaussian the mean and covariance, or data, in place of transform"
             )
 
     def describe(self) -> str:

@@ -132,7 +132,7 @@ class Method(ABC):
     @property
     def called(self) -> str:
         """The name of the design in messages."""
-        return "the closed form, which lists no coalition"
+        return "the closed form, which uses no coalitions"
 
     def refuse(self, ask: str) -> None:
         """Raise an InputError if the method does not go with what is asked for."""
@@ -505,8 +505,8 @@ class Listed(Method):
             return ""
         taken = f"{info.n_coalitions:,} of 2^{info.n_players} coalitions"
         return (
-            f"interactions of {self.called} have no standard errors, and {taken} say less of them "
-            "than of attributions"
+            f"interactions of {self.called} have no standard errors, and {taken} estimate "
+            "interactions less accurately than attributions"
             f': {INTERACTION_ERRORS}; design="exact" has none'
         )
 
@@ -527,7 +527,11 @@ class Listed(Method):
 
     def in_rounds(self, tol: float, most: int, is_named: bool) -> tuple[Self, float | None, str]:
         if isinstance(self.design, designs.ExactDesign):
-            return self, None, f"{tol:g} is met: every coalition counts{self._of_draws}"
+            return (
+                self,
+                None,
+                f"{tol:g} is met, because every coalition is evaluated{self._of_draws}",
+            )
         if not isinstance(self.design, designs.KernelShapDesign | designs.KrigingDesign):
             return super().in_rounds(tol, most, is_named)
         if not self.info.n_replicates:
@@ -545,9 +549,9 @@ class Listed(Method):
             raise InputError(f"tol needs standard errors, and {design.info.why_no_errors}")
         rounds = ", ".join(f"{budget:,}" for budget in design.budgets)
         why = (
-            f"rounds of {rounds} coalitions, for the rows whose std_error / range is above {tol:g}; "
-            "a pilot of up to 16 rows tells how many it takes, and their cost"
-            f"{self._of_draws}"
+            f"rounds of {rounds} coalitions, for the rows whose std_error / range is above "
+            f"{tol:g}; a pilot of up to 16 rows estimates the number of coalitions and their "
+            f"cost{self._of_draws}"
         )
         return replace(self, design=design), tol, why
 

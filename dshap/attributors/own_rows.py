@@ -67,7 +67,7 @@ def why_all_rows(value: Marginal, design: PermutationDesign) -> str:
         (not value.link.is_identity, "the link applies to the mean over the rows"),
         (value.data_weights is not None, "the rows have weights"),
         (value.draws is not None, "std_error includes the error of a sample of rows"),
-        (not design.n_replicates, "the design has n_replicates=0, and no errors to hold theirs"),
+        (not design.n_replicates, "the design has n_replicates=0, and so no standard errors"),
         (bool(design.why_no_errors), f"{of_pairs}: too few for standard errors"),
         (n_rows < FEW_ROWS, f"the background has fewer than {FEW_ROWS:,} rows"),
         (n_rows <= n_pairs, f"{of_pairs} need more than {n_rows:,} rows"),
@@ -370,8 +370,8 @@ class OwnRows(Method):
         if data is None or data.n_rows >= n_pairs:
             return ()
         why = (
-            f"{data.n_rows:,} rows are fewer than {n_pairs:,} pairs of orders, and are dealt to "
-            "them in turn"
+            f"{data.n_rows:,} rows are fewer than {n_pairs:,} pairs of orders, and are assigned to "
+            "the pairs in turn"
         )
         return (("background", why),)
 

@@ -385,8 +385,8 @@ class Quadrature(ClosedForm):
         """One line on how it computes."""
         return (
             f"quadrature with {self.value.n_background:,} rows of the background, chosen by "
-            "herding, and as many "
-            f"nodes as an error of {self.value.tolerance:g} standard deviations takes"
+            f"herding, and enough nodes for an error of {self.value.tolerance:g} standard "
+            "deviations"
         )
 
     def stated_error(self, state: State) -> dict[str, Any]:

@@ -43,7 +43,8 @@ class States:
         """The data to learn from; a `DshapError` where all states should have been prepared."""
         if self.data is None:
             raise DshapError(
-                "a state is missing in the prepared store: it was not finished, prepare it again"
+                "a state is missing in the prepared store: the preparation was not finished: "
+                "prepare it again"
             )
         return self.data
 

@@ -95,8 +95,8 @@ class TreeForm(PairedForm):
         state = State(dict(moments.arrays))
         if self.learns and not state["total"]:
             raise InputError(
-                "all background rows that have weight are left out, as they hold missing values: "
-                'give weight to others, or set missing = "pass" where the model takes NaN'
+                "all background rows with a weight above 0 have missing values and are left out: give "
+                'weight to other rows, or set missing = "pass" if the model takes NaN'
             )
         base = self._division().expected(_background_of(state))
         return State({**state.arrays, "base": self.value.model.chosen(base)})

@@ -265,8 +265,9 @@ def reason_to_refuse(text: str, noun: str) -> str:
         return "it contains a NUL character, which no path has: leave it out"
     if not is_understood(text):
         return (
-            f"it looks like an address, and is not understood as one, so that it is not shown: {noun}s "
-            "are named by a path, which may begin with ./, or by SCHEME://HOST/NAME without secrets"
+            "it looks like an address but is not a valid one, and it is not shown because it may "
+            f"contain a secret: give the {noun} as a path, which may begin with ./, or as "
+            "SCHEME://HOST/NAME without secrets"
         )
     scheme = scheme_of(text)
     if not scheme or _FILE.fullmatch(text):
@@ -281,7 +282,7 @@ def reason_to_refuse(text: str, noun: str) -> str:
     instead = {"store": f"give a folder, {OR_BUCKET}", "table": TABLES.get(name, COPY)}.get(
         noun, "give a path of a file system"
     )
-    return f"{noun}s on {name} are not built yet: {instead}"
+    return f"{noun}s on {name} are not supported: {instead}"
 
 
 def is_of_bucket(text: str) -> bool:
@@ -309,7 +310,7 @@ def bucket_fault(text: str, noun: str) -> str:
     """
     scheme = scheme_of(text)
     if scheme not in BUCKETS:
-        return f"{noun}s on {scheme} are not built yet: give a folder, {OR_BUCKET}"
+        return f"{noun}s on {scheme} are not supported: give a folder, {OR_BUCKET}"
     bucket, _, key = text.partition("://")[2].partition("/")
     if ":" in bucket or any(sign in text for sign in "@?#"):
         return (
@@ -319,5 +320,5 @@ def bucket_fault(text: str, noun: str) -> str:
     if not is_in_bucket(text) or not key.strip("/"):
         return f"it names no {noun} in a bucket: give {scheme}://BUCKET/NAME"
     if ".." in key.split("/"):
-        return "it contains '..', which a bucket does not know: give the name in full"
+        return "it contains '..', which has no meaning in a bucket: give the name in full"
     return ""

@@ -203,17 +203,18 @@ class RunOptions:
             )
         if self.stochastic and self.tol is not None:
             raise InputError(
-                "stochastic=True and tol: more coalitions do not take a model's noise away; leave "
-                "one out"
+                "stochastic=True and tol: more coalitions do not reduce the noise of a model; "
+                "leave one of them out"
             )
         if self.undo_codes and self.stochastic:
             raise InputError(
-                "undo_codes and stochastic=True: the sign of one value would be that of the model's "
-                "noise; leave one out"
+                "undo_codes and stochastic=True: the sign of a single value could be due to the "
+                "noise of the model; leave one of them out"
             )
         if self.undo_codes and self.codes is None:
             raise InputError(
-                "undo_codes needs codes, whose players are taken away together: give codes too"
+                "undo_codes needs codes, the groups of players that are removed together: give "
+                "codes too"
             )
         if self.memory_limit is not None:
             object.__setattr__(self, "memory_limit", parse_bytes(self.memory_limit))

@@ -68,7 +68,7 @@ class Players:
         for name in columns:
             if columns.count(name) > 1:
                 raise InputError(
-                    f"column {label(name)!r} stands {columns.count(name)} times among the names: "
+                    f"column {label(name)!r} occurs {columns.count(name)} times among the names: "
                     "rename all but one"
                 )
         if len(columns) != n_columns:

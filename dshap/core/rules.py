@@ -314,7 +314,8 @@ def for_columns(
         case [*each]:
             if len(each) != n_columns:
                 raise InputError(
-                    f"{name} has {len(each)} values for {n_columns} columns: give one, or one each"
+                    f"{name} has {len(each)} values for {n_columns} columns: give one, or one for "
+                    "each column"
                 )
             return tuple(each)
     return (given,) * n_columns
@@ -325,9 +326,8 @@ def _by_name(
 ) -> tuple[Any, ...]:
     if names is None:
         raise InputError(
-            f"{name} goes by column name, and the columns have no names here: give a list of "
-            f"{n_columns}, in their "
-            "order, or data with names"
+            f"{name} is given by column name, and the columns have no names here: give a list of "
+            f"{n_columns}, in their order, or data with names"
         )
     if unknown := [label for label in given if label not in names]:
         raise InputError(f"{name}: {unknown_name('column', unknown[0], names)}")

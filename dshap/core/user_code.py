@@ -82,7 +82,10 @@ def _looked() -> str:
         beside = f"in {folders[0]} (the folder of the job file), "
     else:
         beside = ""
-    return f"looked {beside}on PYTHONPATH and among what is installed; put its file there, or its folder on PYTHONPATH"
+    return (
+        f"looked {beside}on PYTHONPATH and in the installed packages; put its file there, or its "
+        "folder on PYTHONPATH"
+    )
 
 
 def told_by_workers(error: BaseException) -> str:
@@ -92,9 +95,9 @@ def told_by_workers(error: BaseException) -> str:
         return _told(error)
     folder = next((folder for folder in JOB_FOLDERS[-1:] if folder in sys.path), os.getcwd())
     return (
-        f"there is no module {found.group(1)} there; workers that were started by others look on "
-        "the PYTHONPATH that "
-        f"they were started with, and among what is installed: start them with PYTHONPATH={folder}"
+        f"there is no module {found.group(1)} there; workers that dshap did not start search the "
+        "PYTHONPATH that they were started with, and the installed packages: start them with "
+        f"PYTHONPATH={folder}"
     )
 
 

@@ -52,8 +52,8 @@ class Vocabulary:
         if isinstance(token, str):
             if token not in self._positions:
                 raise InputError(
-                    f"{name} is {token!r}, which is not a word of the vocabulary: give one of it, "
-                    "or an id"
+                    f"{name} is {token!r}, which is not a word of the vocabulary: give a word of "
+                    "the vocabulary, or an id"
                 )
             return self._positions[token]
         try:
@@ -93,9 +93,8 @@ class Vocabulary:
             raise InputError(f"token id {bad[0]} is outside the vocabulary: ids are {self._range}")
         if len(bad := np.flatnonzero(found == self.padding)):
             raise InputError(
-                f"the padding id {self.padding} is at position {bad[0]}, before the end: texts "
-                "are padded at their "
-                "end alone; give padding= an id that no text holds"
+                f"the padding id {self.padding} is at position {bad[0]}, before the end: texts are "
+                "padded only at their end; give padding= an id that no text contains"
             )
         return found
 
@@ -152,8 +151,8 @@ class Vocabulary:
             unknown = next((word for word in tokens if word not in self._positions), None)
             if unknown is not None:
                 raise InputError(
-                    f"{unknown!r} is not a word of the vocabulary: let the tokenizer give the one "
-                    "for unknown ones"
+                    f"{unknown!r} is not a word of the vocabulary: let the tokenizer return the "
+                    "word for unknown words"
                 )
             return np.array([self._positions[word] for word in tokens], dtype=np.int64)
         try:
@@ -198,7 +197,7 @@ def _of_mapping(given: Mapping[Any, Any]) -> tuple[int, tuple[str, ...]]:
     by_id = {int(position): str(word) for word, position in given.items()}
     if not by_id or min(by_id) < 0 or len(by_id) < len(given):
         raise InputError(
-            "vocabulary maps words to ids: give each word an id of its own, of at least 0"
+            "vocabulary maps words to ids: give each word a different id of at least 0"
         )
     size = 1 + max(by_id)
     return size, tuple(by_id.get(position, f"#{position}") for position in range(size))

@@ -63,8 +63,8 @@ def _copied(made: Folder, put: Folder, root: str) -> StoreCopy:
     if not is_begun:
         if not is_free(put.path):
             raise StoreMismatchError(
-                f"{put.path} exists, and is not a copy of {made.path} that was stopped: choose "
-                "another place"
+                f"{put.path} exists, and is not an unfinished copy of {made.path}: choose another "
+                "place"
             )
         for name in put.list():  # what a killed creation left
             put.delete(name)
@@ -93,8 +93,8 @@ def _copy_file(made: Folder, put: Folder, name: str) -> tuple[int, bool]:
     put.replace(name, content)
     if put.get(name) != content:
         raise UnreachableError(
-            f"{put.place(name)} reads back with another content than was written: run the same "
-            "command again"
+            f"{put.place(name)} was read back with a different content than was written: run the "
+            "same command again"
         )
     return len(content), True
 

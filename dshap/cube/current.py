@@ -51,8 +51,8 @@ def set_current(folder: Place, run_id: str) -> None:
     # only where nobody has written the pointer since it was read above
     if not files.exchange(CURRENT, before, f"{run_id}\n".encode()):
         raise LockedError(
-            f"{folder / CURRENT} was written by another process while it was to name {run_id}: run "
-            "the same command again"
+            f"{folder / CURRENT} was written by another process while this process set it to "
+            f"{run_id}: run the same command again"
         )
 
 
@@ -67,8 +67,8 @@ def current_of(folder: Place) -> str | None:
     named, fault = _pointer(folder)
     if fault is not None:
         raise DamagedError(
-            f"{folder / CURRENT} {fault}: dshap verify {folder} --repair lets it name the newest "
-            "finished one, or give --run"
+            f"{folder / CURRENT} {fault}: dshap verify {folder} --repair sets it to the newest "
+            "finished run, or give --run"
         )
     return named
 
@@ -188,7 +188,7 @@ def remove_run(folder: Place, run_id: str) -> None:
         The cube is the one that is read.
     """
     if run_id == _named(folder):
-        raise InputError(f"{folder / run_id} is the cube that is read: it cannot be removed")
+        raise InputError(f"{folder / run_id} is the current cube: it cannot be removed")
     creation = creation_at(folder)
     if run_id in runs_of(folder):
         creation.take_away(run_id)

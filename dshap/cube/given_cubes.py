@@ -70,7 +70,7 @@ def given_cube(given: Any, name: str = "cube") -> Place:
     path = store_of(given) if "attribution" in given else None
     if path is None:
         raise InputError(
-            f"{name} is a Dataset that no store has as it is: give the path of its store, or the cube "
-            "of dshap.open_cube without changes"
+            f"{name} is a Dataset that was changed, or that does not come from a store: give the "
+            "path of its store, or the cube of dshap.open_cube without changes"
         )
     return path

@@ -56,7 +56,9 @@ def named_cubes(store: Place, run_id: str = "") -> dict[str, Place]:
             f"{', '.join(runs) or 'none'}"
         )
     if not paths and read_job(store) is not None:
-        raise InputError(f"{store} contains no attribution cube yet: its job is not that far")
+        raise InputError(
+            f"{store} contains no attribution cube yet: no run of its job has begun to explain rows"
+        )
     if not paths:
         raise InputError(f"{store} contains no attribution cube: {_instead(store)}")
     return paths

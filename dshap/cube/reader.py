@@ -251,7 +251,7 @@ def _found(path: Place, key: Sequence[str | int]) -> int:
         if len(found := np.flatnonzero(np.logical_and.reduce(is_it))):
             return start + int(found[0])
     raise InputError(
-        f"no row has the key {shown} ({', '.join(arrays)}); a row that is still pending has none"
+        f"no row has the key {shown} ({', '.join(arrays)}); a row that is still pending has no key"
     )
 
 

@@ -69,7 +69,7 @@ ROOMS_WITHOUT_PARTS = ("keys", "parts", "runs")
 MARK = f"{CONTAINER}/{FINISHED}.json"
 """The file with the list of the files of a finished run."""
 MISSING = "is missing"
-ANEW = "it stays readable, and the same run computes it anew"
+ANEW = "it stays readable, and the same run computes it again"
 Look = Callable[[Mapping[str, Any]], tuple[list[str], bool] | None]
 """Receipt -> the variables of its block whose values are not those of it, and whether the base value
 that all rows share is another; None where it is of another run."""
@@ -156,7 +156,7 @@ def verify_cube(path: Place) -> list[Damage]:
             *created,
             *others,
             *_receipts(path, None),
-            Damage("blocks", "not read until these files are whole (--repair, or the same run)"),
+            Damage("blocks", "not read until these files are repaired (--repair, or the same run)"),
         ]
     return [*others, *_receipts(path, look_at_values(path))]
 
@@ -211,7 +211,8 @@ def repair(path: Place) -> list[Damage]:
     if not Folder(path).has_room(CONTAINER):
         return [
             Damage(
-                CONTAINER, f"{MISSING}, and with it all that the values are checked against; {ANEW}"
+                CONTAINER,
+                f"{MISSING}, and with it the digests that the values are checked against; {ANEW}",
             )
         ]
     damages = [
@@ -318,8 +319,8 @@ def _refuse_unsealed(path: Place) -> None:
     if files and not any(folder.is_whole(name) for folder, name in files):
         raise UncheckableError(
             f"{path} was written by an earlier dshap, or by another program: nothing in it can be "
-            "checked; it stays "
-            "readable, and the same run into another store makes one that can"
+            "checked; it stays readable, and the same run into another store makes a store that "
+            "can be checked"
         )
 
 
@@ -369,7 +370,7 @@ def _sealed(path: Place, names: Container[str]) -> Iterator[Damage]:
                 yield Damage(f"{kind} {name}", what, files, is_orphan=kind == "histogram")
     mark = mark_of(path)
     if MARK in names and (what := mark.damage(FINISHED)):
-        yield Damage("the list of what the run left", what, (MARK,))
+        yield Damage("the list of the files of the run", what, (MARK,))
     if is_packed(path) and (what := mark.damage(PACKED)):
         yield Damage(f"{CONTAINER}/{PACKED_FILE}", what, is_orphan=True)
     if PREPARED in names and (what := description_of(path).damage(DESCRIPTION)):
@@ -399,8 +400,8 @@ def _lost(path: Place, names: Container[str]) -> Iterator[Damage]:
         is_done = n_blocks and receipts.issuperset(map(block_name, range(n_blocks)))
         if MARK not in names and (is_done or PREPARED in names or _holds_finished(path)):
             yield Damage(
-                "the list of what the run left",
-                f"{MISSING}: it was stopped at its very end, or lost it",
+                "the list of the files of the run",
+                f"{MISSING}: the run was stopped at its very end, or the list was lost",
             )
         return
     states = set(states_of(path).names())
@@ -414,7 +415,7 @@ def _lost(path: Place, names: Container[str]) -> Iterator[Damage]:
         elif notes[name] != digest and notes_of(path).is_whole(name):
             yield Damage(
                 f"note {name}",
-                "it is not the one that the run left",
+                "it is not the note that the run wrote",
                 (_file(path, notes_of(path), name),),
             )
     for name in content["others"]:

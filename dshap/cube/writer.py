@@ -169,7 +169,9 @@ class CubeWriter:
         if version == self._own_version and version is not None:
             return
         if (read_run(self.path) or {}).get("digest") != self.fingerprint:
-            raise DshapError(f"{self.path} belongs to another run by now: this one stops writing")
+            raise DshapError(
+                f"{self.path} belongs to a different run by now: this run stops writing"
+            )
         self._own_version = version
 
     def _put_receipt(self, name: str, receipt: dict[str, Any]) -> None:

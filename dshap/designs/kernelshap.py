@@ -35,7 +35,10 @@ with 10 coalitions a player, 91 to 92 % with 6; 86 to 89 % with half the degrees
 8 players; 84 to 90 % at 5 and 6 players for any budget.
 """
 
-OFF = "and attributions of fewer than three a player can be off by a multiple of themselves: kriging is much less so"
+OFF = (
+    "and with fewer than three coalitions a player an attribution can be wrong by a multiple of "
+    "its size: kriging is much more accurate"
+)
 """Part of a message for regressions with hardly more coalitions than unknowns."""
 CHECKED_PER_PLAYER = 16
 """Designs with at most this many coalitions a player are solved when made.

@@ -77,8 +77,8 @@ class Deadline:
             if self.left_s > 0.0 or has_kept or self.another_has_more(begun_s):
                 raise
             raise WalltimeError(
-                f"nothing of {_named(evaluation, tile)} has ended in the {begun_s:,.0f} s that "
-                f"{self.limit} had left for it: {REMEDY}"
+                f"no part of {_named(evaluation, tile)} has ended in the {begun_s:,.0f} s that "
+                f"{self.limit} left for it: {REMEDY}"
             ) from None
 
     def _refuse_long(self, evaluation: Evaluation, tile: int, sample_rows: int) -> None:

@@ -149,8 +149,8 @@ def make_certificates(folder: str | Path, days: int = VALID_DAYS) -> Certificate
             _put_private(path, content)
     except FileExistsError as error:
         raise InputError(
-            f"{error.filename} exists already: give another folder, as whoever has the old files "
-            "could no longer reach the cluster"
+            f"{error.filename} exists already: give another folder, because new certificates would "
+            "lock out everybody who has the old ones"
         ) from None
     except OSError as error:
         raise InputError(f"cannot write {error.filename}: {error.strerror}") from None

@@ -195,8 +195,8 @@ def local_client(
         except RuntimeError as error:
             raise InputError(
                 f"the worker processes ended as they started ({str(error).rstrip('.')}): in a "
-                "script, which they "
-                'import anew, put the lines that start them under `if __name__ == "__main__":`'
+                "script, which they import again, put the lines that start them under "
+                '`if __name__ == "__main__":`'
             ) from None
     if maximum is not None:
         cluster.adapt(minimum=minimum, maximum=maximum, wait_count=IDLE_LOOKS)
@@ -274,7 +274,7 @@ def connect(
         if security is None:
             certificates = ""
         else:
-            certificates = ", or one with certificates of another authority does"
+            certificates = ", or its certificates are of another authority"
         raise InputError(
             f"no scheduler answers at {masked(address)!r} within {timeout_s:g} s{certificates}: start "
             "`dask scheduler`, or correct the address"

@@ -107,9 +107,9 @@ class Patience:
         # spreads their ends)
         if self.lifetime_s is not None and self.waited_s > 2.2 * self.lifetime_s:
             raise InputError(
-                f"no task has ended for {self.waited_s:.0f} s, and a worker lives for "
+                f"no task has ended for {self.waited_s:.0f} s, and a worker runs for "
                 f"{self.lifetime_s:.0f} s, its walltime less five minutes: a task takes longer. "
-                "Give [worker] walltime more, or make tasks smaller with [run] instance_tile"
+                "Give a longer [worker] walltime, or make tasks smaller with [run] instance_tile"
             )
 
     def _wait_for_workers(self) -> None:
@@ -124,8 +124,8 @@ class Patience:
             )
         if now - self.alone_since >= self.wait_s:
             raise InterruptedRunError(
-                f"the cluster has had no worker for {self.wait_s:g} s: what was finished is kept, "
-                "run the same command again on a cluster with workers, or wait longer: wait=SECONDS "
+                f"the cluster has had no worker for {self.wait_s:g} s: finished work is kept; run "
+                "the same command again on a cluster with workers, or wait longer: wait=SECONDS "
                 "in Python, [cluster] wait in a job file, --wait of dshap run"
             )
 

@@ -186,7 +186,9 @@ class OwnProcesses:
         """
         if self._cluster.running is not None:
             return
-        self._say(f"this takes longer: {self._n_processes} processes of this machine continue")
+        self._say(
+            f"this run takes longer: it continues in {self._n_processes} processes of this machine"
+        )
         try:
             self._cluster.start()
         except InputError as error:
@@ -194,7 +196,7 @@ class OwnProcesses:
 
     def _stay(self, error: Exception) -> None:
         """Do all that follows in this process."""
-        self._say(f"this process continues alone: {error}")
+        self._say(f"the run continues in this process alone: {error}")
         self._loop = Watched(1)
 
     def _begin(

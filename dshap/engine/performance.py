@@ -29,7 +29,7 @@ def report_path(given: Path) -> Path:
     if given.suffix.lower() != SUFFIX:
         raise InputError(f"{OPTION} {given}: give the name of an HTML page, like report.html")
     if given.is_dir() or not given.parent.is_dir():
-        raise InputError(f"{OPTION} {given}: give a file in a folder that is there")
+        raise InputError(f"{OPTION} {given}: give a file in a folder that exists")
     return given
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from dshap.core.errors import DshapError, InputError, SinkError
 from dshap.core.places import Place, place_of
+from dshap.core.printing import counted
 from dshap.cube import current_of, is_finished, read_job, read_run, remove_run
 from dshap.cube.arrays import is_job_store
 from dshap.cube.blocks import CubeArrays
@@ -62,9 +63,10 @@ class Forgotten:
         if not left:
             return None
         return SinkError(
-            f"the store has none of these rows any more, and {len(left):,} places may have: "
-            f"{'; '.join(left)}: let the command reach them and run it again, with --job JOB.toml and "
-            "--target where another job names them, or remove the rows there"
+            f"the store has none of these rows any more, but {counted(len(left), 'other place')} may still "
+            f"have them: {'; '.join(left)}. Make these places reachable and run the same command "
+            "again, with --job JOB.toml and --target if another job names them; or remove the "
+            "rows there yourself"
         )
 
     def __str__(self) -> str:
@@ -74,14 +76,14 @@ class Forgotten:
         lines += [f"  {noun}: {n:,}" for noun, n in self.counts.items()]
         for explain in self.erasure.withdrawn:
             lines.append(
-                f"  {explain}: the method was learned from such a row: the next night learns it anew, "
-                "and explains every row"
+                f"  {explain}: the method was learned from an erased row: the next night learns a "
+                "new method, and explains every row"
             )
-        lines += [f"  run {run_id} was not finished: it is dropped" for run_id in self.dropped]
+        lines += [f"  run {run_id} was not finished: it is discarded" for run_id in self.dropped]
         if self.resealed:
             lines.append(f"  sealed again: {', '.join(self.resealed)}")
         lines += self.warnings
-        lines.append("the next run reads what the source has: remove these keys there too")
+        lines.append("the next run reads the source again: remove these keys there too")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -193,9 +195,9 @@ class _Forgetting:
         chosen, digests = self._known(known_only=known_only)
         if begun is not None and not set(begun.keys) <= set(digests):
             raise InputError(
-                f"an erasure of {len(begun.keys):,} keys was not finished: give all of its keys again, "
-                f"beside others or alone (it is recorded in {self.store}/state/erasures/"
-                f"{begun.erasure_id}.json)"
+                f"an erasure of {len(begun.keys):,} keys was not finished: give all of its keys "
+                "again, alone or with other keys (it is recorded in "
+                f"{self.store}/state/erasures/{begun.erasure_id}.json)"
             )
         for each in self.journal:
             if set(each.keys) & set(digests):
@@ -254,7 +256,7 @@ class _Forgetting:
                 f"erased; {remedy}"
             )
         if n_unknown:
-            self.say(f"warning: {n_unknown:,} keys are not in the store, and are passed over")
+            self.say(f"warning: {n_unknown:,} keys are not in the store, and are skipped")
         work.keys = work.keys.only(is_known)
         return work.keys, [each for each, known in zip(digests, is_known, strict=True) if known]
 

@@ -100,8 +100,8 @@ def _rows_of_csv(
     reader = csv.DictReader(lines)
     if missing := [name for name in kinds if name not in (reader.fieldnames or ())]:
         raise InputError(
-            f"--keys {file} has no column {missing[0]!r}: its first line names the key columns, here "
-            f"{', '.join(kinds)}"
+            f"--keys {file} has no column {missing[0]!r}: its first line must name the key "
+            f"columns, here {', '.join(kinds)}"
         )
     return [tuple(row[name] or "" for name in kinds) for row in reader]
 

@@ -115,7 +115,7 @@ def jobs_of_store(store: Place, job_file: str | None, target: str) -> ReachedJob
     if job_file is None and target:
         job_file = _file_of(last)
         if job_file is None:
-            raise InputError(f"--target {target}: give the job file that it is in, with --job")
+            raise InputError(f"--target {target}: give the job file that defines it, with --job")
     given: Job | None = None
     if job_file is not None:
         given = _given_job(store, job_file, target)

@@ -87,16 +87,17 @@ def keys_of_seals(
     if others and not keys and not unsigned:
         n_runs = sum(map(len, others.values()))
         raise InputError(
-            f"an erasure seals runs again, and the key {', '.join(others)} is not here, which signed "
-            f"{counted(n_runs, 'run')} of {store}: nothing is erased; give the job whose [seal] key "
-            "it is with --job JOB.toml, or --unsigned to seal them without a signature"
+            f"an erasure seals runs again, but the key {', '.join(others)}, which signed "
+            f"{counted(n_runs, 'run')} of {store}, is not here: nothing is erased; with --job "
+            "JOB.toml give the job that has this [seal] key, or give --unsigned to seal the runs "
+            "without a signature"
         )
     return chosen, [_warning(name, ids, keys) for name, ids in others.items()]
 
 
 def _warning(name: str, runs: Sequence[str], keys: Sequence[SigningKey]) -> str:
     """The line about runs whose key is not here."""
-    said = f"warning: the key {name} is not here, which signed {counted(len(runs), 'run')}"
+    said = f"warning: the key {name}, which signed {counted(len(runs), 'run')}, is not here"
     if not keys:
         return f"{said}: sealed again without a signature"
     return f"{said}: signed again with the key {keys[0].public.keyid[:SHOWN]}"

@@ -65,7 +65,8 @@ def check_day(job: Job, store: Place, as_of: date, *, is_backfill: bool) -> None
     """
     if is_backfill and not job.is_incremental:
         raise InputError(
-            "--backfill: this job has one cube of each explanation, and no run has one of its own: "
+            "--backfill: all runs of this job share one cube of each explanation, and a backfill "
+            "needs a separate cube: "
             'give [incremental] strategy = "digest", or leave --backfill out'
         )
     last = last_day(store)
@@ -107,7 +108,7 @@ def _refuse_earlier_day(job: Job, last: LastDay, as_of: date) -> None:
     said = f"the date of this run is {as_of}, and the last run, {last.run_id}, is for {last.as_of}"
     if job.is_incremental:
         raise InputError(
-            f"{said}: to explain the earlier day beside the later one, run the job with --as-of "
+            f"{said}: to explain the earlier day and keep the later one, run the job with --as-of "
             f"{as_of} --backfill; else give --as-of {last.as_of}, or a later date"
         )
     if job.source.kind == "sql":

@@ -95,8 +95,8 @@ def refuse_store(job: Job, store: Place) -> None:
         return
     raise StoreMismatchError(
         f"{store} is the store of the job {stored['name']!r}, and this job has the name "
-        f"{job.job.name!r}: choose another [job] store, or write name = {stored['name']!r} to go on "
-        "with it"
+        f"{job.job.name!r}: choose another [job] store, or write name = {stored['name']!r} to "
+        "continue with it"
     )
 
 

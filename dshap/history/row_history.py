@@ -115,7 +115,7 @@ class NightHistory:
         except UNREADABLE as error:
             return str(error)
         if len(lengths) > 1:
-            return "its files are of different numbers of rows"
+            return "its files have different numbers of rows"
         n_runs = len(self._said.get("runs", ()))
         if not _is_within(self._computed, 0, n_runs):
             return f"{self._computed.name} names runs that {self._file} does not list"
@@ -203,10 +203,10 @@ class NightHistory:
         if self.damage:
             return f"has files beside it that cannot be read ({self.damage})"
         if len(self.rows) != n_rows:
-            return f"has arrays of other than {n_rows:,} rows"
+            return f"has arrays whose length is not {n_rows:,}"
         n_carried = sum(int((part >= 0).sum()) for part in parts_of_array(self.positions))
         if n_carried != self.n_carried:
-            return f"counts {self.n_carried:,} carried rows, and {n_carried:,} are"
+            return f"counts {self.n_carried:,} carried rows, but {n_carried:,} are carried"
         return ""
 
     def write(

@@ -177,7 +177,9 @@ class EmbeddingKeys(Table):
                     f'{key} belongs to embedding = "{home}"; with "{self.embedding}" give {instead}'
                 )
         if self.landmarks == "model" and "selection" in self.model_fields_set:
-            raise ValueError('landmarks = "model" takes those of the model: leave selection out')
+            raise ValueError(
+                'landmarks = "model" takes the landmarks of the model: leave selection out'
+            )
         return self
 
 
@@ -200,9 +202,7 @@ class KernelKeys(Table):
     @model_validator(mode="after")
     def _check_kernel(self) -> KernelKeys:
         if "lengthscale" in self.model_fields_set and self.kernel in (None, "model"):
-            raise ValueError(
-                'lengthscale belongs to a kernel of its own: name one, like kernel = "rbf"'
-            )
+            raise ValueError('lengthscale needs a kernel: name one, like kernel = "rbf"')
         return self
 
 
@@ -256,7 +256,8 @@ class ChosenBackgroundKeys(Table):
     def _check_selection(self) -> ChosenBackgroundKeys:
         if self.background == "all" and "selection" in self.model_fields_set:
             raise ValueError(
-                'selection belongs to a number of background rows; "all" are taken: leave it out'
+                'selection chooses a number of background rows, and background = "all" takes every '
+                "row: leave selection out"
             )
         return self
 

@@ -175,7 +175,8 @@ def check_checks(checks: Sequence[CheckTable], explains: Mapping[str, Any]) -> N
         explain = check.explain or next(iter(explains))
         if check.kind == "mse_v" and explains[explain].n_quality_rows is None:
             raise ValueError(
-                f"{name}: MSE_v is measured where [[explain]] {explain} has quality_rows: give both"
+                f"{name}: MSE_v is measured only if [[explain]] {explain} has quality_rows: give "
+                "quality_rows too"
             )
     names = [check_name(check, explains) for check in checks]
     if twice := sorted({name for name in names if names.count(name) > 1}):

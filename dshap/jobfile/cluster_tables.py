@@ -42,8 +42,8 @@ from dshap.jobfile.pod_fields import (
 )
 
 IN_SCRIPTS = (
-    "no value of the environment is filled in here, as it would stand in the scripts and manifests "
-    "that start workers: set the variable where the workers run"
+    "env_var is not filled in here, because its value would be written into the scripts and "
+    "manifests that start workers: set the variable where the workers run"
 )
 HostNames = Annotated[tuple[NotEmpty, ...], Field(min_length=1, strict=False)]
 

@@ -120,7 +120,8 @@ def _number_or_word(rule: Number, or_list: bool = False) -> Any:
         return Annotated[one_of(rule.words) | number, or_say(f"give {allowed}")]
     several = Annotated[tuple[number, ...], Field(min_length=1, strict=False)]
     return Annotated[
-        one_of(rule.words) | number | several, or_say(f"give {allowed}, or a list of one a column")
+        one_of(rule.words) | number | several,
+        or_say(f"give {allowed}, or a list with one for each column"),
     ]
 
 
@@ -158,7 +159,7 @@ def _folder_name(name: str) -> str:
 def _different(names: tuple[str, ...]) -> tuple[str, ...]:
     for name, count in Counter(names).items():
         if count > 1:
-            raise ValueError(f"{name!r} stands {count} times: name each column once")
+            raise ValueError(f"{name!r} occurs {count} times: name each column once")
     return names
 
 
@@ -213,7 +214,8 @@ InstanceKey = Annotated[
     Field(min_length=1, strict=False),
     BeforeValidator(_listed),
     or_say(
-        'give the key of a row: a number, a text like "2011-01-01", or a list of one a key column'
+        'give the key of a row: a number, a text like "2011-01-01", or a list with one for each '
+        "key column"
     ),
     _one_or_list(["string", "integer"]),
 ]

@@ -149,14 +149,14 @@ class PickleTable(ModelFileTable):
     def _check_allowed(self) -> PickleTable:
         if not self.allow_pickle:
             raise ValueError(
-                'kind = "pickle" runs code of the file: where you trust who made it, give '
+                'kind = "pickle" runs code of the file: if you trust who made it, give '
                 'allow_pickle = true and its sha256; "xgboost", "lightgbm", "onnx" and "skops" '
                 "need neither"
             )
         if self.sha256 is None:
             raise ValueError(
-                'sha256 is missing: kind = "pickle" takes the file that you trust and no other '
-                "(sha256sum prints it)"
+                "sha256 is missing: give the SHA-256 of the pickle that you trust (sha256sum prints it); "
+                "no other file is loaded"
             )
         return self
 

@@ -59,8 +59,8 @@ class IncrementalTable(Table):
     def _check(self) -> IncrementalTable:
         if self.strategy == "none" and self.deletes != "remove":
             raise ValueError(
-                f'deletes = "{self.deletes}" is about keys that the run before had: give '
-                'strategy = "digest" too'
+                f'deletes = "{self.deletes}" needs the keys of the run before: give strategy = '
+                '"digest" too'
             )
         return self
 

@@ -159,8 +159,8 @@ def query_of(query: str | None, table: str | None) -> Query:
         raise
     except ValueError as error:
         raise InputError(
-            f"query: {error}; {AS_OF} is the date of the run, which --as-of sets (of braces that "
-            "belong to SQL, as in '{{1, 2}, {3, 4}}', write { { with a blank between)"
+            f"query: {error}; {AS_OF} is the date of the run, which --as-of sets (if braces belong "
+            "to SQL, as in '{{1, 2}, {3, 4}}', write { { with a blank between)"
         ) from None
 
 

@@ -55,7 +55,7 @@ def _check_name(name: str) -> str:
     if not is_name or len(domain) > _SUBDOMAIN_LENGTH:
         raise ValueError(
             f"\"{name}\" is not a valid name of a label: write letters, digits, '-', '_' and '.', "
-            "of at most 63, with a domain before it like example.com/team"
+            "of at most 63, with or without a domain before it, like example.com/team"
         )
     return name
 

@@ -61,7 +61,7 @@ def read_cluster_profile(name: str, beside: Path | None = None) -> dict[str, Any
     if "kind" not in written.get("cluster", {}):
         raise InputError(f"{said}: [cluster] kind is missing")
     if "profile" in written["cluster"]:
-        raise InputError(f"{said}: [cluster] profile: a profile takes no keys of another")
+        raise InputError(f"{said}: [cluster] profile: a profile cannot use another profile")
     try:
         return with_paths_from(written, path.parent)[0]
     except InputError as error:

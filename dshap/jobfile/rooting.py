@@ -68,13 +68,11 @@ class Elsewhere:
         said = f'{where} = "{self.text}": paths in a job file are relative to its folder'
         move = f'write {self.key} = "{better}", or move it there'
         if self.noun != "store":
-            return (
-                f"{said}, and a {self.noun} stands at {self.from_here}, not at {self.path}: {move}"
-            )
+            return f"{said}, and a {self.noun} is at {self.from_here}, not at {self.path}: {move}"
         return (
             f"{said}, and a store of a job of this name, which Python or dshap before version 0.2 "
-            f"made, stands at {self.from_here}, not at {self.path}: to go on with it, {move}; to "
-            "begin another, give this one another [job] name or store"
+            f"made, is at {self.from_here}, not at {self.path}: to continue with it, {move}; to "
+            "begin a new store, give this job a different [job] name or store"
         )
 
 

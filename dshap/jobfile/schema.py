@@ -158,8 +158,8 @@ class ExplainTable(Made):
     def _check_players(self) -> ExplainTable:
         if self.players is not None and "players" not in self.parts:
             raise ValueError(
-                f'players belongs to values of coalitions; of "{self.value}" every column is one: '
-                "leave it out"
+                f'players belongs to value functions with coalitions; with value = "{self.value}" '
+                "every column is a player: leave players out"
             )
         return self
 
@@ -387,7 +387,7 @@ class Job(Table):
         if not self.is_incremental:
             if self.prepare.every is not None:
                 raise ValueError(
-                    "[prepare] every belongs to runs that keep what was learned: give "
+                    "[prepare] every belongs to runs that keep the learned method: give "
                     '[incremental] strategy = "digest" too, or leave it out'
                 )
             if self.retention.days is not None:
@@ -398,12 +398,13 @@ class Job(Table):
             return
         if not dict(self.source).get("key"):
             raise ValueError(
-                "[source] key is missing: [incremental] finds the rows of the run before by it"
+                "[source] key is missing: [incremental] finds the rows of the run before by their "
+                "key"
             )
         if self.source.kind not in READ_ONCE:
             raise ValueError(
                 f'[incremental] keeps the rows of each run, and [source] kind = "{self.source.kind}" '
-                f"makes them up: name one of {', '.join(READ_ONCE)}, or leave it out"
+                f"generates them: name one of {', '.join(READ_ONCE)}, or leave it out"
             )
 
     def _check_fitted(self) -> None:

@@ -30,13 +30,15 @@ def column_requests(
     """The keys and tables that need columns."""
     yield ColumnRequest(
         bool(segments),
-        '[report] segments are columns, which [source] kind = "texts" has none of: leave it out',
+        '[report] segments are columns, and [source] kind = "texts" has no columns: leave segments '
+        "out",
         f"[report] segments = {list(segments)} reads the values of columns, and the cubes do not "
         "store them: give [run] keep_rows = true",
     )
     yield ColumnRequest(
         what_if,
-        '[report] what_if changes columns, which [source] kind = "texts" has none of: leave it out',
+        '[report] what_if changes columns, and [source] kind = "texts" has no columns: leave '
+        "what_if out",
         "[report] what_if = true starts from the values of a row, and the cubes do not store them: "
         "give [run] keep_rows = true",
     )

@@ -227,8 +227,9 @@ def check_code_books(sinks: Sequence[SinkTable], names: Sequence[str]) -> None:
             if dict(book.players) != dict(books[0][0].players):
                 raise ValueError(
                     f"[[sink]] codes: {books[0][0].path} and {book.path} group the players of "
-                    f"explanation {name} in two ways, and a cube has the errors of one: give both "
-                    "sinks the same codes, or each an explanation of its own"
+                    f"explanation {name} in two ways, and a cube has the errors of only one "
+                    "grouping: give both sinks the same codes, or give each sink a separate "
+                    "explanation"
                 )
 
 

@@ -65,7 +65,7 @@ def spool_job(
         case SpooledTable():
             return spool_rows(source.reader(), folder, as_of, rules, say)
     raise InputError(
-        f'[source] kind = "{source.kind}": runs that are kept one by one read a database or files: '
+        f'[source] kind = "{source.kind}": a job with [incremental] reads a database or files: '
         f"name one of {', '.join(READ_ONCE)}, or leave [incremental] out"
     )
 

@@ -78,7 +78,9 @@ def attest_store(
         refuse_target_alone(sinks.target)
     given = None if key is None else verifying_key(key, "--key")
     if since and key is None:
-        raise InputError(f"--since {since} bounds the runs that --key counts for: give --key too")
+        raise InputError(
+            f"--since {since} is the first run whose signature --key must fit: give --key too"
+        )
     found = check_seals(store, given, run_id, since)
     damaged = verify_job_store(store)
     for part, damages in damaged.items():
@@ -205,6 +207,7 @@ def statements_of(store: Place, run_id: str = "") -> tuple[list[str], dict[str, 
         given = envelope.statement["predicate"]["buildDefinition"]["resolvedDependencies"]
         n_subjects = len(envelope.statement["subject"])
         lines.append(
-            f"{each}: {n_subjects:,} digests of what it made, {len(given):,} of what from; {signed}"
+            f"{each}: {n_subjects:,} digests of what it made, {len(given):,} of what it was made "
+            f"from; {signed}"
         )
     return lines, {"statements": statements}

@@ -64,7 +64,7 @@ class ClusterCheck:
         limit = "no limit" if self.memory_limit is None else format_bytes(self.memory_limit)
         lines = [
             f"profile {self.profile}, kind {self.kind}",
-            f"worker {self.address} ({self.n_workers} in all), there after {self.start_s:.1f} s",
+            f"worker {self.address} ({self.n_workers} in all), ready after {self.start_s:.1f} s",
             f"  threads {self.threads}, memory {limit}",
         ]
         if self.lifetime_s is not None:
@@ -91,7 +91,7 @@ class ClusterCheck:
             f"processor of the worker: {self.processor_there or 'not asked'}",
         ]
         if self.processor_there:
-            lines.append("  another one: the last digits of values may differ")
+            lines.append("  the processors differ: the last digits of values may differ")
         return lines
 
     def to_dict(self) -> dict[str, Any]:

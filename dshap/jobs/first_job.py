@@ -176,8 +176,8 @@ value = "trees"  # exact, on the margin; with background = "all": against the ro
 """
         return f"""[[explain]]
 name = {_text(EXPLANATION)}
-value = "marginal"  # calls the model; `dshap plan --probe 100` tells how long that takes
-background = 100  # rows that stand for absent columns: more are more accurate, and take longer
+value = "marginal"  # calls the model; `dshap plan --probe 100` estimates how long that takes
+background = 100  # rows that fill in absent columns: more rows are more accurate, and take longer
 """
 
     def _nights(self) -> str:
@@ -384,7 +384,7 @@ def refuse_file(path: Path, *, replaces: bool) -> None:
     if path.is_dir():
         raise InputError(f"{path} is a folder: give the name of a file, like {path / 'job.toml'}")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"there is not a folder {path.parent}: make it, or give another place")
+        raise InputError(f"there is no folder {path.parent}: make it, or give another place")
 
 
 def _lines(keys: Mapping[str, Any]) -> list[str]:

@@ -45,7 +45,7 @@ KNOWN = (
     "(.pkl, .joblib), models:/NAME@ALIAS of MLflow, or package.module:name of a predict function"
 )
 PICKLE_NOTE = (
-    "is a pickle, which runs code when it is read: where you trust who made it, give --allow-pickle"
+    "is a pickle, which runs code when it is read: if you trust who made it, give --allow-pickle"
 )
 
 

@@ -49,11 +49,12 @@ def manifests_of(
     """
     _refuse_together(certificates, shards, schedule)
     if learning is not None and shards is None:
-        raise InputError("--learn-shards are of a run in parts: give --shards too")
+        raise InputError("--learn-shards is for a run with --shards: give --shards too")
     cluster, worker = read_cluster(profile)
     if not cluster.has_manifest:
         raise InputError(
-            f'profile {profile}: kind = "{cluster.kind}" has no manifest: it is of "kubernetes"'
+            f'profile {profile}: kind = "{cluster.kind}" has no manifest: only kind = "kubernetes" '
+            "has one"
         )
     read_job_file(job_file, cluster=profile, target=target)
     pods: Pods = cluster.pods(WorkerOptions(**dict(worker)))
@@ -76,7 +77,8 @@ def _refuse_together(
     """Raise an error if options are given that exclude each other."""
     if shards is not None and schedule is not None:
         raise InputError(
-            "--schedule is a run that one pod does alone, and --shards are many: give one of them"
+            "--schedule is for a run in one pod, and --shards for a run in several: give one of "
+            "them"
         )
     for option, given in (("--shards", shards), ("--schedule", schedule)):
         if given is not None and certificates is not None:

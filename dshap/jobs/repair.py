@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dshap.core.errors import DamagedError, InputError
 from dshap.core.places import Place, place_of
+from dshap.core.printing import counted
 from dshap.cube import is_left
 from dshap.engine import Progress
 from dshap.history.run_record import error_of
@@ -55,15 +56,16 @@ def refuse_damage(store: Place, found: Damages, mended: Damages | None, *, has_j
     count = sum(map(len, found.values()))
     if not mended and count:
         raise DamagedError(
-            f"{store}: {count} damaged, as named; dshap verify --repair repairs what it can"
+            f"{store}: {counted(count, 'damaged part')}, as listed above; dshap verify --repair "
+            "repairs what it can"
         )
     if count and has_job:
         raise DamagedError(
-            f"{store}: {count} damaged after repair and the job, as named, and doing both again "
-            "changes nothing: "
-            "remove what is named, or run the job into another store"
+            f"{store}: {counted(count, 'damaged part')} after the repair and the job, as listed above, "
+            "and doing both again changes nothing: remove what is listed, or run the job into "
+            "another store"
         )
     if count or (not has_job and any(map(is_left, (mended or {}).values()))):
         raise DamagedError(
-            f"{store}: what was damaged is removed: run the same command again to compute it"
+            f"{store}: the damaged parts are removed: run the same command again to compute them"
         )

@@ -299,14 +299,14 @@ class _Runs:
         about = methods.about(explain)
         if about is None or about.method != known:
             raise NotLearnedError(
-                f"the method {known} of run {run_id} is not in the store any more: it was learned "
-                "anew since"
+                f"the method {known} of run {run_id} is not in the store any more: a new method "
+                "was learned since"
             )
         try:
             method = methods.settled(explain, opened.reader.n_rows)
         except StoreMismatchError as error:
             raise StoreMismatchError(
-                f"{error}: give the job of then with --job JOB.toml"
+                f"{error}: give the job of that run with --job JOB.toml"
             ) from error
         history = self.history(explain, run_id)
         value = method.learned.value

@@ -68,9 +68,9 @@ class ReplayedCube:
             if self.rounded:
                 said = (
                     f"{self.n_compared - self.rounded:,} have the same bits, and {self.rounded:,} "
-                    f"carried rows the same but for rounding ({self.rounded_gap:.1e} of the largest "
-                    "prediction): the rows that they were computed among are not in the store any "
-                    "more"
+                    f"carried rows differ only by rounding ({self.rounded_gap:.1e} of the largest "
+                    "prediction), because the rows that they were computed together with are not "
+                    "in the store any more"
                 )
             return [f"{head}: {said}"]
         return [f"{head}: {self.n_differing:,} differ", *self.not_computed, *self._first]

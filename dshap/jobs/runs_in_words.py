@@ -369,7 +369,7 @@ def _explained_line(facts: ExplanationFacts, earlier: Iterable[RunRecord]) -> st
     elif facts.keys.unchanged:
         parts.append(f"all {facts.rows:,} explained")
     if facts.keys.damaged:
-        parts.append(f"{facts.keys.damaged:,} of them as their earlier blocks are damaged")
+        parts.append(f"{facts.keys.damaged:,} of them because their earlier blocks are damaged")
     parts.append(f"{facts.failed:,} failed")
     if not_served := int(facts.accuracy.get("counted", {}).get(NOT_SERVED, 0)):
         parts.append(f"{not_served:,} unlike the pilot's")
@@ -399,7 +399,7 @@ def _moves_since(before: RunRecord, facts: ExplanationFacts) -> str:
     """The columns whose place in the ranking changed most since an earlier run, in words."""
     moves = moved_most(before.ranking(facts.name), facts.ranking)
     if not moves:
-        return f"the ranking is as it was in run {before.run_id}"
+        return f"the ranking is the same as in run {before.run_id}"
     shown = ", ".join(f"{label(name)} from {old} to {new}" for name, old, new in moves)
     return f"moved most in the ranking since run {before.run_id}: {shown}"
 

@@ -59,8 +59,9 @@ class JobSample:
         else:
             which = f"{self.n_rows:,} of {self.n_rows_of_table:,} rows, spread over the table"
         return (
-            f"sample: {which}; what the job learns, a background too, comes from these rows; cube and "
-            f"page are in {self.folder}, no sink is loaded, and {self.store} is left alone"
+            f"sample: {which}; the job learns only from these rows, and takes its background from "
+            f"them; cube and page are in {self.folder}, no sink is loaded, and {self.store} does "
+            "not change"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -142,7 +143,7 @@ def _refuse_other(folder: Place) -> None:
     room = Folder(folder)
     if room.has_room() and room.list() and not room.has_file(ABOUT):
         raise StoreMismatchError(
-            f"{folder} contains something else than a sample (there is no {ABOUT} in it): move it "
+            f"{folder} contains something other than a sample (there is no {ABOUT} in it): move it "
             "away, or give another [job] store"
         )
 

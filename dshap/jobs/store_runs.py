@@ -210,7 +210,7 @@ def _naming_learn(scope: Scope) -> Iterator[None]:
         if scope.does(Phase.BEGIN):
             raise
         raise DamagedError(
-            f"{error}; the parts of a run repair nothing: `{scope.learn_command}` does"
+            f"{error}; this part of a run repairs nothing: `{scope.learn_command}` does"
         ) from error
 
 
@@ -281,8 +281,8 @@ class StoreRuns:
         if about.backfill:
             again += " --backfill"
         raise InputError(
-            f"run {run.run_id}, for {about.as_of}, was not finished, and this command begins another "
-            f"kind of run: finish it first with {again}`"
+            f"run {run.run_id}, for {about.as_of}, was not finished, and this command would begin "
+            f"a different kind of run: finish it first with {again}`"
         )
 
     def explain_shard(self, scope: ShardScope) -> RecordedRun:
@@ -314,7 +314,7 @@ class StoreRuns:
         def has_failed() -> bool:
             return any(cube_status(each).failed for each in cubes)
 
-        what = f"the finish, by {scope}"
+        what = f"the final step, by {scope}"
         with contextlib.ExitStack() as held:
             try:
                 may_finish = held.enter_context(finishing(self.store, what, has_failed))
@@ -325,8 +325,8 @@ class StoreRuns:
                 return None
             if not may_finish:
                 self.progress.say(
-                    "every block is explained, and another shard may be trying failed rows again: "
-                    "--only finish is left to do"
+                    "every block is explained, but another shard may be repeating failed rows: "
+                    "run --only finish after it"
                 )
                 return None
             self.progress.say(f"every block is explained: {scope} finishes the run")
@@ -349,8 +349,9 @@ class StoreRuns:
             return
         if last.about.get("exit_status") == SinkError.exit_status:
             raise SinkError(
-                f"run {last.run_id} is over, and a sink is not loaded: `{self.scope.learn_command}` "
-                "loads it where no row has changed, or begins the run that does"
+                f"run {last.run_id} is over, but a sink is not loaded: "
+                f"`{self.scope.learn_command}` loads it if no row has changed, and else begins a "
+                "new run, which loads it"
             )
         refuse_ending(last, CheckFailedError, FailedBlocksError)
 
@@ -406,12 +407,12 @@ class StoreRuns:
                 # the rows of two readings would not be of one state of the table
                 self._forget(run)
             elif is_of_job or self.cubes.are_whole(self.under_way(run)):
-                self.progress.say(f"run {run.run_id} was not over: {self.scope.goes_on}")
+                self.progress.say(f"run {run.run_id} was not finished: {self.scope.goes_on}")
                 yield run
             else:
                 self.progress.say(
-                    f"run {run.run_id} was not over, and [source], [model] or [[explain]] of the "
-                    "job has changed since: it is dropped"
+                    f"run {run.run_id} was not finished, and [source], [model] or [[explain]] of "
+                    "the job has changed since: it is discarded"
                 )
                 self._forget(run)
 

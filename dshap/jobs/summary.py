@@ -135,7 +135,7 @@ def _part_summary(job: Job, result: JobResult) -> JobSummary:
         lines = [f"{result.scope}: every explanation is finished"]
     elif not shares:
         lines = [
-            f"{result.scope}: nothing of it is left",
+            f"{result.scope}: nothing of it is left to do",
             f"next, after all shares: {result.scope.next_command}",
         ]
     return JobSummary(lines, content)

@@ -117,7 +117,7 @@ def _damage_of_runs(store: Place) -> Iterator[Damage]:
     for explain, run_id in _lost_pointers(store, explanations):
         what = f"is missing: the newest finished cube is {run_id}"
         if Folder(store / explain).has(CURRENT):
-            what = f"names a backfill: the newest finished cube that is none is {run_id}"
+            what = f"names a backfill: the newest finished cube that is not a backfill is {run_id}"
         yield Damage(f"{explain}/{CURRENT}", what, is_copied=True)
     yield from _damage_of_learned(store, explanations)
 
@@ -164,14 +164,14 @@ def _damage_of_learned(store: Place, explanations: Iterable[str]) -> Iterator[Da
             continue
         keys = f"keys/{run.run_id}"
         if not Folder(store).has_room(keys):
-            yield Damage(keys, "is missing: the next run explains all rows anew")
+            yield Damage(keys, "is missing: the next run explains all rows again")
         about = read_learned(room, name)
         withdrawn = withdrawn_run(room, name)
         if withdrawn is not None:
             used.add(withdrawn)
             continue
         if about is None:
-            what = "is missing or damaged: the next run learns anew"
+            what = "is missing or damaged: the next run learns again"
             yield Damage(file, what, (file,))
             continue
         if not Folder(room).has_room(about.method):
@@ -206,7 +206,7 @@ def _damage_of_about(run: RunFolders) -> Iterator[Damage]:
     if not Folder(run.store).has(name):
         return
     if run.about is None:
-        yield Damage(name, "does not state what the run is about, or was altered", (name,))
+        yield Damage(name, "does not describe the run, or was altered", (name,))
     elif run.about.run_id != run.run_id:
         yield Damage(name, f"is about the run {run.about.run_id}", (name,))
 
@@ -328,7 +328,7 @@ def _damage_of_rows(room: Place, name: str) -> Iterator[Damage]:
     if faults or snapshot is None:
         return
     if digest_of_types(snapshot.schema) != snapshot.schema_digest:
-        yield Damage(f"{name}/{SNAPSHOT}", "has other columns than it says", (name,))
+        yield Damage(f"{name}/{SNAPSHOT}", "has other columns than it lists", (name,))
     for part in parts_in(room):
         if columns_of_part(part) != snapshot.detail["columns"]:
             yield Damage(f"{name}/{part.name}", "has other columns than the snapshot", (name,))

@@ -236,7 +236,7 @@ class Matern(_Stationary):
     def __init__(self, nu: float = 1.5, lengthscale: LengthScale = "median") -> None:
         if not isinstance(nu, float) or nu not in MATERN:
             raise InputError(
-                f"nu is {shown(nu)}: Matérn is there for 0.5, 1.5 and 2.5 (Matern(1.5, "
+                f"nu is {shown(nu)}: Matérn kernels have nu 0.5, 1.5 or 2.5 (Matern(1.5, "
                 "lengthscale) has both)"
             )
         super().__init__(lengthscale, MATERN[nu])

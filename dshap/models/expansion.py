@@ -165,8 +165,8 @@ class KernelExpansion(BaseExpansion):
                     f"column {name!r} contains category {rows[unseen, column][0]:g} in "
                     f"{unseen.sum()} row(s), which the model was not fitted on (it knows "
                     f"{shown}{', …' if len(np.unique(known)) > MAX_SHOWN else ''}): "
-                    'leave such rows out, or fit with unseen="other", which takes it as different '
-                    "from all"
+                    'leave such rows out, or fit with unseen="other", which treats it as '
+                    "different from all others"
                 )
 
     def moved(self, shift: FloatArray, scale: FloatArray) -> KernelExpansion:

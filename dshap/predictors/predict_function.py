@@ -137,16 +137,14 @@ class PredictFunction(NamedModel):
         """A hint for the error message: which form the rows had, and how to change it."""
         if self.times:
             return (
-                f"; predict was given a data frame, as column {next(iter(self.times))!r} contains "
-                "times: numbers, such as "
-                "days since a date, would let it have arrays"
+                f"; predict was given a data frame, because column {next(iter(self.times))!r} "
+                "contains times: with numbers, such as days since a date, it would get arrays"
             )
         if self.has_unknown_types:
             return (
-                "; predict was given a data frame of numbers, as the data tell no types: where "
-                "columns hold times, "
-                "give a data frame, or dshap.sources.ParquetSource(path, features=[...], "
-                "times=[...])"
+                "; predict was given a data frame of numbers, because the data have no types: if "
+                "columns contain times, give a data frame, or dshap.sources.ParquetSource(path, "
+                "features=[...], times=[...])"
             )
         if self.is_array_hinted:
             return f"; predict was given an array {rows.shape}: give arrays=False for frames"
@@ -320,9 +318,8 @@ def row_forms(
 def _refused_arrays(name: str, holds: str) -> str:
     """The error message for arrays=True if a column does not fit in an array."""
     return (
-        f"arrays=True, and column {name!r} contains {holds}, which an array of numbers does not: "
-        "leave arrays out, or "
-        "that column"
+        f"arrays=True, and column {name!r} contains {holds}, which an array of numbers cannot "
+        "contain: leave arrays out, or leave that column out"
     )
 
 

@@ -72,14 +72,20 @@ def misfit(own: str, wanted: str) -> str:
 
     The message names the remedy.
     """
-    of_model = f"and {wanted} where the model's own rows are"
+    of_model = f"and {wanted} in the rows that the model was made with"
     if zone_of(own) and not zone_of(wanted):
         take_off = '.dt.tz_convert("UTC").dt.tz_localize(None)'
-        return f"times of a zone ({own}) here, {of_model}: take the zone off, {take_off}"
+        return f"times of a zone ({own}) here, {of_model}: remove the zone, {take_off}"
     if zone_of(wanted) and not zone_of(own):
-        return f'times without a zone ({own}) here, {of_model}: say theirs, .dt.tz_localize("{zone_of(wanted)}")'
+        return (
+            f"times without a zone ({own}) here, {of_model}: give them the zone, "
+            f'.dt.tz_localize("{zone_of(wanted)}")'
+        )
     if wanted == DATE and own != DATE:
-        return f"times of the day ({own}) here, and dates where the model's own rows are: cast them to dates, .dt.date"
+        return (
+            f"times of the day ({own}) here, and dates in the rows that the model was made with: "
+            "cast them to dates, .dt.date"
+        )
     return ""
 
 
@@ -98,7 +104,7 @@ def microseconds(values: NDArray[np.datetime64], name: str) -> FloatArray:
         _refuse(
             values[counts % 1_000 != 0],
             name,
-            'whole microseconds are taken: round it, column.dt.round("us")',
+            'only whole microseconds are accepted: round it, column.dt.round("us")',
         )
         counts = counts // 1_000
         unit = "us"
@@ -106,7 +112,7 @@ def microseconds(values: NDArray[np.datetime64], name: str) -> FloatArray:
     _refuse(
         values[is_far],
         name,
-        f"{RANGE} are taken: put a missing value in its place, or leave the column out",
+        f"only {RANGE} are accepted: put a missing value in its place, or leave the column out",
     )
     return np.where(is_known, (counts * PER_UNIT[unit]).astype(np.float64), np.nan)
 

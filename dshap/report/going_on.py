@@ -93,7 +93,7 @@ class RunView:
                 done = f"{done}, {_again(share.n_again)}"
             yield f"{what}: {done}; {_rates(share)}; {_time_left(share.seconds_left)}"
         if self.shares and self.left_alone:
-            yield f"no running process has {blocks_in_words(self.left_alone)}"
+            yield f"no running process works on {blocks_in_words(self.left_alone)}"
 
     def to_dict(self) -> dict[str, Any]:
         return {

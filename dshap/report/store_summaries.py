@@ -142,7 +142,7 @@ def damage_summary(
     """
     parts = store_parts(as_place("store", store))
     lines = [
-        f"{name}: mended: {damage}"
+        f"{name}: repaired: {damage}"
         for name, damages in (mended or {}).items()
         for damage in damages
     ]

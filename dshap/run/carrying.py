@@ -96,8 +96,8 @@ class Carried:
             other.add("missing")
         if other or run["method"] != layout.run["method"]:
             raise StoreMismatchError(
-                f"rows of {self.path} cannot be carried: that cube is of another method or of "
-                f"other columns (it differs in {', '.join(sorted(other)) or 'its method'}); "
+                f"rows of {self.path} cannot be carried: that cube has a different method or "
+                f"different columns (it differs in {', '.join(sorted(other)) or 'its method'}); "
                 "explain all rows"
             )
 

@@ -72,8 +72,11 @@ def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) 
     # one by one costs a call each, so that only a few rows are predicted alone
     alone = np.unique(np.linspace(0, len(rows) - 1, ALONE).astype(int))
     ways: dict[str, tuple[NDArray[np.intp], Callable[[], FloatArray]]] = {
-        "is asked again": (np.arange(len(rows)), lambda: predict(rows)),
-        "gets the rows in another order": (np.arange(len(rows)), lambda: predict(rows[::-1])[::-1]),
+        "is called again": (np.arange(len(rows)), lambda: predict(rows)),
+        "gets the rows in a different order": (
+            np.arange(len(rows)),
+            lambda: predict(rows[::-1])[::-1],
+        ),
         "gets a row alone": (alone, lambda: np.concatenate([predict(rows[[i]]) for i in alone])),
     }
     for when, (asked, answer) in ways.items():
@@ -83,13 +86,11 @@ def check_steady(predict: Callable[[FloatArray], FloatArray], rows: FloatArray) 
         if off.any():
             i, k = np.argwhere(off)[0]
             raise InputError(
-                f"the model answers differently when it {when}: {first[asked[i], k]:.6g}, then "
-                f"{again[i, k]:.6g} for "
-                "the same row; let it answer for each row by itself and the same each time "
-                "(dropout and noise off, no "
-                "scaling by the rows of a call), or give stochastic=True, which asks again and has "
-                "the noise in the "
-                "errors"
+                f"the model gives different predictions when it {when}: {first[asked[i], k]:.6g}, "
+                f"then {again[i, k]:.6g} for the same row; make its prediction of a row depend on "
+                "this row only, and repeatable (dropout and noise off, no scaling by the rows of "
+                "a call), or give stochastic=True, which repeats the calls and includes the noise "
+                "in the errors"
             )
         gaps = np.abs(
             again - first[asked], where=np.isfinite(first[asked]), out=np.zeros(again.shape)

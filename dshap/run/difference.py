@@ -42,7 +42,7 @@ FOLLOWING: Mapping[str, tuple[str, ...]] = {
     "features": ("design.n_players", "value.players.", "players"),
 }
 """An entry -> prefixes of the entries that follow from it."""
-OTHER_ROWS = "as before, with other values or in another order"
+OTHER_ROWS = "as before, with different values or in a different order"
 
 
 def same_run(
@@ -222,8 +222,8 @@ def _refuse_difference(
     if by is not None:
         version = f", which {by} finished (this is {Writer.here()})"
     raise StoreMismatchError(
-        f"{path} contains another run{version}: {'; '.join(said[:SHOWN])}{more}; choose another "
-        "store, or remove it"
+        f"{path} contains a different run{version}: {'; '.join(said[:SHOWN])}{more}; choose "
+        "another store, or remove it"
     )
 
 
@@ -265,7 +265,7 @@ def _said(
     follows |= OF_DATA if changed & DATA else frozenset()
     if changed & PREDICTED - follows:
         how_far = "" if model is None else f" ({model.said_of_change})"
-        said.append(f"the model predicts other values than before for the same rows{how_far}")
+        said.append(f"the model predicts different values than before for the same rows{how_far}")
     others = sorted(changed - follows - PREDICTED)
     return said + [_leaf(name, was.get(name, "absent"), now.get(name, "absent")) for name in others]
 

@@ -65,8 +65,8 @@ def _of_kernels(given: Any, rows: Any, classes: Sequence[Any] | None, session: S
     """The interventional values of a kernel model, with all rows as the background."""
     model = kernel_model_of(given, classes)
     session.progress.say(
-        "absent columns take the values of all rows that are explained: "
-        f"dshap.values.KernelInterventional({type(given).__name__}, background) takes others"
+        "absent columns take the values of all rows that are explained: to choose other rows, "
+        f"give dshap.values.KernelInterventional({type(given).__name__}, background)"
     )
     return KernelInterventional(model, rows)
 
@@ -96,7 +96,8 @@ def _of_predict(
         background, how = background_for(predict, rows, session)
         called = name_of(predict)
         session.progress.say(
-            f"absent columns take {how}: dshap.values.Marginal({called}, background) takes others"
+            f"absent columns take {how}: to choose other rows, give "
+            f"dshap.values.Marginal({called}, background)"
         )
         return marginal_of_classes(Marginal(predict, background, arrays=arrays), classes)
 

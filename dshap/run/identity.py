@@ -176,10 +176,10 @@ def settle_fixed(
     other = names_that_differ(prepared.identity["options"], _kept_options(options))
     if other:
         raise StoreMismatchError(
-            f"the method in {prepared.path} was fixed with another {', '.join(other)}: "
-            "give the options of that time, or fix another method"
+            f"the method in {prepared.path} was fixed with a different {', '.join(other)}: give "
+            "the options of that time, or fix another method"
         )
-    reasons = [("design", method.why), ("rows", "the method is that of every night")]
+    reasons = [("design", method.why), ("rows", "the method is the same each night")]
     reasons += _about_model(value)
     if why := method.why_errors:
         reasons.append(("std_error", why))
@@ -246,7 +246,10 @@ def alike_where_quicker(method: Method, n_rows: int) -> tuple[Method, str]:
         values = cost.predictions * PREDICTION_SECONDS
     if seconds <= values:
         return method, ""
-    why = f"share a process, as one each would take {seconds * n_rows / 60:,.0f} minutes of a core, their values less"
+    why = (
+        "share a Gaussian process: a separate one for each row would take "
+        f"{seconds * n_rows / 60:,.0f} minutes of a core, more than their values"
+    )
     return method.linear(), f"{why} (kriging(sparse=True) leaves that to the pilot)"
 
 

@@ -207,8 +207,8 @@ def _with_choices(fixed: LearnedMethod) -> LearnedMethod:
     chosen, is_settled = with_stored_choices(fixed.method, fixed.states_in(fixed.states))
     if not is_settled:
         raise InputError(
-            "the design chooses by rows of the data, and the model explains none of those "
-            "that it asked for: correct the data, or give a design that chooses nothing "
+            "the design uses rows of the data for its choices, and none of these rows can be "
+            "explained: correct the data, or give a design that chooses nothing "
             '("kernelshap")'
         )
     return replace(fixed, chosen=chosen)

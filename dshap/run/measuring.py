@@ -33,9 +33,8 @@ def open_held_out(rows: Any, explanation: Measurable, session: Session) -> RowRe
     """
     if kind_of(rows) is None:
         raise InputError(
-            f"quality is {shown(rows)}: give rows that nothing was learned from, as a path, a data "
-            "frame, an array "
-            "or a source"
+            f"quality is {shown(rows)}: give rows that were not used for learning, as a path, a "
+            "data frame, an array or a source"
         )
     work = explanation.work
     work.method.measurable()
@@ -83,7 +82,7 @@ def measured_quality(
     n = float(total["n"])
     if not n:
         raise InputError(
-            "no row, and its prediction, is free of NaN and infinity: give rows to measure on"
+            "every row, or its prediction, contains NaN or infinity: give rows to measure on"
         )
     mse = total["error2"] / n
     variance = total["f2"] / n - np.square(total["f"] / n)

@@ -125,7 +125,7 @@ class Prepared(LearnedMethod):
             "coalitions": f"{self.method.info.n_coalitions:,}",
             "folder": str(self.path),
         }
-        use = "dshap.explain(prepared, rows) learns nothing any more"
+        use = "dshap.explain(prepared, rows) does not learn again"
         return table_html("Prepared value function", (), facts.items(), [use], n_texts=2)
 
 
@@ -223,7 +223,7 @@ class PreparedAttributor:
         _, attributor = self._made_for(1)
         if not isinstance(attributor, ClosedFormAttributor):
             name = type(self.method.value).__name__
-            raise InputError(f"partial dependence is of Trees, and the value function is {name}")
+            raise InputError(f"partial dependence needs Trees, and the value function is {name}")
         return attributor.dependence(rows, player), attributor.base()
 
     def tuned(self, data: FloatArray) -> PreparedAttributor:

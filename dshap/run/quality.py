@@ -97,7 +97,10 @@ class Quality:
             f"MSE_v over {len(self.masks):,} coalitions and {self.n_rows:,} rows",
             ["output", "MSE_v", "of the variance", *sizes],
             rows,
-            ["the smaller, the nearer to E[f(X) | present columns], on rows nothing learned from"],
+            [
+                "the smaller, the nearer to E[f(X) | present columns], on rows that were not used "
+                "for learning"
+            ],
         )
 
 

@@ -60,11 +60,11 @@ class RowsOfStore:
         if found is not None:
             return found.said(was or 0)
         if not self.reader.key_names:
-            told = " (with key= the message tells which)"
+            told = " (with key= the message lists them)"
         else:
             told = ""
         if was == now:
-            return f"{now:,} as before, with other values or in another order{told}"
+            return f"{now:,} as before, with different values or in a different order{told}"
         return f"{was or 0:,} before, {now or 0:,} now{told}"
 
     def _difference(self) -> KeyDifference | None:
@@ -226,11 +226,12 @@ class KeyDifference:
             who = f"the same {self.n_now:,} keys"
         if self.n_moved:
             return (
-                f"{who} in another order (the order is part of a run: sort the rows as they were)"
+                f"{who} in a different order (the order is part of a run: sort the rows as they "
+                "were)"
             )
         if self.content == "columns":
             return f"{who} in the same order, with the same values: the target differs, or rows that are not finished"
-        return f"{who} in the same order, with other values in some rows{self._unknown()}"
+        return f"{who} in the same order, with different values in some rows{self._unknown()}"
 
     @property
     def _word_of_changed(self) -> str:
@@ -242,7 +243,7 @@ class KeyDifference:
             self.content == "predictions"
             and 2 * self.changed.count > self.n_before - self.gone.count
         ):
-            return "with other predictions"
+            return "with different predictions"
         return "changed"
 
     def _kind(self, some: Some, word: str, key: Callable[[int], str]) -> str:
@@ -256,8 +257,11 @@ class KeyDifference:
         if self.content == "columns" or self.n_before == self.gone.count:
             return ""
         if self.content == "predictions":
-            return " (what moves no prediction is told only where keep_rows=True has kept the rows)"
-        return " (which values changed is told only where keep_rows=True has kept the rows)"
+            return (
+                " (changes that move no prediction are found only if keep_rows=True has stored "
+                "the rows)"
+            )
+        return " (the changed values are listed only if keep_rows=True has stored the rows)"
 
 
 def _listed(first: str, count: int) -> str:

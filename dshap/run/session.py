@@ -38,9 +38,9 @@ from dshap.storage.workspace import Rooms
 
 IDLE_WORKER_BYTES = 320 << 20
 """Bytes that a worker occupies before its first task."""
-ROOM_FOR_STORE = "make room there, or choose another store; the same call then goes on"
+ROOM_FOR_STORE = "make room there, or choose another store; the same call then continues"
 """The remedy for a full disk of a call with a store."""
-ROOM_FOR_FILES = "make room there, or let TMPDIR name a folder on another disk"
+ROOM_FOR_FILES = "make room there, or set TMPDIR to a folder on another disk"
 """The remedy for a full disk of a call without one, whose cube is in a temporary folder."""
 
 
@@ -126,8 +126,8 @@ def open_session(
 def _kept(store: PathLike | Place | None) -> str:
     """The work that remains of a call that was interrupted, in words."""
     if store is None:
-        return "nothing is kept without store="
-    return f"what is finished is kept in {store}: the same call goes on"
+        return "nothing is stored without store="
+    return f"finished work is kept in {store}: the same call continues"
 
 
 def _executor_for(client: Any, wait_s: float, say: Callable[..., None]) -> Executor:

@@ -102,14 +102,14 @@ def _check_codes(sink: Sink, facts: CubeFacts) -> None:
     code_members(players, facts.features, f"codes: {sink.codes.path}")
     if facts.has_errors and _plain(facts.codes) != _plain(players):
         raise InputError(
-            "the errors of codes belong to the cube, which has "
-            f"{'others' if facts.codes else 'none'}: explain the rows with codes=, which a job "
-            "does by itself, so that places are stated only where they are certain"
+            "the cube must have the standard errors of these codes, and it has "
+            f"{'others' if facts.codes else 'none'}: explain the rows with codes= (a job does so "
+            "without a key), so that places are stated only where they are certain"
         )
     if sink.undo and _plain(facts.undone) != _plain(players):
         raise InputError(
-            "undo = true needs the values without each code, which the cube does not have: explain "
-            "the rows with codes= and undo_codes=True, which a job does by itself"
+            "undo = true needs the values without each code, which the cube does not have: "
+            "explain the rows with codes= and undo_codes=True (a job does so without a key)"
         )
 
 
@@ -148,7 +148,8 @@ def _refuse_repeated(sink: Sink, names: Sequence[str]) -> None:
     twice = [name for name in names if counts[sink.as_name(name)] > 1]
     if twice:
         raise InputError(
-            f"{sink}: the columns {_shown(twice)} have one name to this database: rename one, or "
+            f"{sink}: the columns {_shown(twice)} have the same name for this database: rename "
+            "one, or "
             'give shape = "long"'
         )
 
@@ -242,7 +243,7 @@ def _differences(
         # Only columns with the names of dshap's own are refused: others may be somebody else's.
         if name.startswith(("phi_", "std_error_")) or name in (*OF_FEATURES, *TAIL, "rank"):
             remedy = f"ALTER TABLE {table} DROP COLUMN {dialect.quoted(name)}"
-            yield ColumnDifference(f"its column {name!r} is none of this sink", remedy)
+            yield ColumnDifference(f"its column {name!r} does not belong to this sink", remedy)
 
 
 def _shown(names: list[str]) -> str:

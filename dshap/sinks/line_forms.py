@@ -64,7 +64,8 @@ class LineForm:
     def _check_reasons(self) -> None:
         if self.book is None:
             raise InputError(
-                'shape = "reasons" states codes: give codes, the path of a CSV file with the columns '
+                'shape = "reasons" needs codes: give codes, the path of a CSV file with the '
+                "columns "
                 "code, players and text"
             )
         if self.against not in get_args(Against):
@@ -90,8 +91,8 @@ class LineForm:
             return list(range(len(facts.outputs)))
         if facts.classes:
             raise InputError(
-                "outputs chooses among several, and each row is explained for the class that is "
-                "predicted for it: leave outputs out"
+                "outputs chooses among several outputs, and here each row is explained only for "
+                "its predicted class: leave outputs out"
             )
         by_name = {class_in(name): place for place, name in enumerate(facts.outputs)}
         by_name |= {name: place for place, name in enumerate(facts.outputs)}

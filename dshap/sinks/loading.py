@@ -76,7 +76,7 @@ def rows_to_load(
         return LoadChoice(reason=alteration)
     # from here on: reasons why lines of the last load are missing, unknown or out of date
     if last is None:
-        return LoadChoice(reason="no earlier load of this job stands in _dshap_runs")
+        return LoadChoice(reason="_dshap_runs lists no earlier load of this job")
     if is_empty:
         return LoadChoice(reason="the table is empty")
     if alteration:

@@ -289,7 +289,7 @@ def _last(sink: FolderSink, job: str) -> LoadLine | None:
             )
         return line
     if not is_free(folder) and list(_others(folder)):
-        raise InputError(f"{sink}: the folder contains something else: give an empty one")
+        raise InputError(f"{sink}: the folder contains other files: give an empty folder")
     return None
 
 

@@ -129,8 +129,8 @@ class Sink(ABC):
             )
         if self.write == "replace" and self.deletes != "remove":
             raise InputError(
-                'write = "replace" keeps no earlier line, so that deletes = '
-                f'"{self.deletes}" has none: leave deletes out, or give write = "delete_insert"'
+                f'write = "replace" keeps no earlier line, so that deletes = "{self.deletes}" has '
+                'no effect: leave deletes out, or give write = "delete_insert"'
             )
 
     @property

@@ -121,7 +121,7 @@ def _of_postgresql(session: LoadSession, sink: Sink, ledger: Ledger) -> Iterator
     if sink.has_view and session.dialect.relation(session, view) is None:
         absent.append(f"the view {view.table!r}")
     if absent and not may_create:
-        why = f", and {' and '.join(absent)} is still to be made"
+        why = f", and the load must make {' and '.join(absent)}"
         yield role.lacks(session, ["CREATE"], schema, why)
     yield from _on_tables(session, role, sink, ledger, tables)
 

@@ -54,7 +54,7 @@ def look_at_table(sink: Sink, database: Database, job: str) -> FoundTable:
             if faults := tuple(f"{sink}: {each}" for each in lacking):
                 return FoundTable(Target(sink, faults=faults))
         else:
-            note = f"rights are not asked of {database.kind}"
+            note = f"rights are not checked in {database.kind}"
         relation = session.dialect.relation(session, ledger.target)
         location = session.dialect.location(session)
         try:

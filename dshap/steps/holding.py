@@ -75,8 +75,8 @@ def executor_of(
     if not job.cluster.has_workers:
         if report is not None:
             raise InputError(
-                f"{REPORT_OPTION} {report}: the job runs in this process, and only a cluster has "
-                "one: give --cluster, such as --cluster local, or leave it out"
+                f"{REPORT_OPTION} {report}: the job runs in this process, and only a cluster makes "
+                "a performance report: give --cluster, such as --cluster local, or leave it out"
             )
         n_processes = cores_of(job, progress.say) if own_processes else 1
         if n_processes == 1:

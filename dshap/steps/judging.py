@@ -101,7 +101,7 @@ def _std_error(check: StdErrorCheck, facts: ExplanationFacts, earlier: Baselines
     if not found.rows:
         return Measured(None, "no row has attributions")
     if not found.has_some:
-        said = f"no row states an error: std_error is NaN in each of {found.rows:,} rows"
+        said = f"no row has a standard error: std_error is NaN in each of {found.rows:,} rows"
         return Measured(None, said, is_unknown=True)
     value = {"largest": found.largest, "median": found.median}[check.metric]
     said = f"{_OF_ERRORS[check.metric]} is {value:.4g}"
@@ -133,7 +133,7 @@ def _of_ranking(facts: ExplanationFacts, before: RunRecord) -> Measured:
         output: ndcg_of_rankings(ranking[output], now) for output, now in facts.ranking.items()
     }
     output = min(scores, key=lambda name: scores[name])
-    said = f"NDCG of the ranking is {scores[output]:.4f} against run {before.run_id}"
+    said = f"nDCG of the ranking is {scores[output]:.4f} against run {before.run_id}"
     if len(scores) > 1:
         said += f" ({output})"
     return Measured(scores[output], said)

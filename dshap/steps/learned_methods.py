@@ -121,9 +121,9 @@ class LearnedMethods:
         path = self.room / about.method
         if fault := fault_of_prepared(path):
             raise DamagedError(
-                f"{path / PREPARED}, which describes the method, is damaged ({fault}): dshap verify "
-                f"{self.run.store} --repair removes it, and the same command then learns the method "
-                "anew, from its own rows"
+                f"{path / PREPARED}, which describes the method, is damaged ({fault}): dshap "
+                f"verify {self.run.store} --repair removes it, and the same command then learns "
+                "the method again, from its own rows"
             )
 
     def settled(self, explain: ExplainTable, n_rows: int) -> NightMethod:
@@ -166,7 +166,7 @@ class LearnedMethods:
     def _reason_to_learn(self, explain: ExplainTable, about: LearnedAbout | None) -> str:
         """Why the learned method is not used; empty if it may be."""
         if reason := self._damage_of_learned(explain, about):
-            self.progress.say(f"warning: {reason}: the method is learned anew")
+            self.progress.say(f"warning: {reason}: a new method is learned")
             return reason
         if withdrawn_run(self.room, explain.name) is not None:
             return "the method was withdrawn, as a row that it was learned from was erased"
@@ -194,7 +194,7 @@ class LearnedMethods:
         if about is None:
             known = self.run.about
             if known is not None and explain.name in known.previous:
-                return f"{room / explain.name}.json, which says what was learned, was lost"
+                return f"{room / explain.name}.json, which describes the learned method, was lost"
             return ""
         if not Folder(room / about.method).has(PREPARED):
             return f"{room / about.method / PREPARED}, which describes the method, was lost"
@@ -235,7 +235,7 @@ class LearnedMethods:
             refuse_damaged_rows(
                 rows,
                 f"dshap verify {self.run.store} --repair removes these rows, and the same command "
-                "then learns the method anew, from its own rows",
+                "then learns the method again, from its own rows",
             )
         job = job_of_parts(self.job, rows)
         # rows of an earlier run are not loaded into sinks, whose columns may have changed since

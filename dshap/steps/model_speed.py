@@ -138,8 +138,8 @@ class ModelSpeed:
         rate = 1.0 / self.seconds_per_prediction
         lines = [
             "",
-            f"probe of {self.explain}: the model was asked for {rows}, then for {self.call_rows:,} at "
-            f"once: {rate:,.0f} predictions/s (the first call took {self.first_s:.2f} s)",
+            f"probe of {self.explain}: the model predicted {rows}, then {self.call_rows:,} in one "
+            f"call: {rate:,.0f} predictions/s (the first call took {self.first_s:.2f} s)",
             f"{self.explain}: {self._most} {self.n_predictions:,.0f} predictions{self._of_texts}: "
             f"{self._times(self.n_predictions)}",
         ]
@@ -181,7 +181,10 @@ def speed_lines(speeds: Sequence[ModelSpeed] | None) -> list[str]:
     if speeds is None:
         return []
     if not speeds:
-        return ["", "probe: no explanation calls the model for coalitions: the table has its time"]
+        return [
+            "",
+            "probe: no explanation calls the model for coalitions: the time is in the table above",
+        ]
     return [line for each in speeds for line in each.lines()]
 
 

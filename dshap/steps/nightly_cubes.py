@@ -114,7 +114,10 @@ class NightlyCubes(JobCubes):
         limits = f"[job] keep_runs = {self.n_kept}"
         if self.job.retention.days is not None:
             limits += f" and [retention] days = {self.job.retention.days}"
-        return f"{limits} bound how long they stay; replay a newer run, or bound less next time"
+        return (
+            f"{limits} limit how long they are stored; replay a newer run, or set larger limits "
+            "for later runs"
+        )
 
     def list_contents(self) -> None:
         if read_job(self.store) is not None:
@@ -321,8 +324,8 @@ class Night:
         if not history.n_damaged:
             return
         self.run.lost[explain] = (
-            f"{history.n_damaged:,} unchanged rows are explained anew: their blocks in the cube of "
-            f"run {history.previous} are damaged"
+            f"{history.n_damaged:,} unchanged rows are explained again: their blocks in the cube "
+            f"of run {history.previous} are damaged"
         )
         self.run.progress.say(f"warning: explanation {explain}: {self.run.lost[explain]}")
 

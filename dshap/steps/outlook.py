@@ -141,9 +141,14 @@ def night_lines(nights: Mapping[str, Any] | None) -> list[str]:
         return []
     lines = ["", f'nights: [incremental] strategy = "digest", deletes = "{nights["deletes"]}"']
     for run_id in nights["unfinished"]:
-        lines.append(f"run {run_id} is not over: it is finished first where its rows are whole")
+        lines.append(
+            f"run {run_id} is not finished: it is finished first, if its rows are not damaged"
+        )
     if nights["last_run"] is None:
-        return [*lines, "no run is over: the first explains every row, and keeps what it learns"]
+        return [
+            *lines,
+            "no run has finished yet: the first run explains every row, and stores what it learns",
+        ]
     lines.append(f"last run: {nights['last_run']}, exit status {nights['exit_status']}")
     lines += [_method_line(name, each) for name, each in nights["explanations"].items()]
     if nights["is_other_model"]:
@@ -170,7 +175,7 @@ def _method_line(name: str, facts: Mapping[str, Any]) -> str:
     if "learned_anew" not in facts:
         return line
     by = facts["learned_anew_by"]
-    return f"{line}; {by}: learned anew, for every row, from {facts['learned_anew']} on"
+    return f"{line}; {by}: a new method is learned, for every row, from {facts['learned_anew']} on"
 
 
 def sinks_of(job: Job) -> tuple[dict[str, Any], ...]:

@@ -66,7 +66,7 @@ class Scope(ABC):
 
     name: ClassVar[str]
     goes_on: ClassVar[str] = (
-        "its rows are those that shards explain; the source is read again after --only finish"
+        "the shards explain the rows that it has read; the source is read again after --only finish"
     )
     """How an unfinished run is continued, in words."""
     phases: ClassVar[frozenset[Phase]]

@@ -75,8 +75,8 @@ class SharedCubes(JobCubes):
     @property
     def rows_again(self) -> str:
         return (
-            "dshap run JOB.toml reads the source again, and the store then has the rows, as long as "
-            "they are the same"
+            "dshap run JOB.toml reads the source again; if the source has the same rows as then, "
+            "they can be replayed"
         )
 
     def list_contents(self) -> None:

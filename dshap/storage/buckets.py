@@ -97,7 +97,7 @@ def connection(place: BucketPath) -> Any:
         if name in SENT_AS_THEY_ARE and not SENT_AS_THEY_ARE[name].fullmatch(given):
             raise InputError(
                 f"{place}: {name} of the environment contains a space, the end of a line or "
-                "another character that cannot be part of it: set it anew without"
+                "another character that cannot be part of it: set it again without this character"
             )
     # by process, as the threads of a connection do not survive a fork
     return _connection(place.scheme, place.bucket, settings, os.getpid())
@@ -138,7 +138,7 @@ def _connection(scheme: str, bucket: str, settings: tuple[tuple[str, str], ...],
             raise _error(place, error) from None
         if culprits := _named_by(_words_of(error), settings):
             raise InputError(
-                f"{place}: the object store does not take {culprits} of the environment as it is "
+                f"{place}: the object store does not accept {culprits} of the environment as it is "
                 "set: correct it, or leave it out"
             ) from None
         _, variables = SETTINGS[scheme]

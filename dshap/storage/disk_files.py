@@ -65,9 +65,9 @@ class DiskFiles:
             except OSError as error:
                 if error.errno in NO_LINKS:
                     raise InputError(
-                        f"{path.parent} is on a file system without hard links ({error.strerror}), by "
-                        "which a store marks what is finished and who runs on it: put the store on "
-                        "another (ext4, XFS, NFS, Lustre), or into a bucket"
+                        f"{path.parent} is on a file system without hard links ({error.strerror}), "
+                        "which a store needs to mark finished work and running processes: put the "
+                        "store on another file system (ext4, XFS, NFS, Lustre), or into a bucket"
                     ) from error
                 raise
         sync([path.parent])

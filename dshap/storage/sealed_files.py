@@ -112,9 +112,9 @@ class CreateOnlyFolder(ABC):
     def _damaged(self, name: str, what: str) -> DamagedError:
         """The error about the file of this name, which has a fault."""
         return DamagedError(
-            f"{self.home(name).place(self.file(name))} is damaged ({what}): start the same run "
-            "again, or dshap.prepare where it lies in a "
-            "prepared store, and it is made again; dshap verify names all that is damaged"
+            f"{self.home(name).place(self.file(name))} is damaged ({what}): run the same command "
+            "again, or dshap.prepare for a prepared store, to make it again; dshap verify lists "
+            "all damage"
         )
 
 

@@ -308,9 +308,8 @@ def _refuse_foreign(path: Path, found: os.stat_result) -> None:
         what = f"belongs to another user (id {found.st_uid})"
     if what:
         raise InputError(
-            f"{path} {what}, and runs keep their lock and what they throw away in a folder of that "
-            "name: remove it, or "
-            "choose another store"
+            f"{path} {what}, and runs need a folder of that name for their lock and for files that "
+            "they remove: remove it, or choose another store"
         )
 
 

@@ -140,9 +140,8 @@ def arrow_array(values: Any, name: str, *, from_pandas: bool = False) -> pa.Arra
     except (pa.ArrowException, TypeError, UnicodeError) as error:
         reason = words_of_arrow(error).splitlines()[0]
         raise InputError(
-            f"column {name!r} ({getattr(values, 'dtype', type(values).__name__)}) does not hold "
-            "one kind of value "
-            f"({reason}): make it all numbers, all text or all times"
+            f"column {name!r} ({getattr(values, 'dtype', type(values).__name__)}) contains several "
+            f"kinds of values ({reason}): make it all numbers, all text or all times"
         ) from None
     if isinstance(column, pa.ChunkedArray):
         return column.combine_chunks()
@@ -480,8 +479,8 @@ def _require_number(
             else:
                 expected = "categories that are numbers"
             raise InputError(
-                f"column {name!r} contains {kind} here, and {expected} where the model's own rows "
-                "are: cast it"
+                f"column {name!r} contains {kind} here, and {expected} in the rows that the model "
+                "was made with: cast it"
             )
         return
     if is_text(kind):
@@ -516,8 +515,8 @@ def _required_time(schema: pa.Schema, name: str, wanted: str) -> str:
         return wanted or own
     if not own:
         raise InputError(
-            f"column {name!r} contains {kind} here, and {wanted} where the model's own rows are: "
-            "cast it"
+            f"column {name!r} contains {kind} here, and {wanted} in the rows that the model was "
+            "made with: cast it"
         )
     if why := misfit(own, wanted):
         raise InputError(f"column {name!r} contains {why}")

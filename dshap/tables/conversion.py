@@ -50,10 +50,9 @@ class Asked:
         """The options of readers of named columns."""
         if isinstance(self.key, Mapping):
             raise InputError(
-                f"key is a mapping with values for {', '.join(map(repr, self.key))}, which goes "
-                "with an array: these "
-                "rows have columns with names, so put the values in as a column and give key= its "
-                "name"
+                f"key is a mapping with values for {', '.join(map(repr, self.key))}, which is for "
+                "an array: these rows have named columns, so add the values as a column and give "
+                "its name as key="
             )
         named = {"features": self.features, "target": self.target, "key": self.key}
         return {

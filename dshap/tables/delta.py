@@ -67,8 +67,8 @@ def read_delta_log(path: DeltaTableLike, version: int | None) -> TableVersion:
     # without its file a vector would be lost, and rows that it deletes would be read
     if vectors:
         raise InputError(
-            f"Delta table {place}: deleted rows of {next(iter(vectors))} are listed, which is not "
-            "a file of this version: write the table anew, or give another version"
+            f"Delta table {place}: its log lists deleted rows of {next(iter(vectors))}, which is "
+            "not a file of this version: rewrite the table, or give another version"
         )
     return TableVersion(place, "version", table.version(), table.metadata().id, schema, files)
 
@@ -90,8 +90,8 @@ def _opened_table(path: str, version: int | None) -> Any:
     if version is not None:
         newest = _opened_table(path, None).version()
         raise InputError(
-            f"Delta table {path} has no version {version} to read ({said}): give a version that "
-            f"its log has kept, up to {newest}"
+            f"Delta table {path} has no version {version} to read ({said}): give a version that is "
+            f"still in its log, at most {newest}"
         )
     if is_there:
         raise InputError(

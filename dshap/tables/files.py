@@ -46,7 +46,7 @@ LARGEST = 2**31 - 1
 """The largest int32."""
 _PUT_BACK = (
     "rows of two tables must not be in one cube; put this file back and run the same command "
-    "again, or start anew, into another store, and leave the files alone while it goes"
+    "again, or start a new run into another store, and do not change the files during the run"
 )
 
 
@@ -161,9 +161,9 @@ def _check_same_object(stamp: FileStamp) -> None:
     try:
         now = _stamp_object(stamp.path)
     except FileNotFoundError:
-        raise InputError(f"{stamp.path} was removed while the run goes: {_PUT_BACK}") from None
+        raise InputError(f"{stamp.path} was removed during the run: {_PUT_BACK}") from None
     if (now.size, now.footer) != (stamp.size, stamp.footer):
-        raise InputError(f"{stamp.path} changed while the run goes (its ETag): {_PUT_BACK}")
+        raise InputError(f"{stamp.path} changed during the run (its ETag): {_PUT_BACK}")
 
 
 def check_same_file(stamp: FileStamp, host: str) -> None:
@@ -183,7 +183,7 @@ def check_same_file(stamp: FileStamp, host: str) -> None:
     try:
         told = os.stat(stamp.path)
     except FileNotFoundError:
-        raise InputError(f"{stamp.path} was removed while the run goes: {_PUT_BACK}") from None
+        raise InputError(f"{stamp.path} was removed during the run: {_PUT_BACK}") from None
     changed = []
     if told.st_size != stamp.size:
         changed.append(f"it had {stamp.size:,} bytes and has {told.st_size:,} now")
@@ -193,11 +193,9 @@ def check_same_file(stamp: FileStamp, host: str) -> None:
             f"{_said_time(told.st_mtime_ns)}"
         )
     if told.st_ino != stamp.inode and not changed and not _has_same_footer(stamp, host):
-        changed.append("another file of the same size and time stands in its place")
+        changed.append("another file of the same size and time has replaced it")
     if changed:
-        raise InputError(
-            f"{stamp.path} changed while the run goes ({'; '.join(changed)}): {_PUT_BACK}"
-        )
+        raise InputError(f"{stamp.path} changed during the run ({'; '.join(changed)}): {_PUT_BACK}")
 
 
 def _has_same_footer(stamp: FileStamp, host: str) -> bool:
@@ -325,9 +323,8 @@ def _check_same_keys(paths: Sequence[str], keys: Sequence[tuple[str, ...]]) -> N
     for path, names in zip(paths, keys, strict=True):
         if names != keys[0]:
             raise InputError(
-                f"{path} lies in {_said(names)}, and {paths[0]} in {_said(keys[0])}: give files "
-                "below the same keys, "
-                "in the same order"
+                f"{path} has {_said(names)}, and {paths[0]} has {_said(keys[0])}: give files below "
+                "the same keys, in the same order"
             )
     if twice := repeats(keys[0]):
         raise InputError(

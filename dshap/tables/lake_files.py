@@ -202,7 +202,7 @@ def _cast(column: pa.Array, kind: pa.DataType, name: str, file: str) -> pa.Array
         reason = words_of_arrow(error).splitlines()[0]
         raise InputError(
             f"column {name!r} of file {file} is {column.type} and does not fit {kind}, the type in "
-            f"the log of the table ({reason}): write the table anew with one type"
+            f"the log of the table ({reason}): rewrite the table with one type"
         ) from None
 
 

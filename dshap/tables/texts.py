@@ -243,9 +243,8 @@ class TextFiles(ParquetFiles, LaidOut):
         ids = self._ids(row, text)
         if crc32(ids.tobytes()) != self._known[row]:
             raise InputError(
-                f"row {row}: the text has other tokens than before: keep the table as it is while "
-                "a run goes, and let "
-                "the tokenizer cut a text the same way each time, in every process"
+                f"row {row}: the text has other tokens than before: do not change the table during "
+                "a run, and let the tokenizer cut a text the same way each time, in every process"
             )
         return ids
 

@@ -43,7 +43,9 @@ class CatBoostTrees:
     def coded(self, given: Categories) -> Categories:
         """Always empty: trees of numbers alone are read."""
         if given:
-            raise InputError("categories= is for XGBoost and LightGBM, not for CatBoost: leave out")
+            raise InputError(
+                "categories= is for XGBoost and LightGBM, not for CatBoost: leave categories out"
+            )
         return {}
 
     def with_threads(self, n_threads: int) -> Self:

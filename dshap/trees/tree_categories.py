@@ -53,7 +53,8 @@ def unpacked(encoded: Mapping[str, Any]) -> tuple[Any, ...]:
     content = np.array(encoded["values"]).astype(np.uint8).tobytes()
     if not content.isascii() and _cuts_names():
         raise _unread(
-            "XGBoost before 3.4 cuts names with letters such as ö: fit it anew with a later version"
+            "XGBoost before 3.4 cuts names with letters such as ö: fit it again with a later "
+            "version"
         )
     return tuple(content[i:j].decode() for i, j in pairwise(encoded["offsets"]))
 

@@ -249,11 +249,10 @@ class LightGBMTrees:
         if len(columns) != len(lists) or not all(map(self._may_hold_codes, columns, lists)):
             heads = "; ".join(map(_head, lists))
             raise InputError(
-                f"LightGBM keeps the categories of {len(lists)} columns ({heads}) and not of "
-                "which, where some are "
-                "ordered or others were named beside them: give categories={'column': [...]} for "
-                "all of these columns, "
-                "in the order of the codes"
+                f"LightGBM keeps the categories of {len(lists)} columns ({heads}) but not the "
+                "names of these columns, if some categories are ordered or columns were named as "
+                "categorical: give categories={'column': [...]} for all of these columns, in "
+                "the order of the codes"
             )
         return dict(zip(columns, lists, strict=True))
 

@@ -50,7 +50,7 @@ class SchemaChanges:
         if not parts:
             return ""
         return (
-            "warning: [source] contract: columns that the job does not use are not as in the run "
+            "warning: [source] contract: columns that the job does not use differ from the run "
             f"before, {'; '.join(parts)}: the run goes on"
         )
 

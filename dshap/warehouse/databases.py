@@ -72,15 +72,15 @@ _REFUSED = re.compile(
 """Pattern of the same in English words: drivers give no SQLSTATE for a connection."""
 _LOCKED = re.compile(r"Could not set lock on file", re.IGNORECASE)
 _LOCKED_HINT = (
-    "; DuckDB lets one process write a file at a time, and nobody read it meanwhile: close that "
-    "program, or start the job when it is done"
+    "; while one process writes to a file of DuckDB, no other process can read or write it: close "
+    "that program, or start the job when it is done"
 )
 
 
 _MISMATCH = re.compile(r"\[SQLite\] Type mismatch", re.IGNORECASE)
 _MISMATCH_HINT = (
     "; a column of SQLite has the type of its first 65,536 values: cast it in [source] query, and "
-    "where it begins with missing values, ORDER BY column IS NULL"
+    "if it begins with missing values, add ORDER BY column IS NULL"
 )
 
 
@@ -206,7 +206,7 @@ class Database:
         """Raise a `DatabaseError` if the folder of the database's file is not there."""
         path = self.path
         if path is not None and not path.parent.is_dir():
-            raise DatabaseError(f"{self.describe()}: there is not a folder {path.parent}: make it")
+            raise DatabaseError(f"{self.describe()}: there is no folder {path.parent}: make it")
 
     def secrets(self) -> list[str]:
         """List the texts that no message may show, the longest first.

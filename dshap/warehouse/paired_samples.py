@@ -231,7 +231,7 @@ def _common_names(
                 f"columns, or name those to compare {NAMING}"
             )
     if not wanted[0]:
-        raise InputError("no column is left to compare: the tables hold the key alone")
+        raise InputError("no column is left to compare: the tables contain only the key")
     return wanted[0]
 
 

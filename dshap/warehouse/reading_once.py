@@ -283,9 +283,9 @@ def whole_folder(folder: Path) -> Iterator[None]:
         # the free bytes are counted before the folder is removed
         told = full_disk(
             folder,
-            "the rows are kept there while they are explained: make room there, name fewer columns "
-            "in [source] features, or give another place: [job] store, and where that is in a "
-            "bucket [run] scratch",
+            "the rows are kept there while they are explained: make room there, name fewer "
+            "columns in [source] features, or give another place: [job] store, or [run] scratch "
+            "if the store is in a bucket",
         )
         shutil.rmtree(folder, ignore_errors=True)
         if is_full_disk(error):

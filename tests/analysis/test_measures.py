@@ -37,10 +37,8 @@ def test_cubes_without_a_scale():
     new, _ = memory_cube(3)
     new["attribution"].attrs["scale"] = SCORE
     assert without_scale({"new": new}) == ""
-    assert without_scale({"a": old, "new": new}).startswith(
-        "a states no scale, as cubes of earlier"
-    )
-    assert without_scale({"a": old, "b": old}).startswith("a and b state no scale")
+    assert without_scale({"a": old, "new": new}).startswith("a has no scale, because an earlier")
+    assert without_scale({"a": old, "b": old}).startswith("a and b have no scale")
 
 
 def test_cubes_of_functions_whose_scale_is_not_stated():
@@ -51,7 +49,7 @@ def test_cubes_of_functions_whose_scale_is_not_stated():
     of_trees["attribution"].attrs["scale"] = SCORE
     assert without_scale({"f": of_function, "g": of_function}) == ""
     both = {"f": of_function, "trees": of_trees}
-    assert without_scale(both).startswith("f states no scale, as the model is a function")
+    assert without_scale(both).startswith("f has no scale, as the model is a function")
     assert not scales_differ([UNSTATED, SCORE])
     assert not scales_differ(["", SCORE])
     assert scales_differ([TARGET, SCORE])

@@ -132,7 +132,8 @@ def test_what_is_no_attributor_is_refused(tmp_path):
     ):
         dshap.explain(Nothing(predict, X), X[:7])
     with pytest.raises(
-        InputError, match="Gains is an attributor: there is nothing to prepare; explain it itself"
+        InputError,
+        match=r"Gains is an attributor: there is nothing to prepare; give it to dshap\.explain",
     ):
         dshap.prepare(Gains(predict, X[0]), X, store=tmp_path / "states")
     with pytest.raises(dshap.DshapError, match=r"attributions miss the prediction by 0\.003"):

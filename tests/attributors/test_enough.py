@@ -163,7 +163,10 @@ def test_the_plan_says_why_all_rows_are_read():
     data = ArraySource(np.zeros((100, 2)))
     ((name, why),) = reason_of(Enough(0.003), data)
     assert name == "enough"
-    assert why == "all 100 rows are read: judging pays from 32,768 rows on"
+    assert (
+        why
+        == "all 100 rows are read: a part of them is tried only in tables of 32,768 rows or more"
+    )
     assert reason_of(None, data) == ()
 
 

@@ -148,7 +148,7 @@ def test_a_design_grows_in_rounds_from_few_coalitions_or_from_its_own():
     assert given.design.budgets == (300, 600, 700)
     _, left, why = METHODS["marginal"]().in_rounds(0.1, 2_048, True)
     assert left is None
-    assert why == "0.1 is met: every coalition counts"
+    assert why == "0.1 is met, because every coalition is evaluated"
     tiling = tiling_for(named, tol=0.1)
     states = replace(states_of(), is_active=np.ones(12, bool))
     assert type(named.attributor(states, tiling)) is RoundsAttributor
@@ -158,7 +158,8 @@ REFUSED = {
     "closed": (
         "quadrature",
         {
-            "with_interactions": "the design is the closed form, which lists no coalition: give one",
+            "with_interactions": "the design is the closed form, which uses no coalitions: give "
+            "one",
             "of_noisy_model": "stochastic=True is for Marginal, .*not for this KernelInterventional",
             "measurable": "a mean over coalitions, and a closed form has none: give design='exact'",
         },

@@ -208,7 +208,7 @@ def test_the_choice(given, n_permutations, is_own):
             {},
             "std_error includes the error of a sample of rows",
         ),
-        (value, {"n_replicates": 0}, "the design has n_replicates=0, and no errors to hold theirs"),
+        (value, {"n_replicates": 0}, "the design has n_replicates=0, and so no standard errors"),
         (value, {"n_permutations": 98}, "49 pairs of orders: too few for standard errors"),
         (lambda: Marginal(model, table()[:40]), {}, "the background has fewer than 1,000 rows"),
         (

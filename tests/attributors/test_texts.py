@@ -168,7 +168,8 @@ def test_a_design_without_a_graph_is_for_texts_alone(tmp_path):
         lambda x: x[:, 0], rows, dshap.kernels.RBF(1.0), dshap.kernels.Nystrom(5), 1e-3
     )
     said = (
-        r"^design is local\(order=2\), of no graph, and only texts have one by themselves: give dshap.designs.chain"
+        r"^design is local\(order=2\), which needs a graph, and only texts have one by default: "
+        r"give dshap.designs.chain"
         r"\(3\), grid\(height, width\) or an adjacency as graph=$"
     )
     for run in (
@@ -465,7 +466,7 @@ def test_an_order_too_high_for_the_longest_text_is_refused(name, tmp_path):
 def test_there_is_nothing_to_prepare(tmp_path):
     with pytest.raises(
         InputError,
-        match="Tokens learns from no rows: there is nothing to prepare; explain it itself",
+        match=r"Tokens learns from no rows: there is nothing to prepare; give it to dshap\.explain",
     ):
         dshap.prepare(Tokens(two_outputs, N_TOKENS), TEXTS, store=tmp_path / "states")
     assert not (tmp_path / "states").exists()

@@ -163,7 +163,10 @@ def test_a_row_that_fails_without_a_code_has_no_attribution(tmp_path):
     ("options", "said"),
     [
         ({"undo_codes": True}, "undo_codes needs codes"),
-        ({"codes": CODES, "undo_codes": True, "stochastic": True}, "noise; leave one out"),
+        (
+            {"codes": CODES, "undo_codes": True, "stochastic": True},
+            "noise of the model; leave one of them out",
+        ),
         ({"codes": {"a": ["x0"]}}, "have no code"),
         ({"codes": {"a": ["x9"]}}, "unknown player 'x9'"),
     ],
@@ -275,5 +278,5 @@ def test_a_linear_model(name):
 
 def test_a_transform_contains_attributions_alone():
     transform = dshap.linear_transform(MEAN, COVARIANCE)
-    with pytest.raises(InputError, match="a LinearTransform contains attributions alone: leave"):
+    with pytest.raises(InputError, match="a LinearTransform contains only attributions: leave"):
         undone(LinearGaussian(COEF, transform=transform))

@@ -66,22 +66,22 @@ def test_files_of_this_machine_are_paths(text, path):
     ("text", "noun", "said"),
     [
         ("s3:/bucket/a", "store", "a text with two slashes, 's3://BUCKET/NAME'"),
-        ("hdfs://bucket/a", "store", "stores on hdfs are not built yet: give a folder"),
+        ("hdfs://bucket/a", "store", "stores on hdfs are not supported: give a folder"),
         (
             "s4://bucket/a",
             "store",
-            "stores on s4 are not built yet: give a folder, or an address with s3://, gs://, az://",
+            "stores on s4 are not supported: give a folder, or an address with s3://, gs://, az://",
         ),
-        ("r2://bucket/a", "table", "tables on r2 are not built yet: copy it"),
+        ("r2://bucket/a", "table", "tables on r2 are not supported: copy it"),
         (
             "mysql+pymysql://h/a",
             "table",
-            "tables on mysql are not built yet: read it first, pandas.read_sql",
+            "tables on mysql are not supported: read it first, pandas.read_sql",
         ),
         (
             "https://h/a.png",
             "picture",
-            "pictures on https are not built yet: give a path of a file system",
+            "pictures on https are not supported: give a path of a file system",
         ),
         ("file://nas/a", "store", "a store of another machine: mount its folder"),
         ("a\0b", "store", "NUL"),
@@ -251,7 +251,7 @@ def test_every_door_of_python_refuses_them_in_one_line(
     call, place, tmp_path, monkeypatch, in_this_process
 ):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"not built yet|NUL") as caught:
+    with pytest.raises(InputError, match=r"not supported|NUL") as caught:
         call(place)
     assert "SECRET" not in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -312,7 +312,7 @@ def test_an_expansion_binds_its_kernel_where_that_has_numbers(table):
     [
         (lambda x: Nystrom(x[:40]), r"n_landmarks is a ndarray of shape \(40, 3\): .* go in landmarks="),
         (lambda x: Nystrom(landmarks=40), r"landmarks is 40: give numbers of shape \(r, columns\)"),
-        (lambda x: Matern([1.0, 2.0]), r"nu is \[1.0, 2.0\]: Matérn is there for 0.5, 1.5 and 2.5 .*lengthscale"),
+        (lambda x: Matern([1.0, 2.0]), r"nu is \[1.0, 2.0\]: Matérn kernels have nu 0.5, 1.5 or 2.5 .*lengthscale"),
         (lambda x: Fourier(7), "n_features is 7: give an even number"),
         (lambda x: Fourier(8, seed=-1), "seed is -1: give a whole number of at least 0"),
         (lambda x: Categorical(1.0), "rho is 1.0: give a number of at least 0 and below 1"),

@@ -89,7 +89,7 @@ DAMAGES = {
     "zarr.json": "zarr.json: it is not what was created",
     "rows/a/zarr.json": "rows/a/zarr.json: it is not what was created",
     "state/created/*.npz": "state/created/files-",
-    "state/finished.json": "the list of what the run left: it is not a record",
+    "state/finished.json": "the list of the files of the run: it is not a record",
     "state/receipts/block-00000001.json": "receipt block-00000001: it is not a record",
     "state/notes/pilot.json": "note pilot: it is not a record",
     "attribution/c.1.0.0": "block 1 (rows 8 to 15): stored values changed (attribution)",
@@ -382,7 +382,7 @@ def test_a_finished_job_that_lost_its_list_is_named(tmp_path):
     assert named(store) == []
     (store / "state" / "finished.json").unlink()
     (found,) = named(store)
-    assert found.startswith("the list of what the run left: ")
+    assert found.startswith("the list of the files of the run: ")
     assert "lost it" in found
     (store / "two" / "state" / "finished.json").unlink()
     assert named(store) == []
@@ -404,7 +404,7 @@ def test_what_belongs_to_another_cube_is_not_taken(tmp_path):
         dshap.cube.mark_finished(writer.path)
     one, two = tmp_path / "one", tmp_path / "two"
     shutil.copy(one / "state" / "notes" / "pilot.json", two / "state" / "notes" / "pilot.json")
-    assert named(two) == ["note pilot: it is not the one that the run left"]
+    assert named(two) == ["note pilot: it is not the note that the run wrote"]
     (mine,), (other,) = ((path / "state" / "created").glob("*.npz") for path in (two, one))
     shutil.copy(other, mine)
     assert "its content is not what was written under this name" in named(two)[0]

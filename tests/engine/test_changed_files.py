@@ -80,7 +80,7 @@ def test_a_block_of_a_replaced_file_fails(
     value = Marginal(replacing(old, new), BACKGROUND, feature_names=["a", "b", "c"])
     with pytest.raises(
         FailedBlocksError,
-        match=rf"/{replaced}\.parquet changed while the run goes \(another file of",
+        match=rf"/{replaced}\.parquet changed during the run \(another file of",
     ):
         explained(value, table, tmp_path, client)
     cube = dshap.open_cube(tmp_path / "cube.zarr")
@@ -108,7 +108,7 @@ def test_data_that_are_replaced_are_not_learned_from(table, tmp_path, in_this_pr
     )
     rows = pd.DataFrame(BACKGROUND, columns=["a", "b", "c"])
     with pytest.raises(
-        InputError, match=r"changed while the run goes \(another file of the same size and time"
+        InputError, match=r"changed during the run \(another file of the same size and time"
     ):
         dshap.explain(value, rows, store=tmp_path / "cube.zarr", progress=False)
     assert not (tmp_path / "cube.zarr").exists()
@@ -121,6 +121,6 @@ def test_a_background_that_is_read_for_every_row_fails_its_blocks(table, tmp_pat
     rows = pd.DataFrame(np.full((2, 3), SIGN), columns=["a", "b", "c"])
     with pytest.raises(
         (FailedBlocksError, InputError),
-        match=r"changed while the run goes \(another file of the same",
+        match=r"changed during the run \(another file of the same",
     ):
         dshap.explain(value, rows, store=tmp_path / "cube.zarr", progress=False)

@@ -139,7 +139,7 @@ def test_a_script_that_starts_workers_unguarded_is_told_so(tmp_path):
     assert lines[-1] == (
         "dshap.core.errors.InputError: the worker processes ended as they started (Nanny failed to "
         "start): in a script, "
-        'which they import anew, put the lines that start them under `if __name__ == "__main__":`'
+        'which they import again, put the lines that start them under `if __name__ == "__main__":`'
     )
 
 

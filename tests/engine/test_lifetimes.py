@@ -28,7 +28,9 @@ def test_tasks_that_end_in_time(client):
 
 def test_a_task_that_takes_longer_than_two_lives(client):
     future = client.submit(time.sleep, 3, pure=False)
-    with pytest.raises(InputError, match=r"no task has ended for .* Give \[worker\] walltime more"):
+    with pytest.raises(
+        InputError, match=r"no task has ended for .* Give a longer \[worker\] walltime"
+    ):
         list(
             Patience(lifetime_s=0.2).completed(
                 as_completed([future], loop=client.loop), lambda: True
@@ -79,7 +81,7 @@ def test_a_run_that_loses_all_its_workers_ends(small):
     leaving = threading.Timer(0.5, small.cluster.scale, [0])
     leaving.start()
     began = time.monotonic()
-    with pytest.raises(InterruptedRunError, match=r"no worker for 2 s: what was finished is kept"):
+    with pytest.raises(InterruptedRunError, match=r"no worker for 2 s: finished work is kept"):
         executor.run(None, [later(number) for number in range(40)], lambda *_: None)
     leaving.join()
     assert time.monotonic() - began < 30
@@ -140,7 +142,7 @@ def test_results_that_are_lost_with_the_last_worker(tmp_path):
 
         ending = threading.Timer(60, shut_down, [client])  # where the run would wait for ever
         ending.start()
-        with pytest.raises(InterruptedRunError, match=r"no worker for 3 s: what was finished is"):
+        with pytest.raises(InterruptedRunError, match=r"no worker for 3 s: finished work is"):
             executor.run(None, [at_once(number) for number in range(20)], count)
         ending.cancel()
     finally:

@@ -83,7 +83,7 @@ def test_the_rest_goes_to_the_processes_and_ends_are_the_same(client, at_once, r
     executor = OwnProcesses(cluster, 2, said.append)
     assert ends(executor, 10, reductions) == expected
     assert cluster.taken
-    assert said == ["this takes longer: 2 processes of this machine continue"]
+    assert said == ["this run takes longer: it continues in 2 processes of this machine"]
     assert ends(executor, 10, reductions) == expected
     assert cluster.taken[-len(reductions) :] == [each.name for each in reductions]
     assert len(said) == 1
@@ -135,7 +135,7 @@ def test_where_no_process_can_take_it_this_one_goes_on(client, at_once, error):
 
     context = 10 if error else Locked(10)
     assert ends(executor, context, SINGLE + SUMS) == ends(LoopExecutor(), 10, SINGLE + SUMS)
-    assert said[1].startswith("this process continues alone: ")
+    assert said[1].startswith("the run continues in this process alone: ")
     assert ends(executor, context, SINGLE) == ends(LoopExecutor(), 10, SINGLE)
 
 

@@ -40,7 +40,10 @@ def test_this_process_has_none(job):
     assert ended.exit_code == 2
     assert not Path("out.zarr").exists()
     (line,) = ended.stderr.splitlines()
-    assert "the job runs in this process, and only a cluster has one: give --cluster" in line
+    assert (
+        "the job runs in this process, and only a cluster makes a performance report: give "
+        "--cluster" in line
+    )
 
 
 def test_a_scheduler_without_bokeh_is_refused(tmp_path):

@@ -75,8 +75,8 @@ def test_the_target_of_the_last_run_is_reached_and_signatures_stay_as_they_were(
     command = ["forget", str(job.store), "--key", "7"]
     found = CliRunner().invoke(cli, command)
     assert found.exit_code == 2
-    assert "is not here, which signed 1 run of" in found.stderr
-    assert "nothing is erased; give the job whose [seal] key it is" in found.stderr
+    assert "which signed 1 run of" in found.stderr
+    assert "is not here: nothing is erased; with --job JOB.toml give the job" in found.stderr
     assert contents(job.folder) == before
     (tmp_path / "away.pem").rename(private)
 

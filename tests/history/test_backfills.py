@@ -127,7 +127,7 @@ def test_a_repair_of_the_explanation_alone_names_no_backfill(days):
 
 
 def test_a_backfill_says_nothing_about_learning(days):
-    """It warned that the method is learned anew, and learned nothing."""
+    """It warned that a new method is learned, and learned nothing."""
     rows = next((days.folder / "store" / "prepared" / "rows").iterdir())
     rows.rename(days.folder / "kept")
     told = backfill(days, status=2).stderr

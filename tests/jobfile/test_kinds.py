@@ -139,7 +139,7 @@ def test_a_background_of_a_number_of_rows_is_an_array():
         (
             {**SHIFTED, "players": {"p": ["hr", "hum"]}},
             {},
-            r"players belongs to values of coalitions; of \"own_kinds",
+            r"players belongs to value functions with coalitions; with value = \"own_kinds",
         ),
         (
             {"name": "a", "value": "own_kinds:Nothing"},

@@ -358,7 +358,7 @@ def test_another_model_in_the_file_is_another_run(rows):
         (
             {"kind": "pickle", "path": "m", "allow_pickle": True},
             MARGINAL,
-            'sha256 is missing: kind = "pickle" takes the file that you trust',
+            "sha256 is missing: give the SHA-256 of the pickle that you trust",
         ),
         ({"kind": "xgboost"}, MARGINAL, r"\[model\] path is missing"),
         ({"kind": "xgboost", "path": "m", "sha256": "12"}, MARGINAL, r"\[model\] sha256"),

@@ -97,10 +97,10 @@ def test_every_path_of_the_schema_is_known():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("job.store", "ftp://host/a.zarr"), "stores on ftp are not built yet: give a folder"),
+        (("job.store", "ftp://host/a.zarr"), "stores on ftp are not supported: give a folder"),
         (
             ("job.store", "hdfs://bucket/a.zarr"),
-            "stores on hdfs are not built yet: give a folder, or",
+            "stores on hdfs are not supported: give a folder, or",
         ),
         (("job.store", "s3://id:SECRET@bucket/a.zarr"), "leave credentials and options out"),
         (
@@ -109,7 +109,7 @@ def test_every_path_of_the_schema_is_known():
         ),
         (
             ("source.path", "postgresql://user:SECRET@host/db"),
-            "tables on postgresql are not built yet: read it first",
+            "tables on postgresql are not supported: read it first",
         ),
         (
             ("source.path", "mysql://user:SECRET" + "x" * 200 + "@host/db"),
@@ -126,7 +126,7 @@ def test_every_path_of_the_schema_is_known():
         ),
         (
             ("cluster", {"kind": "python", "file": "ssh://me:SECRET@h/a.py"}),
-            "files on ssh are not built yet",
+            "files on ssh are not supported",
         ),
         (
             ("job.store", "{{ env_var(NO_SUCH_PLACE) }}/a"),

@@ -117,7 +117,7 @@ def test_no_such_profile(places):
             "unknown table 'source'. Allowed: cluster, worker",
         ),
         ('cluster = "local"\n', "write a table, [cluster]"),
-        ('[cluster]\nkind = "local"\nprofile = "b"\n', "a profile takes no keys of another"),
+        ('[cluster]\nkind = "local"\nprofile = "b"\n', "a profile cannot use another profile"),
         ('[cluster]\nkind = "locl"\n', "[cluster] unknown kind 'locl'; did you mean 'local'?"),
         (LOCAL + "core = 3\n", "[worker] unknown key 'core'; did you mean 'cores'?"),
         (

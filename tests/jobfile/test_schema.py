@@ -264,7 +264,8 @@ UNKNOWN = [
             "explain.1",
             {"name": "m", "value": "marginal", "background": "all", "selection": "thinning"},
         ),
-        'selection belongs to a number of background rows; "all" are taken: leave it out',
+        'selection chooses a number of background rows, and background = "all" takes every row: '
+        "leave selection out",
     ),
     (
         ("model.kind", "kernelridge"),
@@ -470,7 +471,8 @@ WRONG = [
     ),
     (
         ("explain.1", {**REGRESSION, "landmarks": "model", "selection": "uniform"}),
-        '[[explain]] regression landmarks = "model" takes those of the model: leave selection out',
+        '[[explain]] regression landmarks = "model" takes the landmarks of the model: leave '
+        "selection out",
     ),
     (
         ("explain.1.landmarks", "all"),
@@ -486,7 +488,7 @@ WRONG = [
     ),
     (
         ("explain.1", {**REGRESSION, "lengthscale": 2.0}),
-        "lengthscale belongs to a kernel of its own: name one, like",
+        "lengthscale needs a kernel: name one, like",
     ),
     (
         ("explain.1", {**REGRESSION, "kernel": "rbf", "lengthscale": "validate"}),

@@ -88,7 +88,7 @@ def test_the_processor_of_the_worker_is_told(places):
             [
                 "processor here: Old 1",
                 "processor of the worker: New 2",
-                "  another one: the last digits of values may differ",
+                "  the processors differ: the last digits of values may differ",
             ],
         ),
         ("", ["processor here: Old 1", "processor of the worker: not asked"]),

@@ -78,7 +78,7 @@ def test_rows_of_a_damaged_block_are_explained_anew(shop, files, n_lost, is_lost
     counted = ended.facts.explanations[0].keys.damaged
     assert n_lost - 1 <= counted <= n_lost
     closing = "\n".join(closing_lines(ended.facts, ended.result.store))
-    assert f"{counted} of them as their earlier blocks are damaged" in closing
+    assert f"{counted} of them because their earlier blocks are damaged" in closing
     assert cube_of(shop) != before
     change_row(shop, 4)
     assert counts(shop.night()) == (0, 1, 79, 0)
@@ -135,13 +135,13 @@ OF_LEARNED = (
     ("prepared/rows/*/part-*.parquet", "lost", "is missing: dshap verify"),
     ("prepared/rows/*/snapshot.json", "flipped", "is damaged"),
     ("prepared/rows/*/snapshot.json", "lost", "is missing: dshap verify"),
-    ("prepared/*/prepared.json", "lost", "was lost: the method is learned anew"),
+    ("prepared/*/prepared.json", "lost", "was lost: a new method is learned"),
     (
         "prepared/*/prepared.json",
         "flipped",
         "removes it, and the same command then learns the method",
     ),
-    ("prepared/reasons.json", "flipped", "was lost: the method is learned anew"),
+    ("prepared/reasons.json", "flipped", "was lost: a new method is learned"),
 )
 """Pattern of files that a method is kept in, what happens to one, and what is told of it."""
 
@@ -161,7 +161,7 @@ def test_damage_to_what_was_learned_is_named(shop, files, how, words):
         repair_job_store(store)
         _, again = night_told(shop)
         if "rows" in files:
-            assert any("were lost or removed: the method is learned anew" in x for x in again)
+            assert any("were lost or removed: a new method is learned" in x for x in again)
     assert any(file.name in line and words in line for line in said), said
     shop.check()
     change_row(shop, 4)

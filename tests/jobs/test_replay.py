@@ -113,8 +113,8 @@ def test_a_table_of_a_database_whose_rows_are_gone(tmp_path):
     with pytest.raises(NotLearnedError) as raised:
         replay_run(job.store, WantedRows(20))
     assert str(raised.value) == (
-        f"the rows of run {run_id} are not in {job.store} any more: dshap run JOB.toml reads the source "
-        "again, and the store then has the rows, as long as they are the same"
+        f"the rows of run {run_id} are not in {job.store} any more: dshap run JOB.toml reads the "
+        "source again; if the source has the same rows as then, they can be replayed"
     )
     job.run()
     assert replay_run(job.store, WantedRows(10_000), run_id=run_id).is_same

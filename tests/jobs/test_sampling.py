@@ -53,7 +53,7 @@ def test_a_sample_is_a_job_on_its_rows(folder):
     path = write_job(folder, changed(ONE, ("model.landmarks", 20)))
     done = called("run", path, "--sample", 40)
     assert "sample: 40 of 300 rows, spread over the table" in done.stderr
-    assert f"{folder / 'out.zarr'} is left alone" in done.stderr
+    assert f"{folder / 'out.zarr'} does not change" in done.stderr
     assert f"page: {folder / FOLDER / 'page.html'}" in done.stdout
     assert f"cube: {folder / FOLDER / 'cube' / 'interventional'}" in done.stdout
     assert "small (sample)" in (folder / FOLDER / "page.html").read_text(encoding="utf-8")

@@ -99,7 +99,7 @@ def test_a_second_run_knows_the_first_and_has_nothing_to_do(folder):
     assert about["run_id"] == second.run_id
     assert about["has_work"] is False
     assert Path(about["record"]).is_file()
-    assert "; the ranking is as it was in run" in run(folder, *BLACK_BOX).stdout.splitlines()[-1]
+    assert "; the ranking is the same as in run" in run(folder, *BLACK_BOX).stdout.splitlines()[-1]
 
 
 def test_work_is_not_skipped(folder):
@@ -153,7 +153,7 @@ def test_a_parquet_table_in_its_place_is_held_to_its_age_and_contract(folder):
     promises = ("source.contract", {"columns": "freeze"})
     more = run(folder, *BLACK_BOX, promises)
     assert more.exit_code == 0
-    assert "does not use are not as in the run before, new: 'more'" in more.stderr
+    assert "does not use differ from the run before, new: 'more'" in more.stderr
     source = read_records(folder / "out.zarr")[-1].explanation("reasons")["adapter_response"][
         "source"
     ]

@@ -177,10 +177,8 @@ def test_ids_methods_and_rows_agree(shop):
         said(parts / "snapshot.json", schema={}): "snapshot.json: has other columns than",
         lambda: part.write_bytes(b"half"): f"{part.name}: is damaged (its content is not what was",
         said(record / "run.json", run_id="x"): "run.json: is about the run x",
-        plain(
-            record / "run.json", run_id="x"
-        ): "run.json: does not state what the run is about, or",
-        lambda: (record / "run.json").write_text("{"): "run.json: does not state what the run is",
+        plain(record / "run.json", run_id="x"): "run.json: does not describe the run, or",
+        lambda: (record / "run.json").write_text("{"): "run.json: does not describe the run",
         lambda: (record / "run_results.json").write_text(
             "{}"
         ): "run_results.json: is not the record",

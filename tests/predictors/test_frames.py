@@ -359,7 +359,7 @@ def test_regression_with_categorical_factors(background):
             lambda b, r: dshap.explain(
                 ConditionalRegression(predict, b, Product([Categorical()] * 3), Nystrom(5)), r
             ),
-            "Product has 3 values for 5 columns: give one, or one each",
+            "Product has 3 values for 5 columns: give one, or one for each column",
         ),
         (
             lambda b, r: Marginal(predict, b.assign(age=["x", 1] * (len(b) // 2))),

@@ -276,7 +276,7 @@ def test_a_path_tells_no_types(background, tmp_path):
             return frame["when"].dt.hour * frame["temp"]
 
     with pytest.raises(
-        InputError, match=r"dt accessor.*as the data tell no types: .*times=\[\.\.\.\]\)$"
+        InputError, match=r"dt accessor.*because the data have no types: .*times=\[\.\.\.\]\)$"
     ):
         Marginal(Fitted().predict, tmp_path / "b.parquet")
     source = ParquetSource(tmp_path / "b.parquet", features=["when", "temp"], times=["when"])
@@ -520,8 +520,8 @@ def plain(rows):
         (lambda b, r: dshap.explain(Marginal(hours, b), np.zeros((4, 3))), r"takes times \(when, day\), and an array"),
         (
             lambda b, r: Marginal(lambda a: a[:, 0], b),
-            "failed: .*; predict was given a data frame, as column 'when' contains times: numbers, "
-            "such as days",
+            "failed: .*; predict was given a data frame, because column 'when' contains times: "
+            "with numbers, such as days",
         ),
         (lambda b, r: Marginal(hours, b, arrays=True), "arrays=True, and column 'when' contains times"),
         (

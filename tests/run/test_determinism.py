@@ -58,7 +58,7 @@ REFUSED = {
     "noise": (Noisy(0.3), "when it is asked again"),
     "little noise": (Noisy(1e-3), "when it is asked again"),
     "scaling": (scaled_by_the_call, "when it gets a row alone"),
-    "order": (ranked_in_the_call, "when it gets the rows in another order"),
+    "order": (ranked_in_the_call, "when it gets the rows in a different order"),
 }
 
 

@@ -69,9 +69,9 @@ def test_rows_in_another_order_are_not_told_as_another_model(keyed_table, tmp_pa
 
 def test_rows_without_a_key_are_told_in_plain_words(keyed_table, tmp_path):
     explained(keyed_table, tmp_path / "c.zarr", key=None)
-    which = " (with key= the message tells which)"
+    which = " (with key= the message lists them)"
     said = refusal(keyed_table.iloc[::-1], tmp_path / "c.zarr", key=None)
-    assert said == f"rows: 400 as before, with other values or in another order{which}"
+    assert said == f"rows: 400 as before, with different values or in a different order{which}"
     assert (
         refusal(keyed_table.iloc[5:], tmp_path / "c.zarr", key=None)
         == f"rows: 400 before, 395 now{which}"
@@ -86,14 +86,14 @@ def test_a_background_is_told_by_its_rows(keyed_table, tmp_path):
         == "background: 10 rows before, 12 now"
     )
     said = refusal(keyed_table, tmp_path / "c.zarr", background=BACKGROUND + 1.0)
-    assert said == "background: 10 rows as before, with other values or in another order"
+    assert said == "background: 10 rows as before, with different values or in a different order"
 
 
 def test_another_model_is_told_as_one(keyed_table, tmp_path):
     explained(keyed_table, tmp_path / "c.zarr")
     said = refusal(keyed_table, tmp_path / "c.zarr", predict=other)
     assert re.fullmatch(
-        r"the model predicts other values than before for the same rows \(by [\d.]+, where "
+        r"the model predicts different values than before for the same rows \(by [\d.]+, where "
         r"rounding explains \d\.\d+e-10\)",
         said,
     )
@@ -216,7 +216,9 @@ def test_both_sides_of_the_bound(keyed_table, tmp_path, dtype):
     explained(keyed_table, tmp_path / "c.zarr", predict=moved(0.5 * bound))
     for by in (2 * bound, 1e-3 * predictions.std()):
         said = refusal(keyed_table, tmp_path / "c.zarr", predict=moved(by))
-        assert said.startswith("the model predicts other values than before for the same rows (by ")
+        assert said.startswith(
+            "the model predicts different values than before for the same rows (by "
+        )
         assert "processor" not in said
 
 
@@ -249,7 +251,7 @@ def test_margins_of_xgboost_in_float32(keyed_table, tmp_path):
 
     explained(keyed_table, tmp_path / "c.zarr", predict=margins(0, 20))
     explained(keyed_table, tmp_path / "c.zarr", predict=margins(2, 20))
-    assert "the model predicts other values" in refusal(
+    assert "the model predicts different values" in refusal(
         keyed_table, tmp_path / "c.zarr", predict=margins(0, 19)
     )
 
@@ -265,7 +267,7 @@ def test_three_classes_each_have_a_bound(keyed_table, tmp_path):
     explained(keyed_table, tmp_path / "c.zarr", predict=classes(0.0))
     explained(keyed_table, tmp_path / "c.zarr", predict=classes(1e-15))
     said = refusal(keyed_table, tmp_path / "c.zarr", predict=classes(1e-3))
-    assert "the model predicts other values" in said
+    assert "the model predicts different values" in said
 
 
 def test_rounding_is_not_told_beside_another_difference(keyed_table, tmp_path):
@@ -281,5 +283,5 @@ def test_without_the_stored_predictions_their_digest_decides(keyed_table, tmp_pa
     (name,) = (name for name in states.names() if name.startswith("probe-"))
     states.remove(name)
     said = refusal(keyed_table, tmp_path / "c.zarr", predict=PAIRS["float64"][1])
-    assert said == "the model predicts other values than before for the same rows"
+    assert said == "the model predicts different values than before for the same rows"
     explained(keyed_table, tmp_path / "c.zarr")

@@ -449,7 +449,7 @@ def test_a_closed_form_that_auto_took_is_named_where_it_does_not_do(options):
         RBF(2.0).bind(14), rng.normal(size=(5, 14)), rng.normal(size=(5, 1)), np.zeros(1)
     )
     with pytest.raises(
-        InputError, match=r"the closed form, which lists no coalition: give .*kriging"
+        InputError, match=r"the closed form, which uses no coalitions: give .*kriging"
     ):
         dshap.explain(KernelInterventional(model, rows), rows, **options)
 
@@ -686,7 +686,7 @@ def test_an_interrupted_call_goes_on(frame, tmp_path, capsys):
     options = {"store": tmp_path / "cube", "instance_tile": TILE, "progress": True}
     with pytest.raises(KeyboardInterrupt):
         dshap.explain(value, frame[NAMES], **options)
-    told = f"interrupted; what is finished is kept in {tmp_path / 'cube'}: the same call goes on"
+    told = f"interrupted; finished work is kept in {tmp_path / 'cube'}: the same call continues"
     assert capsys.readouterr().err.splitlines()[-1].endswith(told)
     n_done = int((dshap.open_cube(tmp_path / "cube").status.values == 1).sum())
     assert 0 < n_done < N_ROWS
@@ -1004,7 +1004,7 @@ def test_other_rows_are_another_run(frame, finished):
     before = bytes_of(finished.parent)
     changed = frame.assign(a=np.where(frame.index == 89, np.nextafter(frame.a, 9), frame.a))
     with pytest.raises(
-        StoreMismatchError, match="keys in the same order, with other values in some rows"
+        StoreMismatchError, match="keys in the same order, with different values in some rows"
     ):
         dshap.explain(
             marginal(frame), changed, key="id", design=exact(D), store=finished, instance_tile=TILE
@@ -1141,7 +1141,7 @@ def test_another_model_behind_one_reference_row_is_another_run(frame, tmp_path):
     reference = np.zeros((1, D))
     run = {"key": "id", "store": tmp_path / "c.zarr"}
     dshap.explain(Marginal(lambda x: x[:, 0], reference, feature_names=NAMES), frame, **run)
-    with pytest.raises(StoreMismatchError, match="the model predicts other values than before"):
+    with pytest.raises(StoreMismatchError, match="the model predicts different values than before"):
         dshap.explain(Marginal(lambda x: 2 * x[:, 0], reference, feature_names=NAMES), frame, **run)
 
 

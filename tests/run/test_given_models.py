@@ -114,7 +114,8 @@ def test_a_line_names_the_background(pipeline, classifier, numbers, frame, kind,
     if kind == "texts":
         dshap.explain(pipeline, frame, progress=True, max_coalitions=16)
         said = (
-            "100 of the 250 rows that are explained: dshap.values.Marginal(Pipeline.predict_proba"
+            "100 of the 250 rows that are explained: to choose other rows, give "
+            "dshap.values.Marginal(Pipeline.predict_proba"
         )
     else:
         dshap.explain(classifier, numbers, progress=True)

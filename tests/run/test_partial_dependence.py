@@ -100,7 +100,7 @@ def test_a_group_of_columns_has_no_curve(table, tmp_path):
         (3, "b", "output", r"partial_dependence is 3: give dshap\.prepare\(Trees"),
         (None, "bb", "output", "unknown feature 'bb'. Allowed: Größe, b, c"),
         (None, "b", "other", "unknown output 'other'"),
-        ("gaussian", "b", "output", "partial dependence is of Trees, and the value function is G"),
+        ("gaussian", "b", "output", "partial dependence needs Trees, and the value function is G"),
     ],
 )
 def test_bad_input_is_refused_in_a_line(given, feature, output, said, table, tmp_path):

@@ -31,7 +31,7 @@ def changed(keyed_table: pd.DataFrame) -> pd.DataFrame:
 
 
 PARTS = "100 keys new (first 5000, 5001, 5002), 5 keys changed (first 30, 37, 39), 20 keys gone (first 10, 11, 12)"
-UNSURE = " (what moves no prediction is told only where keep_rows=True has kept the rows)"
+UNSURE = " (changes that move no prediction are found only if keep_rows=True has stored the rows)"
 
 
 @pytest.mark.slow
@@ -58,7 +58,8 @@ def test_what_moves_no_prediction_is_known_from_kept_rows_alone(keyed_table, tmp
     for keep_rows, expected in (
         (
             False,
-            f"rows: the same 400 keys in the same order, with other values in some rows{UNSURE}",
+            "rows: the same 400 keys in the same order, with different values in some "
+            f"rows{UNSURE}",
         ),
         (True, "rows: 1 key changed (17)"),
     ):
@@ -71,7 +72,7 @@ def test_where_most_predictions_differ_no_rows_are_said_to_have_changed(keyed_ta
     """It may be the model: only its name is the same."""
     explained(keyed_table, tmp_path / "c.zarr")
     said = refusal(keyed_table.assign(c=keyed_table.c + 1.0), tmp_path / "c.zarr")
-    assert said == f"rows: 400 keys with other predictions (first 10, 11, 12){UNSURE}"
+    assert said == f"rows: 400 keys with different predictions (first 10, 11, 12){UNSURE}"
 
 
 def test_more_rows_than_are_predicted_for_a_message(keyed_table, tmp_path, monkeypatch):
@@ -79,9 +80,8 @@ def test_more_rows_than_are_predicted_for_a_message(keyed_table, tmp_path, monke
     explained(keyed_table, tmp_path / "c.zarr")
     said = refusal(changed(keyed_table), tmp_path / "c.zarr")
     assert said == (
-        "rows: 100 keys new (first 5000, 5001, 5002), 20 keys gone (first 10, 11, 12) (which "
-        "values changed is told "
-        "only where keep_rows=True has kept the rows)"
+        "rows: 100 keys new (first 5000, 5001, 5002), 20 keys gone (first 10, 11, 12) (the "
+        "changed values are listed only if keep_rows=True has stored the rows)"
     )
 
 
@@ -96,7 +96,8 @@ def test_a_model_that_fails_on_the_new_rows(keyed_table, tmp_path):
     later = keyed_table.assign(a=np.where(keyed_table.index == 300, 77.0, keyed_table.a))
     said = refusal(later, tmp_path / "c.zarr", predict=moody)
     assert said.startswith(
-        "rows: the same 400 keys in the same order, with other values in some rows (which values"
+        "rows: the same 400 keys in the same order, with different values in some rows (which "
+        "values"
     )
 
 

@@ -174,7 +174,7 @@ def test_errors_leave_close_codes_untold_apart(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"codes": None}, 'shape = "reasons" states codes: give codes'),
+        ({"codes": None}, 'shape = "reasons" needs codes: give codes'),
         ({"against": None}, 'give against = "higher" where a higher prediction does'),
         ({"shape": "top_k"}, 'codes, against and undo belong to shape = "reasons"'),
         ({"shape": "wide", "codes": None}, 'belong to shape = "reasons", not to "wide"'),

@@ -102,7 +102,7 @@ def test_standard_errors_that_are_not_known_fail(tmp_path, metric):
     facts = replace(FOUND, cube=tmp_path / "cube")
     failed = judged(tmp_path, "std_error", facts, metric=metric, warn=0.1, error=0.2)
     assert (failed.status, failed.value, failed.bound) == ("error", None, 0.2)
-    assert "no row states an error: std_error is NaN in each of 5 rows" in failed.message
+    assert "no row has a standard error: std_error is NaN in each of 5 rows" in failed.message
     assert judged(tmp_path, "std_error", facts, metric=metric, warn=0.1).status == "warn"
     blocked = judged(tmp_path, "std_error", facts, metric=metric, error=0.2, blocks_sinks=True)
     write_record(tmp_path, replace(run("20261126T031500Z", facts), checks=(blocked,)))
@@ -235,7 +235,7 @@ def test_columns_that_came_and_went_are_worth_nothing_where_they_are_not():
         ([{"kind": "drift", "error": 0.9, "explain": "observation"}],
          "[[check]] drift unknown explain 'observation'; did you mean 'observational'?"),
         ([{"kind": "mse_v", "error": 0.9, "explain": "observational"}],
-         "MSE_v is measured where [[explain]] observational has quality_rows"),
+         "MSE_v is measured only if [[explain]] observational has quality_rows"),
         ([{"kind": "row_count", "error": 9, "explain": "observational"}] * 2,
          "two [[check]] are named 'observational.row_count'"),
         ([{"kind": "row_count", "eror": 9, "name": "size"}],

@@ -307,8 +307,8 @@ def killed(shop, monkeypatch):
     [
         ("parts/*/part-000000.parquet", "the same command then reads the source again", 1),
         ("parts/*/snapshot.json", "the same command then reads the source again", 1),
-        ("prepared/rows/*/part-*.parquet", "then learns the method anew", 2),
-        ("prepared/rows/*/snapshot.json", "then learns the method anew", 2),
+        ("prepared/rows/*/part-*.parquet", "then learns the method again", 2),
+        ("prepared/rows/*/snapshot.json", "then learns the method again", 2),
     ],
 )
 def test_rows_that_were_altered_after_a_kill_are_refused(killed, files, repairs, n_runs):
@@ -584,7 +584,7 @@ def test_a_column_that_nobody_uses_stops_no_night(shop):
     ended = run_recorded(shop.job(), told, Command("job.toml"))
     assert not ended.facts.has_work
     (warning,) = [line for line in told if "contract" in line]
-    assert "columns that the job does not use are not as in the run before, new: 'note'" in warning
+    assert "columns that the job does not use differ from the run before, new: 'note'" in warning
     record = read_records(shop.folder / "store")[-1].explanation("reasons")
     assert record["adapter_response"]["source"]["snapshot"]["changes"] == {"new": ["note"]}
     again = Said()

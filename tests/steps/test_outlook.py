@@ -65,7 +65,7 @@ def test_the_first_night(tmp_path):
     lines = plan(JOB).splitlines()
     assert lines[-4:-1] == [
         'nights: [incremental] strategy = "digest", deletes = "remove"',
-        "no run is over: the first explains every row, and keeps what it learns",
+        "no run has finished yet: the first run explains every row, and stores what it learns",
         "",
     ]
     assert lines[-1] == (
@@ -82,11 +82,15 @@ def test_the_nights_after_it(monkeypatch):
     (STORE / "runs" / "20261128T031502Z").mkdir()
     monkeypatch.setattr("dshap.steps.outlook.current_of", lambda place: RUN)
     said = plan(JOB + MONTHLY)
-    assert "run 20261128T031502Z is not over: it is finished first where its rows are whole" in said
+    assert (
+        "run 20261128T031502Z is not finished: it is finished first, if its rows are not damaged"
+        in said
+    )
     assert f"last run: {RUN}, exit status 0" in said
     assert (
         f"reasons: current cube {RUN}, method 0123456789ab, learned in run {RUN}; "
-        "[prepare] every: learned anew, for every row, from 2026-12-27T03:15:02+00:00 on" in said
+        "[prepare] every: a new method is learned, for every row, from 2026-12-27T03:15:02+00:00 on"
+        in said
     )
     assert "rows that are as in the current cube are copied from it, all others explained" in said
     content = json.loads(plan(JOB + MONTHLY, "--json"))

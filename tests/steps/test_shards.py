@@ -234,7 +234,7 @@ def test_learning_in_shares_leaves_the_files_of_one_command(folder, monkeypatch,
     assert not states_of_sums()
     again = ran("--only", "learn", "--shard", "1/2")
     assert again.stdout.splitlines() == [
-        "the learning of shard 1 of 2: nothing of it is left",
+        "the learning of shard 1 of 2: nothing of it is left to do",
         "next, after all shares: dshap run job.toml --only learn",
     ]
     for number in range(1, count + 1):
@@ -618,7 +618,7 @@ def test_no_finish_beside_a_shard_that_repeats_failed_rows(folder, monkeypatch):
     store = Path("out.zarr").resolve()
     with beside_others(store, "shard 1 of 2"):
         last = ran("--shard", "2/2")
-        assert "--only finish is left to do" in last.stderr
+        assert "run --only finish after it" in last.stderr
         finish = run("--only", "finish", "-q")
         assert finish.exit_code == 6
         assert "is locked by shard 1 of 2" in last_error(finish)
@@ -1021,7 +1021,9 @@ def test_shards_on_another_processor(folder):
     predicts("1.001 * x[:, 0]")
     refused = run("--shard", "1/2")
     assert refused.exit_code == 4
-    assert "the model predicts other values than before for the same rows (by " in refused.stderr
+    assert (
+        "the model predicts different values than before for the same rows (by " in refused.stderr
+    )
     predicts("(1 + 2 * np.finfo(float).eps) * x[:, 0]")
     shown = ran("--shard", "1/2")
     assert "the model predicts the same but for rounding: " in shown.stderr

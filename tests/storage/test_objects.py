@@ -294,7 +294,7 @@ def test_runs_that_are_killed_lose_nothing(s3, tmp_path):
         (f"s3://id:{SECRET}@bucket/a.zarr", r"store 's3://\*\*\*@bucket/a.zarr': .*environment"),
         (f"s3://{BUCKET}/a.zarr?AWS_SECRET_ACCESS_KEY={SECRET}", "leave credentials"),
         (f"s3://{BUCKET}", "it names no store in a bucket: give s3://BUCKET/NAME"),
-        ("hdfs://bucket/a.zarr", "stores on hdfs are not built yet: give a folder, or an address"),
+        ("hdfs://bucket/a.zarr", "stores on hdfs are not supported: give a folder, or an address"),
         (f"s3://{BUCKET}/{'n' * 240}", "takes 240 bytes, at most 237 allowed"),
     ],
 )

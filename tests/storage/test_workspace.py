@@ -144,7 +144,7 @@ def test_a_link_in_the_place_of_the_workspace_is_not_followed(tmp_path):
     """The folder that it leads to was emptied, and then its lock was put there."""
     before = precious(tmp_path / "precious")
     (tmp_path / ".c.zarr.running").symlink_to("precious")
-    said = r"\.c\.zarr\.running is a symbolic link, and runs keep .*: remove it, or choose another store"
+    said = r"\.c\.zarr\.running is a symbolic link, and runs need .*: remove it, or choose another store"
     with pytest.raises(InputError, match=said) as raised:
         explain_into(tmp_path / "c.zarr")
     assert "\n" not in f"{raised.value}"
@@ -182,7 +182,7 @@ def test_only_what_runs_make_is_cleared(tmp_path):
 def test_a_file_in_the_place_of_the_workspace_is_refused(tmp_path):
     (tmp_path / ".c.zarr.running").write_text("mine")
     with (
-        pytest.raises(InputError, match="is not a folder, and runs keep"),
+        pytest.raises(InputError, match="is not a folder, and runs need"),
         alone(tmp_path / "c.zarr", "a run"),
     ):
         pass

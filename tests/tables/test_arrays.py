@@ -205,7 +205,7 @@ def test_targets_of_a_frame():
         ),
         (
             {"features": ["mixed"]},
-            "column 'mixed' .object. does not hold one kind of value .*: make it all numbers",
+            "column 'mixed' .object. contains several kinds of values .*: make it all numbers",
         ),
         ({"features": ["cuont"]}, "unknown column 'cuont'; did you mean 'count'"),
         ({"target": "city"}, "column 'city' contains text .* target"),

@@ -70,7 +70,7 @@ def test_an_object_that_changes_is_refused(table):
     assert source.stamp is not None
     assert source.stamp == ParquetSource(table, features=["a", "b"]).stamp
     put_table("table/day=1/part.parquet", ROWS[:300] + 1)
-    with pytest.raises(InputError, match=r"day=1/part.parquet changed while the run goes"):
+    with pytest.raises(InputError, match=r"day=1/part.parquet changed during the run"):
         source.read(0, 900)
     assert source.stamp != ParquetSource(table, features=["a", "b"]).stamp
 

@@ -185,7 +185,7 @@ def test_a_file_that_goes_while_the_run_goes(table):
     source = DeltaSource(table, features=["x"])
     deltalake.write_deltalake(table, rows(0, 3), mode="overwrite")
     deltalake.DeltaTable(table).vacuum(0, dry_run=False, enforce_retention_duration=False)
-    with pytest.raises(InputError, match="was removed while the run goes"):
+    with pytest.raises(InputError, match="was removed during the run"):
         source.read(0, 300)
 
 

@@ -124,7 +124,7 @@ def test_a_failed_write_leaves_nothing(tmp_path, monkeypatch):
         (
             {"a": np.array([1, "b"], dtype=object)},
             None,
-            "column 'a' .object. does not hold one kind of value",
+            "column 'a' .object. contains several kinds of values",
         ),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), None, "contains columns 'a' more than once"),
     ],

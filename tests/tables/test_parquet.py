@@ -349,13 +349,13 @@ def same_size_and_time(path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (rewritten, r"changed while the run goes \(.*it was written .* and again 2"),
-        (cut, r"changed while the run goes \(it had [\d,]+ bytes and has [\d,]+ now"),
-        (same_size, r"changed while the run goes \(it was written "),
-        (same_size_and_time, "another file of the same size and time stands in its place"),
+        (rewritten, r"changed during the run \(.*it was written .* and again 2"),
+        (cut, r"changed during the run \(it had [\d,]+ bytes and has [\d,]+ now"),
+        (same_size, r"changed during the run \(it was written "),
+        (same_size_and_time, "another file of the same size and time has replaced it"),
         (
             os.remove,
-            "was removed while the run goes: rows of two tables .* put this file back and run the "
+            "was removed during the run: rows of two tables .* put this file back and run the "
             "same command again",
         ),
     ],

@@ -249,7 +249,7 @@ def test_a_tokenizer_that_changes_its_mind_is_refused(tmp_path):
         return text.split()[:-1] if again else text.split()
 
     with pytest.raises(
-        InputError, match="row 2: the text has other tokens than before: keep the table as it is"
+        InputError, match="row 2: the text has other tokens than before: do not change the table"
     ):
         dshap.explain(
             value(tokenizer=moody),

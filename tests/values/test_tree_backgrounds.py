@@ -215,7 +215,9 @@ def test_too_many_rows_for_deep_trees_are_refused_by_the_plan(tmp_path):
 def test_weights_of_skipped_rows_alone(table):
     x, model = table
     holes = np.where(np.arange(5)[:, None] == 2, np.nan, x[:5])
-    with pytest.raises(InputError, match="all background rows that have weight are left out"):
+    with pytest.raises(
+        InputError, match="all background rows with a weight above 0 have missing values"
+    ):
         dshap.explain(Trees(model, holes, weights=[0, 0, 1, 0, 0]), x[:9], missing="skip")
 
 

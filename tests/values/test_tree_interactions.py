@@ -359,7 +359,7 @@ def test_on_a_cluster(table, client):
         ),
         (
             lambda m, x: dshap.explain(Trees(m), x, interactions=True, design="exact"),
-            "Trees is a closed form and lists no coalition: leave design at 'auto'",
+            "Trees is a closed form, which uses no coalitions: leave design at 'auto'",
         ),
         (
             lambda m, x: dshap.explain(Trees(m), x, interactions=True, tol=0.1),

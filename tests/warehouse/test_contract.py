@@ -53,7 +53,7 @@ def test_columns_that_nobody_uses_are_told_and_stop_nothing():
         "types": {"spend": "double to string"},
     }
     assert changes.warning() == (
-        "warning: [source] contract: columns that the job does not use are not as in the run "
+        "warning: [source] contract: columns that the job does not use differ from the run "
         "before, new: 'age'; gone: 'plan'; 'spend' from double to string: the run goes on"
     )
     unchanged = Contract().check_schema(now, now, used("id"))

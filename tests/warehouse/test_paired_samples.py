@@ -136,11 +136,11 @@ REFUSED = {
         "both a zone, or none",
     ),
     "no rows": (frame(), frame()[:0], {}, "new: empty table: the frame has no rows; give a table"),
-    "the key alone": (
+    "contain only the key": (
         frame()[["id"]],
         frame()[["id"]],
         {"key": "id"},
-        "no column is left to compare: the tables hold the key alone",
+        "no column is left to compare: the tables contain only the key",
     ),
     "no such key": (frame(), frame(), {"key": "nr"}, "old: unknown column 'nr'."),
     "no such file": ("none.csv", frame(), {}, "old: no CSV file at none.csv"),

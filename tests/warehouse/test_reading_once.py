@@ -130,7 +130,7 @@ def test_only_columns_in_use_are_held_to_the_run_before(tmp_path):
     now, lines = spooled(tmp_path / "b", stream(**other), **rules)
     assert now.detail["changes"] == {"new": ["more"], "gone": ["note"]}
     (line,) = lines
-    assert "does not use are not as in the run before, new: 'more'; gone: 'note'" in line
+    assert "does not use differ from the run before, new: 'more'; gone: 'note'" in line
     assert Snapshot.read(tmp_path / "b") == now
     for name, values in {"x": ["a"], "at": ["2026-11-27"]}.items():
         with pytest.raises(InputError, match=f"other types than in the run before, '{name}' from"):

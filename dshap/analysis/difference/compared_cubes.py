@@ -47,7 +47,10 @@ def sides_of(
     if new is not None:
         return _side("old", old, explain, old_run), _side("new", new, explain, new_run)
     if has_member(old, "data_vars"):
-        raise InputError("new is left out, and old is a Dataset: give the store of a job, or both")
+        raise InputError(
+            "new is missing, and old is a Dataset: give the store of a job, or give both old and "
+            "new"
+        )
     now = _cube_path("old", old, explain, new_run)
     before = now.with_name(old_run or _run_before(now))
     if read_run(before) is None:
@@ -58,9 +61,7 @@ def sides_of(
 def _run_before(cube: Place) -> str:
     """The run before that of a night's cube."""
     if not has_nights(cube.parent):
-        raise InputError(
-            f"{cube} is a single cube, so that it has no two runs to compare: give both OLD and NEW"
-        )
+        raise InputError(f"{cube} is a single cube without an earlier run: give both OLD and NEW")
     earlier = earlier_runs(cube)
     if not earlier:
         raise InputError(
@@ -128,7 +129,7 @@ def comparable(old: OpenedCube, new: OpenedCube, output: str | None) -> tuple[Cu
     Warns
     -----
     RuntimeWarning
-        One of the cubes states no scale, so that their scales are not compared.
+        One of the cubes has no scale, so that their scales are not compared.
     """
     features = [names_along(side.cube, "feature") for side in (old, new)]
     outputs = [names_along(side.cube, "output") for side in (old, new)]

@@ -419,5 +419,5 @@ def missing_rows(rows: CubeRows, found: SideSums) -> str:
     if said:
         said[-1] += f", the first is row {first:,}"
     if n_damaged:
-        said.append(f"{n_damaged:,} damaged (dshap verify names what)")
+        said.append(f"{n_damaged:,} damaged (dshap verify lists the damage)")
     return ", ".join(said)

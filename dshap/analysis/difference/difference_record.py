@@ -445,7 +445,7 @@ def counts_line(found: Difference, output: OutputDifference) -> str:
     )
     unmatched = found.old.n_unmatched + found.new.n_unmatched
     if unmatched:
-        counts += f"; {unmatched:,} in both have attributions in one only"
+        counts += f"; {unmatched:,} in both have attributions in only one cube"
     return counts
 
 

@@ -358,8 +358,9 @@ def refuse_little_space(n_bytes: int) -> None:
     free = shutil.disk_usage(place).free
     if free < n_bytes:
         raise InputError(
-            f"rows in another order are joined by key in {place}, which has {format_bytes(free)} "
-            f"free of {format_bytes(n_bytes)} that this takes: let TMPDIR name another folder"
+            f"rows in a different order are joined by key in {place}, which has "
+            f"{format_bytes(free)} free of {format_bytes(n_bytes)} that the join needs: set TMPDIR "
+            "to a folder on a larger disk"
         )
 
 

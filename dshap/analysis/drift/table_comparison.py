@@ -76,8 +76,8 @@ def _name_warnings(samples: TwoSamples) -> tuple[str, ...]:
     columns = zip(samples.names, samples.old.T, samples.new.T, strict=True)
     named = [one_line(name) for name, old, new in columns if _names_rows(old, new)]
     return tuple(
-        f"warning: column {name!r} has another value in each row and hardly one in both "
-        "tables: if it names rows, give it as the key (--key on the command line)"
+        f"warning: column {name!r} has a different value in each row, and the tables share hardly "
+        "any of its values: if it identifies rows, give it as the key (--key on the command line)"
         for name in named
     )
 

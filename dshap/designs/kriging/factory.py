@@ -138,7 +138,7 @@ def _checked_sparse(
         )
     if sparse is True and decay is not None:
         raise InputError(
-            'sparse=True wants a pilot, which measures its errors: leave decay at "pilot"'
+            'sparse=True needs a pilot, which measures its errors: leave decay at "pilot"'
         )
     if sparse == "pilot":
         return None

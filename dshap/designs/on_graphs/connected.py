@@ -100,8 +100,8 @@ class ConnectedDesign(GraphDesign):
         largest = self.graph.neighbourhoods(self.order).sum(axis=1).max()
         return (
             f"order {self.order}: the neighbourhoods, of up to {largest} players, have more than "
-            f"{MAX_SUBSETS:,} "
-            f"connected coalitions, or pairs of one and a player: {best}"
+            f"{MAX_SUBSETS:,} connected coalitions, or pairs of a connected coalition and a "
+            f"player: {best}"
         )
 
 

@@ -139,8 +139,8 @@ class GraphDesign(BaseDesign):
         """Return this design for a chain of another length; InputError if the graph is no chain."""
         if n_players != self.n_players and not self.graph.is_chain:
             raise InputError(
-                f"the design is of a graph of {self.n_players} players, and there are {n_players}: "
-                "make the graph anew"
+                f"the design has a graph of {self.n_players} players, and there are {n_players} "
+                "players: make the graph for these players"
             )
         if n_players != self.n_players:
             return replace(self, graph=chain(n_players))
@@ -175,9 +175,8 @@ class OfChains:
     def refused(self, n_players: int) -> InputError:
         """The error for a table of `n_players` players, which are not tokens."""
         return InputError(
-            f"design is {self!r}, of no graph, and only texts have one by themselves: give "
-            "dshap.designs.chain"
-            f"({n_players}), grid(height, width) or an adjacency as graph="
+            f"design is {self!r}, which needs a graph, and only texts have one by default: give "
+            f"dshap.designs.chain({n_players}), grid(height, width) or an adjacency as graph="
         )
 
     def __repr__(self) -> str:

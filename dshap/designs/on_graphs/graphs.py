@@ -225,8 +225,7 @@ def _of_adjacency(given: Any) -> Graph:
         j = int(one_way.col[0])
         raise InputError(
             f"graph is an adjacency that is not symmetric: [{i}, {j}] is an edge and [{j}, {i}] is "
-            "none, as in "
-            f"{one_way.nnz} places: give adjacency + adjacency.T"
+            f"not, and so in {one_way.nnz} places: give adjacency + adjacency.T"
         )
     i, j = scipy.sparse.triu(edges, k=1).nonzero()
     return Graph((given.shape[0],), tuple(sorted(zip(i.tolist(), j.tolist(), strict=True))))

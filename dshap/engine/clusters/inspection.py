@@ -61,8 +61,8 @@ def refuse_other_versions(client: distributed.Client) -> None:
     said = [f"{name} {here[name]} here and {_told(each)}" for name, each in others.items()]
     if said:
         raise InputError(
-            f"the workers have other versions than this process: {'; '.join(said)}: install "
-            "the same on both sides, as arrays would differ"
+            f"the workers have different versions from this process: {'; '.join(said)}: install "
+            "the same on both sides, because arrays would differ"
         )
 
 
@@ -97,7 +97,7 @@ def refuse_other_versions_than(client: Mapping[str, str]) -> None:
         f"{name} {client[name]} there and {here[name]} here" for name in differing(client, here)
     ]
     if said:
-        raise InputError(f"the client has other versions than this worker: {'; '.join(said)}")
+        raise InputError(f"the client has different versions from this worker: {'; '.join(said)}")
 
 
 def _told(others: Mapping[str, str]) -> str:

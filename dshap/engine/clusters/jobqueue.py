@@ -96,7 +96,8 @@ def queue_client(
     cluster_class = getattr(package_of(kind), CLASSES[kind])
     if worker.memory is None:
         raise InputError(
-            f'[worker] memory is missing: [cluster] kind = "{kind}" asks the queue for that much'
+            f'[worker] memory is missing: [cluster] kind = "{kind}" requests this much memory from '
+            "the queue"
         )
     check_queue_options(kind, jobqueue or {})
     logging.getLogger("distributed").setLevel(logging.ERROR)

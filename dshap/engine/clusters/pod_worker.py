@@ -86,7 +86,7 @@ def work(
         if status != 0:
             return status
         if is_sent_away():
-            print("this worker was sent away: it ends", flush=True)
+            print("the scheduler closed this worker: it ends", flush=True)
             return 0
         ended = 0
     print(f"no scheduler answers at {address} for {wait_s:.0f} s: this worker ends", flush=True)

@@ -28,7 +28,8 @@ def client_of_file(
         make: Callable[..., Any] | None = names.get("client")
         if make is None:
             raise InputError(
-                f"{place}: it must define client(workers, memory_limit), which gives a Dask client"
+                f"{place}: it must define client(workers, memory_limit), which returns a Dask "
+                "client"
             )
         client = make(workers=workers, memory_limit=memory_limit or worker.process_memory)
     except DshapError:

@@ -73,8 +73,8 @@ class WorkerOptions:
         if self.lifetime_s is not None and self.walltime_s < LEAST_WALLTIME_S:
             raise InputError(
                 f'walltime = "{self.walltime}" is too short: a worker ends itself '
-                f"{LEFT_OVER_S // 60} minutes before, and the rest must hold its start and a task; "
-                f"give at least {clock(LEAST_WALLTIME_S)}"
+                f"{LEFT_OVER_S // 60} minutes before, and its start and a task must fit into the "
+                f"rest; give at least {clock(LEAST_WALLTIME_S)}"
             )
 
     @property

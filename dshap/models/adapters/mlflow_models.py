@@ -213,8 +213,8 @@ def _read(
     if not options.allow_pickle:
         known = ", ".join(sorted(flavors)) or "none"
         raise InputError(
-            f"{version} (flavours: {known}) is a program of MLflow, which runs code when it is read: "
-            "where you trust who registered it, give allow_pickle = true"
+            f"{version} (flavours: {known}) is a program of MLflow, which runs code when it is "
+            "read: if you trust who registered it, give allow_pickle = true"
         )
     library = _library("mlflow.pyfunc")
     with _in_one_line(version):
@@ -255,8 +255,8 @@ def _pickle(path: Path, options: ReadOptions) -> LoadedModel:
     # a registry controls who may register a model; the file changes with each version of an alias
     if not options.allow_pickle:
         raise InputError(
-            f"model {path} is a pickle, which runs code when it is read: where you trust who registered "
-            "it, give allow_pickle = true, or log it in the format of skops"
+            f"model {path} is a pickle, which runs code when it is read: if you trust who "
+            "registered it, give allow_pickle = true, or log it in the format of skops"
         )
     sha256 = options.sha256 or sha256_of(path)
     return load_pickle(path, sha256=sha256, allow_pickle=True, method=options.method)

@@ -304,7 +304,7 @@ def load_skops(
     if others := sorted(set(unknown) - set(trusted)):
         listed = ", ".join(f'"{each}"' for each in sorted({*others, *trusted}))
         raise InputError(
-            f"{path} contains types that skops does not know: {', '.join(others)}; where you trust "
+            f"{path} contains types that skops does not know: {', '.join(others)}; if you trust "
             f"who made the file, give trusted = [{listed}]"
         )
     model = _read("skops", library, path, lambda: library.loads(content, trusted=list(trusted)))
@@ -325,9 +325,9 @@ def load_pickle(
     """
     if not allow_pickle:
         raise InputError(
-            f"{path} is a pickle, which runs code when it is read: where you trust who made the "
-            "file, give allow_pickle = true and its sha256; a file of XGBoost, LightGBM, ONNX or "
-            "skops needs neither"
+            f"{path} is a pickle, which runs code when it is read: if you trust who made the file, "
+            "give allow_pickle = true and its sha256; a file of XGBoost, LightGBM, ONNX or skops "
+            "needs neither"
         )
     if sha256 is None:
         raise InputError(

@@ -73,7 +73,8 @@ def kind_of_method(method: Method, n_data: int) -> WhatIfKind:
         )
     if not value.link.is_identity:
         raise NoWhatIf(
-            "the link of the value function is not computed on a page, and one without a link is"
+            "a page cannot compute the link of the value function: use a value function without a "
+            "link"
         )
     kind.refuse(method, n_data)
     return kind

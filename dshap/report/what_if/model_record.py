@@ -49,8 +49,8 @@ def packed_within(arrays: Mapping[str, Any], what: str) -> dict[str, Any]:
     n_bytes = packed_bytes(found)
     if n_bytes > MAX_MODEL_BYTES:
         raise NoWhatIf(
-            f"{what} take {n_bytes // 1000:,} kB on the page, and {MAX_MODEL_BYTES // 1000} kB are "
-            "the most"
+            f"{what} take {n_bytes // 1000:,} kB on the page, and at most "
+            f"{MAX_MODEL_BYTES // 1000} kB are allowed"
         )
     return found
 

@@ -26,7 +26,8 @@ def refuse_trees(method: Method, n_data: int) -> None:
     value = method.value
     if value.how == INTERVENTIONAL:
         raise NoWhatIf(
-            "the values are interventional, and those of trees without a background are computed"
+            "the values are interventional, and a page computes only the values of trees without "
+            "a background"
         )
     trees = value.model.trees
     refuse_more(len(trees.column), MAX_TREE_NODES, f"nodes of {len(trees.output):,} trees")

@@ -173,7 +173,7 @@ def test_a_damaged_block_is_left_out_and_told(tmp_path):
     content[len(content) // 3] ^= 255
     shard.write_bytes(content)
     found = diff(tmp_path / "old", tmp_path / "new")
-    assert found.new.missing == "8 damaged (dshap verify names what)"
+    assert found.new.missing == "8 damaged (dshap verify lists the damage)"
     assert found.n_both == N_ROWS - 8
     assert found.outputs[0].n_changed == 0
 
@@ -218,11 +218,13 @@ def test_a_difference_states_the_scale():
 def test_a_cube_that_states_no_scale_is_compared_with_a_warning():
     """Cubes of earlier versions; where names of outputs differ too, the refusal says both."""
     old, new = cube_of(OLD), on_scale(cube_of(NEW), "score")
-    with pytest.warns(RuntimeWarning, match=r"in memory \(old\) states no scale, as cubes of"):
+    with pytest.warns(
+        RuntimeWarning, match=r"in memory \(old\) has no scale, because an earlier version of"
+    ):
         found = diff(old, new)
     assert found.scale == "score"
     renamed = new.assign_coords(output=["score of y"])
-    with pytest.raises(InputError, match=r"lacks the output score of y; .* states no scale"):
+    with pytest.raises(InputError, match=r"lacks the output score of y; .* has no scale"):
         diff(old, renamed)
 
 
@@ -458,7 +460,7 @@ def test_a_temporary_folder_without_room_is_told_before_anything_is_written(monk
     usage = type("usage", (), {"free": 1_000})
     monkeypatch.setattr("shutil.disk_usage", lambda place: usage)
     assert diff(cube_of(OLD, id=IDS), cube_of(NEW, id=IDS)).n_both == N
-    with pytest.raises(InputError, match=r"which has 1000 B free of .* KiB .* let TMPDIR name"):
+    with pytest.raises(InputError, match=r"which has 1000 B free of .* KiB .* set TMPDIR to"):
         diff(cube_of(OLD, id=IDS), shuffled(id=IDS)[0])
 
 

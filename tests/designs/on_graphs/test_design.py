@@ -84,7 +84,7 @@ def test_another_number_of_players(name):
     assert design.with_players(8) is design
     assert design.with_players(5) == MAKERS[name](chain(5))
     with pytest.raises(
-        InputError, match="a graph of 8 players, and there are 5: make the graph anew"
+        InputError, match="a graph of 8 players, and there are 5 players: make the graph"
     ):
         MAKERS[name](grid(2, 4)).with_players(5)
 

@@ -177,7 +177,7 @@ def test_charts_of_2000_rows_and_21_lines_are_a_megabyte():
     cube, frame = memory_cube(1_999, d=30)
     chart = beeswarm(cube, rows=frame, chart="altair")
     assert 500_000 < len(chart.to_json(indent=None).encode()) <= 1_100_000
-    with pytest.warns(RuntimeWarning, match="state no scale"):
+    with pytest.warns(RuntimeWarning, match="have no scale"):
         both = compare({"a": cube, "b": cube.copy()}, chart="altair")
     assert 500_000 < len(both.to_json(indent=None).encode()) <= 1_300_000
     one = dependence(cube, "x0", "x1", rows=frame, chart="altair")
@@ -210,7 +210,7 @@ def test_every_picture_is_a_chart(tmp_path):
     nights(tmp_path / "churn")
     with pytest.warns(UserWarning, match="not finished"):
         runs = over_runs(tmp_path / "churn", output="z", chart="altair", max_display=1)
-    with pytest.warns(RuntimeWarning, match="state no scale"):
+    with pytest.warns(RuntimeWarning, match="have no scale"):
         both = compare({"a": cube, "b": cube}, chart="altair", max_display=3)
     charts = {
         "bar": bar(cube, chart="altair", max_display=3),

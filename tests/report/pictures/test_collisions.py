@@ -122,13 +122,13 @@ def check(figure):
 
 
 @pytest.mark.parametrize("name", DRAWN)
-@pytest.mark.filterwarnings("ignore:.*state no scale")
+@pytest.mark.filterwarnings("ignore:.*have no scale")
 def test_at_its_own_size(name):
     check(DRAWN[name](title=TITLE).figure)
 
 
 @pytest.mark.parametrize("name", DRAWN)
-@pytest.mark.filterwarnings("ignore:.*state no scale")
+@pytest.mark.filterwarnings("ignore:.*have no scale")
 def test_as_one_of_four_axes(name):
     """A name is cut where it has no room, and the axes beside it are moved away."""
     figure, axes = plt.subplots(2, 2, figsize=(15, 11))
@@ -154,7 +154,7 @@ def contrast(one, other) -> float:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-@pytest.mark.filterwarnings("ignore:.*state no scale")
+@pytest.mark.filterwarnings("ignore:.*have no scale")
 def test_on_a_dark_background_texts_are_legible(name):
     """Numbers in cells are black on their colour; all other texts have a contrast of 3 to the figure."""
     with plt.style.context("dark_background"):

@@ -112,7 +112,7 @@ def test_what_cannot_be_compared_is_told():
     with pytest.raises(InputError, match="units: 'kW' and 'EUR'"):
         compare({"a": one, "b": other})
     other["attribution"].attrs |= {"units": "kW", "scale": "probability"}
-    with pytest.warns(RuntimeWarning, match="^a states no scale"):
+    with pytest.warns(RuntimeWarning, match="^a has no scale"):
         compare({"a": one, "b": other})
     one["attribution"].attrs["scale"] = "log-odds"
     with pytest.raises(InputError, match=r"same rows: scale: log-odds and probability$"):
