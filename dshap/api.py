@@ -256,7 +256,7 @@ def explain(
     DoesNotFitError
         The memory of a worker, or of this process, is too small; nothing is started.
     StoreMismatchError
-        The store contains another run; the message shows the differences.
+        The store contains a different run; the message shows the differences.
     LockedError
         Another process writes into this store.
     FailedBlocksError

@@ -1,7 +1,7 @@
 """The command line: results on standard output, progress and errors on standard error.
 
 Exit statuses: 0 done or nothing to do, 1 a bug, 2 bad job or input, 3 does not fit, 4 the store
-contains another run, 5 finished with failed blocks, 6 locked by a running job, 7 the store is
+contains a different run, 5 finished with failed blocks, 6 locked by a running job, 7 the store is
 damaged, 8 a check failed, 9 the source is stale, 10 the cubes are done and a sink is not, 11 the
 store has nothing to be checked against, 130 interrupted (the same command resumes).  Of several at
 once the first of 7, 10, 5, 8 counts.

@@ -584,7 +584,7 @@ def test_a_store_with_another_run_is_left_alone(folder):
     table = small_table()
     table.loc[5, "hr"] += 1
     table.to_parquet(folder / "table.parquet")
-    refused(run_job(folder), 4, "another run: rows: ")
+    refused(run_job(folder), 4, "a different run: rows: ")
     assert tree(folder / "out.zarr") == before
     (folder / "other").mkdir()
     (folder / "other" / "precious.txt").write_text("mine")
@@ -698,7 +698,7 @@ def test_what_is_damaged_is_repaired_to_the_same_files(folder, with_job):
         assert mended.exit_code == 0
         assert "interventional: verified: 3 of 3" in mended.stdout
     else:
-        refused(mended, 7, "is removed: run the same command again")
+        refused(mended, 7, "are removed: run the same command again")
         assert run_job(folder, ("explain.0.quality_rows", 20)).exit_code == 0
     assert tree(store) == before
     assert dshap_("verify", "out.zarr").exit_code == 0

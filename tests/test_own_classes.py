@@ -82,7 +82,7 @@ def test_another_model_or_other_data_are_another_run(tmp_path):
     dshap.explain(Plain(predict, X), X[:5], store=tmp_path / "a.zarr")
     dshap.explain(Plain(predict, X), X[:5], store=tmp_path / "a.zarr")
     for other in (Plain(predict, X + 1e-9), Plain(lambda rows: predict(rows) + 1e-9, X)):
-        with pytest.raises(dshap.DshapError, match="contains another run"):
+        with pytest.raises(dshap.DshapError, match="contains a different run"):
             dshap.explain(other, X[:5], store=tmp_path / "a.zarr")
 
 

@@ -46,7 +46,7 @@ EXIT_STATUSES = (
     ),
     ExitStatus(
         4,
-        "the store contains another run",
+        "the store contains a different run",
         "page",
         ": choose a different `[job] store`, or remove the old store",
     ),

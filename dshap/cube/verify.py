@@ -492,7 +492,7 @@ def _receipts(path: Place, look: Look | None) -> Iterator[Damage]:
         block = f"block {receipt['block']}"
         found = look(receipt)
         if found is None:
-            return Damage(block, "its receipt belongs to another run", (file,)), False
+            return Damage(block, "its receipt belongs to a different run", (file,)), False
         wrong, is_of_base = found
         if not wrong:
             return None, is_of_base

@@ -161,7 +161,7 @@ class CubeWriter:
         }
 
     def _refuse_other_store(self) -> None:
-        """Refuse to write if the store now belongs to another run: workers may outlive a run.
+        """Refuse to write if the store now belongs to a different run: workers may outlive a run.
 
         The document with the run is read anew where it was written since.
         """

@@ -59,7 +59,7 @@ def same_run(
     Raises
     ------
     StoreMismatchError
-        The store at `path` contains another run, or no cube.
+        The store at `path` contains a different run, or no cube.
     """
     refuse_altered(path)
     stored = read_run(path)

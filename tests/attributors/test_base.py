@@ -75,7 +75,7 @@ def test_rows_are_explained_by_it_alone(tmp_path):
     assert cube.feature.values.tolist() == ["a", "b", "c"]
     again = dshap.explain(value, X[:7], store=tmp_path / "cube.zarr", instance_tile=4)
     assert again.equals(cube)
-    with pytest.raises(DshapError, match="contains another run"):
+    with pytest.raises(DshapError, match="contains a different run"):
         dshap.explain(Gains(predict, reference + 1, feature_names=["a", "b", "c"]), X[:7],
                       store=tmp_path / "cube.zarr", instance_tile=4)  # fmt: skip
 

@@ -126,7 +126,7 @@ def test_a_function_of_the_length_is_a_design(tmp_path):
             value, [TEXTS[row]], design=designs.kernelshap(LENGTHS[row], 4 * LENGTHS[row])
         )
         assert_allclose(cube.attribution[row, : LENGTHS[row]], alone.attribution[0], atol=1e-12)
-    with pytest.raises(dshap.DshapError, match="contains another run"):
+    with pytest.raises(dshap.DshapError, match="contains a different run"):
         explained(value, design=lambda d: designs.kernelshap(d, 4 * d + 2), store=store)
     with pytest.raises(InputError, match="for 8 players it returned 3"):
         explained(value, design=lambda d: 3)
@@ -484,7 +484,7 @@ def test_another_run_is_told(tmp_path):
         make(N_TOKENS, longest=7),
     ]
     for value in others:
-        with pytest.raises(dshap.DshapError, match="contains another run"):
+        with pytest.raises(dshap.DshapError, match="contains a different run"):
             explained(value, store=store)
-    with pytest.raises(dshap.DshapError, match="contains another run"):
+    with pytest.raises(dshap.DshapError, match="contains a different run"):
         explained(make(N_TOKENS), TEXTS[::-1], store=store)

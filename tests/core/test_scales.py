@@ -262,7 +262,7 @@ def test_a_scale_of_a_link_or_model_of_the_user_is_one_of_the_list():
 def test_another_scale_is_another_run(tmp_path):
     dshap.explain(marginal(chance), X[:3], store=tmp_path / "a.zarr")
     stated = marginal(chance, scale=PROBABILITY)
-    with pytest.raises(dshap.DshapError, match=r"contains another run.*scale"):
+    with pytest.raises(dshap.DshapError, match=r"contains a different run.*scale"):
         dshap.explain(stated, X[:3], store=tmp_path / "a.zarr")
     assert tuple(scale for scale in MEANINGS if scale != UNSTATED) == STATED
 

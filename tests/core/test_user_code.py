@@ -70,7 +70,10 @@ def test_a_module_that_raises(folder, text, said):
 
 
 def test_a_module_that_there_is_not(folder, monkeypatch):
-    said = f"there is no module no_such_one: looked in {folder} (the folder of the job file), on PYTHONPATH and in the installed "
+    said = (
+        f"there is no module no_such_one: looked in {folder} (the folder of the job file), on "
+        "PYTHONPATH and in the installed "
+    )
     with pytest.raises(InputError) as caught:
         import_module("no_such_one")
     assert str(caught.value).startswith(said)

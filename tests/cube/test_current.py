@@ -165,7 +165,7 @@ def test_only_a_cube_that_is_there_becomes_the_current_one(store, run):
 def test_old_runs_are_removed_whole(store, monkeypatch):
     reasons = store / "reasons"
     others = {run: bytes_of(reasons / run) for run in RUNS[1:]}
-    with pytest.raises(InputError, match="is the cube that is read"):
+    with pytest.raises(InputError, match="is the current cube"):
         remove_run(reasons, RUNS[1])
     monkeypatch.setattr("shutil.rmtree", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):

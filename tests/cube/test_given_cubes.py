@@ -146,7 +146,7 @@ def test_a_store_that_is_not_there(name):
 )
 def test_a_dataset_that_no_store_has_is_refused(change):
     """Its numbers would be those of the store, not its own."""
-    with pytest.raises(InputError, match="is a Dataset that no store has as it is"):
+    with pytest.raises(InputError, match="is a Dataset that was changed"):
         rankings(change(dshap.open_cube("store")))
 
 

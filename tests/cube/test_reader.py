@@ -174,7 +174,7 @@ def test_verify_finds_a_receipt_of_another_run(tmp_path):
     receipts.remove("block-00000002")
     receipts.put("block-00000002", {**content, "fingerprint": "d2"})
     (found,) = verify_cube(tmp_path / "cube.zarr")
-    assert str(found) == "block 2: its receipt belongs to another run"
+    assert str(found) == "block 2: its receipt belongs to a different run"
 
 
 def test_verify_finds_a_lost_shard(tmp_path):

@@ -176,7 +176,7 @@ def test_a_worker_of_a_removed_run_writes_nothing_into_the_next(tmp_path):
     run = {**layout.run, "digest": "another"}
     create_cube(old.path, dataclasses.replace(layout, run=run))
     new = CubeWriter(old.path, layout, "another")
-    with pytest.raises(DshapError, match="belongs to another run"):
+    with pytest.raises(DshapError, match="belongs to a different run"):
         old.write(1, *block_of(layout, 1))
     receipts = old.path / "state" / "receipts"
     receipts.mkdir(parents=True, exist_ok=True)

@@ -144,7 +144,7 @@ def test_targets_with_one_store_and_a_copy_of_it(tmp_path):
 
 
 def test_a_target_without_a_job_file(tmp_path):
-    with pytest.raises(InputError, match="give the job file that it is in, with --job"):
+    with pytest.raises(InputError, match="give the job file that defines it, with --job"):
         jobs_of_store(place_of(tmp_path), None, "prod")
     with pytest.raises(InputError, match=r"--target prod belongs to a job file: give --job"):
         attest_store(place_of(tmp_path), None, "", AttestedSinks(target="prod"))

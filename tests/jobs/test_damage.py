@@ -172,7 +172,7 @@ def test_rows_to_learn_from_that_are_gone_are_named(shop):
     shutil.rmtree(next((shop.folder / "store" / "prepared" / "rows").iterdir()))
     change_row(shop, 3)
     ended, said = night_told(shop)
-    assert any("warning" in x and "prepared/rows" in x and "learned anew" in x for x in said), said
+    assert any("warning" in x and "prepared/rows" in x and "a new method" in x for x in said), said
     assert "prepared/rows" in ended.facts.explanations[0].prepared["reason"]
 
 
@@ -194,7 +194,7 @@ def test_a_lost_record_of_an_earlier_night_is_history(shop, number, how):
     ended, said = night_told(shop)
     assert exit_status(ended.facts) == 0
     assert counts(ended) == (0, 1, 79, 0)
-    assert not any("was not over" in line for line in said)
+    assert not any("was not finished" in line for line in said)
     shop.check()
     (damage,) = verify_job_store(store)["runs"]
     assert damage.place == f"runs/{record.parent.name}/run_results.json"

@@ -128,7 +128,7 @@ def test_a_finished_job_that_was_changed_is_another_job(folder, earlier):
     other = run(*BLACK_BOX, ("explain.0.background", 6))
     assert other.exit_code == 4
     assert (
-        f"contains another run, which {EARLIER} finished (this is {HERE}): background: 5 rows "
+        f"contains a different run, which {EARLIER} finished (this is {HERE}): background: 5 rows "
         in (other.stderr)
     )
     assert contents(folder / "out.zarr") == before

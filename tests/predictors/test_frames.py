@@ -408,7 +408,7 @@ def test_another_model_of_the_same_codes_is_another_run(background, rows, tmp_pa
     store = tmp_path / "cube.zarr"
     dshap.explain(Marginal(lambda f: f["age"], background), rows, store=store)
     renamed = background.assign(job=background["job"].str.upper())
-    with pytest.raises(dshap.DshapError, match="contains another run"):
+    with pytest.raises(dshap.DshapError, match="contains a different run"):
         dshap.explain(
             Marginal(lambda f: f["age"], renamed),
             rows.assign(job=rows["job"].str.upper()),

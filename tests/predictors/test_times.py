@@ -436,7 +436,7 @@ def test_a_time_and_its_number_are_two_runs(rows, background, tmp_path):
     as_number = [
         each[used].assign(when=each["when"].astype("int64")) for each in (background, rows)
     ]
-    with pytest.raises(StoreMismatchError, match="contains another run"):
+    with pytest.raises(StoreMismatchError, match="contains a different run"):
         dshap.explain(Marginal(of_temp, as_number[0]), as_number[1], store=store)
 
 
@@ -537,8 +537,8 @@ def plain(rows):
         (lambda b, r: Marginal(hours, b.assign(when=b["when"].astype(object))), r"contains Timestamp.*to_datetime"),
         (
             lambda b, r: dshap.explain(Marginal(hours, b), r.assign(day=datetime.date(9999, 12, 31))),
-            "'day' contains the time 9999-12-31, and times from 1684-07-28 to 2255-06-05 are taken: "
-            "put a missing",
+            "'day' contains the time 9999-12-31, and only times from 1684-07-28 to 2255-06-05 are "
+            "accepted: put a missing",
         ),
     ],
 )  # fmt: skip

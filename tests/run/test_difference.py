@@ -52,7 +52,7 @@ def refusal(*given, **options) -> str:
     assert said.endswith("; choose another store, or remove it")
     assert not re.search("[0-9a-f]{16}", said)
     assert "\n" not in said
-    return said.partition(" contains another run: ")[2].removesuffix(
+    return said.partition(" contains a different run: ")[2].removesuffix(
         "; choose another store, or remove it"
     )
 
@@ -120,7 +120,8 @@ def test_another_design_or_value_function_is_told_by_its_name(keyed_table, tmp_p
     )
     gaussian = dshap.values.Gaussian(model, BACKGROUND, feature_names=NAMES)
     with pytest.raises(
-        StoreMismatchError, match=r"another run: value function was marginal, now gaussian; choose"
+        StoreMismatchError,
+        match=r"a different run: value function was marginal, now gaussian; choose",
     ):
         dshap.explain(gaussian, keyed_table, key="id", instance_tile=64, store=tmp_path / "c.zarr")
 
@@ -130,7 +131,7 @@ def test_other_players_are_told_once(keyed_table, tmp_path):
     grouped = Marginal(model, BACKGROUND, feature_names=NAMES, players={"p": ["a", "b"]})
     with pytest.raises(
         StoreMismatchError,
-        match=r"another run: players was \['a', 'b', 'c'\], now \['p', 'c'\]; choose",
+        match=r"a different run: players was \['a', 'b', 'c'\], now \['p', 'c'\]; choose",
     ):
         dshap.explain(grouped, keyed_table, key="id", instance_tile=64, store=tmp_path / "c.zarr")
 

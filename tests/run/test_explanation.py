@@ -649,7 +649,7 @@ def test_kept_columns_count_where_a_cube_is_too_large_for_memory(frame, monkeypa
     monkeypatch.setattr("dshap.api.IN_MEMORY_BYTES", 2 * size)
     assert "row_a" in dshap.explain(value, table)
     monkeypatch.setattr("dshap.api.IN_MEMORY_BYTES", 2 * size - 1)
-    with pytest.raises(DoesNotFitError, match=r"columns beside them .* or keep_rows=False$"):
+    with pytest.raises(DoesNotFitError, match=r"explained columns take .* or keep_rows=False$"):
         dshap.explain(value, table)
     assert "row_a" not in dshap.explain(value, table, keep_rows=False)
     monkeypatch.setattr("dshap.api.IN_MEMORY_BYTES", size - 1)
@@ -925,7 +925,7 @@ def test_attributions_that_do_not_add_up_are_never_written(frame, monkeypatch, t
     finish = type(exact(3)).finish
     monkeypatch.setattr(type(exact(3)), "finish", lambda self, *sums: 1.001 * finish(self, *sums))
     with pytest.raises(
-        DshapError, match=r"miss the prediction by .*a bug, or a model that answers differently"
+        DshapError, match=r"miss the prediction by .*a bug, or a model whose predictions change"
     ):
         dshap.explain(marginal(frame), frame, key="id", store=tmp_path / "c.zarr")
     assert not (open_cube(tmp_path / "c.zarr").status == Status.OK).any()

@@ -133,7 +133,7 @@ def test_rows_without_a_prediction_are_left_out(rng):
     assert found.n_rows == wanted.n_rows == 40
     assert_allclose(found.mse_of_coalitions, wanted.mse_of_coalitions)
     assert_allclose(found.variance, wanted.variance)
-    with pytest.raises(InputError, match="no row, and its prediction, is free of NaN and infinity"):
+    with pytest.raises(InputError, match="every row, or its prediction, contains NaN or infinity"):
         dshap.mse_v(value, lost)
 
 

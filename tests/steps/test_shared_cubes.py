@@ -254,7 +254,7 @@ def test_changed_data_are_noticed(folder, change):
     run()
     CHANGED_FILES[change]()
     with pytest.raises(
-        StoreMismatchError, match=r"contains another run: rows: .*(key|order)"
+        StoreMismatchError, match=r"contains a different run: rows: .*(key|order)"
     ) as raised:
         run()
     assert not re.search("[0-9a-f]{16}", str(raised.value))
@@ -367,7 +367,7 @@ def test_rows_can_be_read_again_whatever_the_files_tell(folder, monkeypatch):
     run()
     altered_in_place()
     assert run().was_complete
-    with pytest.raises(StoreMismatchError, match="contains another run: rows: "):
+    with pytest.raises(StoreMismatchError, match="contains a different run: rows: "):
         run(trusts_files=False)
 
 

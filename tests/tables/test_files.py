@@ -274,5 +274,5 @@ def test_jobs_and_plans(folder, monkeypatch):
     assert dshap.open_cube(result.paths["a"]).feature.values.tolist() == ["year", "month", "rows"]
     assert run_job(job, SilentProgress()).was_complete
     (folder / "year=2013").rename(folder / "year=2014")
-    with pytest.raises(StoreMismatchError, match="contains another run: rows: "):
+    with pytest.raises(StoreMismatchError, match="contains a different run: rows: "):
         run_job(job, SilentProgress())

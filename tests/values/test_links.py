@@ -358,7 +358,7 @@ def test_link_is_in_the_fingerprint(model, background, rows, tmp_path):
     store = tmp_path / "cube.zarr"
     dshap.explain(Marginal(model.predict_proba, background, link=LogOdds("dog")), rows, store=store)
     with pytest.raises(
-        dshap.DshapError, match=r"contains another run: .*clip was 0\.0, now 0\.001"
+        dshap.DshapError, match=r"contains a different run: .*clip was 0\.0, now 0\.001"
     ):
         dshap.explain(
             Marginal(model.predict_proba, background, link=LogOdds("dog", clip=1e-3)),
@@ -379,7 +379,7 @@ def test_outputs_named_otherwise_are_another_run(link, background, tmp_path):
     dshap.explain(
         Marginal(predict, background, link=link, output_names=["low", "high"]), rows, store=store
     )
-    with pytest.raises(dshap.DshapError, match="contains another run"):
+    with pytest.raises(dshap.DshapError, match="contains a different run"):
         dshap.explain(
             Marginal(predict, background, link=link, output_names=["high", "low"]),
             rows,

@@ -310,7 +310,7 @@ def test_other_lists_are_another_run(table, rows, tmp_path):
         table.assign(job=table["job"].cat.rename_categories(renamed)), target(table)
     )
     capital = rows.assign(job=rows["job"].cat.rename_categories(renamed))
-    with pytest.raises(dshap.DshapError, match="contains another run"):
+    with pytest.raises(dshap.DshapError, match="contains a different run"):
         dshap.explain(Trees(other), capital, store=tmp_path / "cube.zarr")
 
 
@@ -444,7 +444,9 @@ def test_names_are_not_read_where_xgboost_cuts_them(version, monkeypatch):
             return bytearray(json.dumps(content, separators=(",", ":")).encode())
 
     monkeypatch.setattr(xgboost, "__version__", version)
-    with pytest.raises(InputError, match=r"XGBoost before 3\.4 cuts names .* anew") as caught:
+    with pytest.raises(
+        InputError, match=r"XGBoost before 3\.4 cuts names .* fit it again"
+    ) as caught:
         kept_categories(Booster())
     assert "\n" not in str(caught.value)
 

@@ -395,7 +395,7 @@ def test_nights_and_explanations_by_their_names(tmp_path):
             diff(store, **given)
     with pytest.raises(InputError, match="has no cube for each run: leave new_run out"):
         diff(place, store / "others", new_run="20261125T031500Z")
-    with pytest.raises(InputError, match="new is left out, and old is a Dataset"):
+    with pytest.raises(InputError, match="new is missing, and old is a Dataset"):
         diff(cube_of(OLD))
 
 

@@ -42,7 +42,7 @@ def test_where_a_pilot_tries_terms(d, m):
     [
         ({"d": 70, "n_coalitions": 600}, "6 to 64 players, not 70"),
         ({"d": 12, "n_coalitions": 48}, "give 50"),
-        ({"d": 12, "n_coalitions": 100, "decay": 0.1}, "wants a pilot"),
+        ({"d": 12, "n_coalitions": 100, "decay": 0.1}, "needs a pilot"),
         ({"d": 12, "n_coalitions": 100, "sparse": "yes"}, 'True, False or "pilot"'),
     ],
 )

@@ -64,7 +64,7 @@ def test_all_versions_that_differ_are_named_and_no_task_runs(tmp_path):
     with running_scheduler(tmp_path, tmp_path / "tls", environment=environment) as address:
         client = connect(address, security=security, set_as_default=False)
         try:
-            with pytest.raises(InputError, match="the workers have other versions") as refused:
+            with pytest.raises(InputError, match="the workers have different versions") as refused:
                 dshap.explain(Marginal(predict, rows), rows, client=client, progress=False)
         finally:
             shut_down(client)

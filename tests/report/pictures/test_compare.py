@@ -100,7 +100,7 @@ def test_what_cannot_be_compared_is_told():
         with pytest.raises(InputError, match=message):
             compare({"a": one, "b": changed})
     turned = other.isel(instance=slice(None, None, -1))
-    with pytest.raises(InputError, match="predictions are the same numbers in another order"):
+    with pytest.raises(InputError, match="predictions are the same numbers in a different order"):
         compare({"a": one, "b": turned})
     rows = {"row_a": ("instance", [*"abcdefghijklmnopqrst"])}
     again = one.assign({**rows, "prediction": 2 * one["prediction"]})
