@@ -1744,8 +1744,8 @@ def copy(source: str, target: str, as_json: bool, quiet: bool) -> None:
     done = copy_store(as_place("FROM", source), to, _say(quiet))
     found = verify_job_store(to)
     line = (
-        f"{done.n_files:,} files, {done.n_bytes:,} bytes at {to}, {done.n_copied:,} copied now: each "
-        "reads back as it was"
+        f"{done.n_files:,} files, {done.n_bytes:,} bytes at {to}, {done.n_copied:,} copied now: "
+        "each was read back unchanged"
     )
     content = {"to": str(to), "files": done.n_files, "bytes": done.n_bytes, "copied": done.n_copied}
     _print([line], content, as_json)

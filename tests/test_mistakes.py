@@ -474,9 +474,8 @@ FIRST_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "one row as a series": (
         lambda: dshap.explain(MARGINAL, FRAME.iloc[0]),
-        "rows of type Series: give a data frame, such as series.to_frame().T where it is one row, "
-        "series.to_frame() "
-        "where one column",
+        "rows of type Series: give a data frame, such as series.to_frame().T for one row, "
+        "series.to_frame() for one column",
     ),
     "a mapping of columns": (
         lambda: dshap.explain(MARGINAL, {"a": [1.0], "b": [2.0], "c": [3.0]}),

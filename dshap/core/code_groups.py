@@ -74,7 +74,7 @@ def code_members(codes: Codes, players: Sequence[str], name: str = "codes") -> F
     if without:
         raise InputError(
             f"{name}: {_listed(without)} {'has' if len(without) == 1 else 'have'} no code: give "
-            "each player one, as reasons are ordered among all of them"
+            "each player one, because reasons are ordered among all players"
         )
     return members
 

@@ -129,7 +129,7 @@ def image_rows(images: ArrayLike | Sequence[ArrayLike]) -> FloatArray:
     try:
         return np.array(given, dtype=np.float64).reshape(len(given), -1)
     except (TypeError, ValueError) as error:
-        raise InputError(f"images hold {shown(given[0])}: give numbers") from error
+        raise InputError(f"images contain {shown(given[0])}: give numbers") from error
 
 
 def _shape(image: Any) -> tuple[int, ...]:

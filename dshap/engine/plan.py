@@ -238,8 +238,8 @@ class Plan(Tiling):
         if not unknown:
             return [tiles, *chosen]
         time = (
-            f"core time of {', '.join(unknown)}: {NOT_KNOWN}, as your model is called; the run shows "
-            "its rate"
+            f"core time of {', '.join(unknown)}: {NOT_KNOWN}, because your model is called; the "
+            "run shows its rate"
         )
         return [time, self._predictions(), tiles, *chosen]
 

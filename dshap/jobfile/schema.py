@@ -441,7 +441,7 @@ class Job(Table):
             for key in _of_the_model(explain):
                 raise ValueError(
                     f'{place} {key} = "model": [model] kind = "{self.model.kind}" has none; give '
-                    "one of its own"
+                    "a value"
                 )
             if self.missing == "pass" and "quality_rows" in dict(explain):
                 raise ValueError(

@@ -33,7 +33,7 @@ def check_width(job: Job, columns: Sequence[str]) -> None:
     if wanted in (None, len(columns)) or model.names is not None or job.is_of_texts:
         return
     listed = label(", ".join(columns), QUERY_CHARACTERS)
-    takes = f"{model_of_job(job)} takes {wanted} and does not know their names"
+    takes = f"{model_of_job(job)} takes {wanted}, and has no names for them"
     if dict(job.source).get("features"):
         raise InputError(
             f"[source] features names {len(columns)} columns ({listed}), and {takes}: name those of "

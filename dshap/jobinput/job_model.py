@@ -223,13 +223,13 @@ class GivenToJob(JobModel):
         if other := [name for name in given if name not in known]:
             raise InputError(
                 f"[source] features names a column that {self} was not fitted on: "
-                f"{unknown_name('column', other[0], known)} Leave features out: the model knows its "
-                "columns"
+                f"{unknown_name('column', other[0], known)} Leave features out: the model has the "
+                "names of its columns"
             )
         if absent := [name for name in known if name not in given]:
             raise InputError(
-                f"[source] features lacks column {absent[0]!r}, which {self} was fitted on: "
-                "leave features out, as the model knows its columns"
+                f"[source] features lacks column {absent[0]!r}, which {self} was fitted on: leave "
+                "features out, because the model has the names of its columns"
             )
         return known
 

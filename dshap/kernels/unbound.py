@@ -322,8 +322,8 @@ class Product(Kernel):
         object.__setattr__(self, "kernels", plain)
         if wrong := [kernel for kernel in self._all if not isinstance(kernel, Kernel)]:
             raise InputError(
-                f"kernels hold {shown(wrong[0])}: give one of dshap.kernels for each column, such "
-                "as RBF()"
+                f"kernels contain {shown(wrong[0])}: give one of dshap.kernels for each column, "
+                "such as RBF()"
             )
 
     @property

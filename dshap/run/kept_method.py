@@ -136,7 +136,7 @@ def _refuse_by_rows(value: Explained, options: RunOptions) -> None:
     if only_kind(value) == "texts":
         raise InputError(
             f"{type(value).__name__} has a player for each token of the longest text, so that "
-            "every table has a method of its own: explain the texts without [incremental]"
+            "every table needs a separate method: explain the texts without [incremental]"
         )
     if options.stochastic:
         raise not_together("stochastic", "prepared", path="a method that stays the same")

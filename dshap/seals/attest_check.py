@@ -173,8 +173,8 @@ def refuse_unsealed(store: Place, sealed: Sequence[str], run_id: str) -> None:
     """Raise an `InputError` if no run has a statement, or one that is asked for has none."""
     if not sealed:
         raise InputError(
-            f"{store} has no attestation: each run of a job leaves one, those of dshap before version "
-            "0.4 left none; run the job again, and check what it leaves"
+            f"{store} has no attestation: each run of a job writes one since dshap 0.4; run the "
+            "job again, and check the new run"
         )
     if run_id and run_id not in sealed:
         raise InputError(
@@ -205,8 +205,8 @@ def _fault_of_envelope(envelope: Envelope, key: VerifyingKey | None) -> str:
     seal = envelope.statement["predicate"]["dshap_seal"]
     if key is not None and not envelope.is_signed:
         return (
-            f"it is not signed, and the key {key.keyid[:12]} was given; where runs are signed from a "
-            "later one on, give --since RUN_ID"
+            f"it is not signed, and the key {key.keyid[:12]} was given; if only later runs are "
+            "signed, give --since RUN_ID"
         )
     if key is not None and not envelope.is_signed_by(key):
         names = ", ".join(each[:12] for each in envelope.signatures)

@@ -74,8 +74,8 @@ class FolderSink(Sink):
             raise InputError("path is the whole address of the folder: leave table out")
         if self.text and self.shape == "reasons":
             raise InputError(
-                'text = true with shape = "reasons" makes a view, which a folder of files has none '
-                "of: leave it out"
+                'text = true with shape = "reasons" makes a view, and a folder of files has '
+                "no views: leave text out"
             )
         super().__post_init__()
 

@@ -169,7 +169,7 @@ class LearnedMethods:
             self.progress.say(f"warning: {reason}: a new method is learned")
             return reason
         if withdrawn_run(self.room, explain.name) is not None:
-            return "the method was withdrawn, as a row that it was learned from was erased"
+            return "the method was withdrawn, because a row that it was learned from was erased"
         if about is None:
             return "nothing was learned before"
         age = about.age_at(self.run.run_id)

@@ -163,8 +163,8 @@ def _method_line(name: str, facts: Mapping[str, Any]) -> str:
     """The cube and the method of one explanation."""
     if "withdrawn" in facts:
         return (
-            f"{label(name)}: the method was withdrawn, as a row that it was learned from was erased: the "
-            "next night learns it anew, and explains every row"
+            f"{label(name)}: the method was withdrawn, because a row that it was learned from was "
+            "erased: the next night learns a new method, and explains every row"
         )
     if facts["current"] is None or facts["method"] is None:
         return f"{label(name)}: no cube yet, so that every row is explained"

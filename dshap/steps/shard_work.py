@@ -16,7 +16,8 @@ SHOWN = 16
 HEADS = ("shard", "blocks", "rows", "rows × coalitions", "core time", "bytes/task")
 """The heads of the table; each row of a coalition is a value to compute."""
 BESIDE = (
-    "core time: not known, as your model is called for each row of each coalition: add --probe 100"
+    "core time: not known, because your model is called for each row of each coalition: add "
+    "--probe 100"
 )
 """The words on the time of a shard whose model is a black box."""
 

@@ -292,7 +292,10 @@ def _oversized(content: BinaryIO, size: int) -> str | None:
         with zipfile.ZipFile(content) as archive:
             for entry in archive.infolist():
                 if entry.compress_type != zipfile.ZIP_STORED:
-                    return f"its entry {entry.filename!r} is compressed, which dshap writes none"
+                    return (
+                        f"its entry {entry.filename!r} is compressed, and dshap writes no "
+                        "compressed entries"
+                    )
                 said += _said_bytes(archive, entry)
                 if said > size:
                     return f"its entry {entry.filename!r} states more bytes than the file has ({size:,})"

@@ -241,7 +241,7 @@ def _feature_names(given: Names, n_columns: int) -> tuple[str, ...]:
         )
     if twice := repeats(names):
         raise InputError(
-            f"feature names hold {', '.join(map(repr, twice))} more than once: name each column "
+            f"feature names contain {', '.join(map(repr, twice))} more than once: name each column "
             "once"
         )
     return names

@@ -120,9 +120,8 @@ def refuse_unknown_categories(reader: RowReader, site: Site) -> None:
         return
     for name, found in site.learn(_NewCategories.of(reader), reader).items():
         raise InputError(
-            f"column {name!r} contains {min(found)!r}, which the data of the value function lack: "
-            "make the value "
-            "function with rows that hold every category"
+            f"column {name!r} contains {min(found)!r}, which is not in the data of the value "
+            "function: make the value function with rows that contain every category"
         )
 
 

@@ -84,6 +84,6 @@ def unreadable(path: Any, error: Exception) -> Exception:
             return error
     words = str(error).splitlines()[0]
     return InputError(
-        f"{path} cannot be read ({words}): write it again; where it is in the store of a job, "
-        "dshap verify STORE --repair removes it"
+        f"{path} cannot be read ({words}): write it again; if it is in the store of a job, dshap "
+        "verify STORE --repair removes it"
     )

@@ -72,7 +72,10 @@ def _remedy(rows: Any) -> str:
     """A phrase that explains how to make a table of these rows."""
     match rows:
         case pd.Series():
-            return "a data frame, such as series.to_frame().T where it is one row, series.to_frame() where one column"
+            return (
+                "a data frame, such as series.to_frame().T for one row, series.to_frame() for one "
+                "column"
+            )
         case Mapping():
             return "a data frame, such as pandas.DataFrame(rows)"
     return "a path, a pandas DataFrame, a numpy array or a source such as ParquetSource"

@@ -141,7 +141,7 @@ def _by_name(x: np.ndarray[Any, Any], names: Names) -> dict[str, Any]:
         )
     if twice := repeats(given):
         raise InputError(
-            f"names hold {', '.join(map(repr, twice))} more than once: name each column once"
+            f"names contain {', '.join(map(repr, twice))} more than once: name each column once"
         )
     return dict(zip(given, x.T, strict=True))
 

@@ -209,7 +209,7 @@ def _refusal(kind: pa.DataType) -> str:
         return "is NUMERIC, and its numbers arrive as text"
     plain = _plain_type(kind)
     if pa.types.is_interval(plain) or pa.types.is_union(plain):
-        return f"is {plain}, which Parquet does not hold"
+        return f"is {plain}, which Parquet cannot store"
     return ""
 
 

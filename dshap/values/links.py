@@ -126,9 +126,9 @@ class ProbabilityLink(ABC):
             out = self._values(np.clip(expected, self.clip, 1.0 - self.clip), prediction)
         if np.isinf(out).any():
             raise PredictError(
-                f'link "{self.name}": a probability is exactly 0 or 1, where it is infinite. Give '
-                "the link a clip, "
-                f"like {type(self).__name__}(clip=1e-6), or explain the probabilities themselves"
+                f'link "{self.name}": a probability is exactly 0 or 1, for which the link is '
+                f"infinite. Give the link a clip, like {type(self).__name__}(clip=1e-6), or "
+                "explain the probabilities themselves"
             )
         return out
 

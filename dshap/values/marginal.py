@@ -140,8 +140,8 @@ class Marginal(PredictedValue):
                 raise InputError("weights belong to rows; a Background has its own: leave them out")
             if sample_of is not None:
                 raise InputError(
-                    f"sample_of is {shown(sample_of)}, and a Background knows its table of "
-                    f"{background.n_rows:,} rows: leave sample_of out"
+                    f"sample_of is {shown(sample_of)}, and a Background has the number of rows of "
+                    f"its table, {background.n_rows:,}: leave sample_of out"
                 )
             sample_of = background.n_rows
             self.notes = {"background": background.summary()}

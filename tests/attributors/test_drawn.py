@@ -460,7 +460,11 @@ def test_a_subclass_with_values_of_its_own_has_no_draws():
         (BACKGROUND, 6, "sample_of is 6, and the background has 7 rows: give the number of rows"),
         (BACKGROUND, 0, "sample_of is 0"),
         (BACKGROUND, 7.5, "sample_of is 7.5"),
-        (dshap.choose_background(BACKGROUND, 3), 9, "a Background knows its table of 7 rows"),
+        (
+            dshap.choose_background(BACKGROUND, 3),
+            9,
+            "a Background has the number of rows of its table, 7",
+        ),
     ],
 )
 def test_bad_input(background, sample_of, message):

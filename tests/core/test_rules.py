@@ -317,7 +317,7 @@ def test_an_expansion_binds_its_kernel_where_that_has_numbers(table):
         (lambda x: Fourier(8, seed=-1), "seed is -1: give a whole number of at least 0"),
         (lambda x: Categorical(1.0), "rho is 1.0: give a number of at least 0 and below 1"),
         (lambda x: Product(RBF()), r"kernels is RBF\(lengthscale='median'\): give a list"),
-        (lambda x: Product([RBF]), "kernels hold the class RBF: give one of dshap.kernels for each column"),
+        (lambda x: Product([RBF]), "kernels contain the class RBF: give one of dshap.kernels for each column"),
         (lambda x: KernelRidge(RBF), r"kernel is the class RBF: give one of dshap.kernels, like RBF\(\)"),
         (lambda x: KernelRidge(embedding=x[:40]), r"embedding is a ndarray of shape \(40, 3\): .*Nystrom\(landmarks="),
         (lambda x: KernelRidge(embedding=500), r"embedding is 500: give dshap.kernels.Nystrom\(n_landmarks\)"),

@@ -188,9 +188,9 @@ def test_commands_about_nights(shop, tmp_path):
         (["diff", store], change),
         (["plan", str(job)], "rows that are as in the current cube are copied from it"),
         (["report", store, "-o", str(tmp_path / "page.html")], "page.html"),
-        (["copy", store, other], "each reads back as it was"),
+        (["copy", store, other], "each was read back unchanged"),
         (["verify", other], "verified: 5 of 5 blocks finished"),
-        (["copy", other, str(tmp_path / "here")], "each reads back as it was"),
+        (["copy", other, str(tmp_path / "here")], "each was read back unchanged"),
         (["verify", str(tmp_path / "here")], "verified: 5 of 5 blocks finished"),
     ):
         result = CliRunner().invoke(cli, arguments)

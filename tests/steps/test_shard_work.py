@@ -79,7 +79,8 @@ def test_a_black_box_and_no_rows():
     assert plan.longest.shard.number == 1
     assert plan.lines()[-2:] == [
         "  longest: shard 1/2: 100 rows in 1 block",
-        "  core time: not known, as your model is called for each row of each coalition: add --probe 100",
+        "  core time: not known, because your model is called for each row of each coalition: "
+        "add --probe 100",
     ]
     assert plan.to_dict()["shards"][0]["values"] == 3_200
     nothing = ShardsPlan.of(2, [])

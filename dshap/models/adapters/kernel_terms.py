@@ -238,7 +238,7 @@ def tree_terms(kernel: Any, n_columns: int) -> list[Term]:
     name = estimator_name(kernel)
     if name not in TREES:
         why = TREE_REASONS.get(
-            name, "is a kernel of one's own: whether it is a product over the columns is unknown"
+            name, "is a user-defined kernel: whether it is a product over the columns is unknown"
         )
         raise refusal(name, why)
     return TREES[name](kernel, n_columns)

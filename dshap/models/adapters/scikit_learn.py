@@ -287,7 +287,7 @@ def _max_abs(scaler: Any) -> Affine:
 def _function(scaler: Any) -> Affine:
     if scaler.func is not None or scaler.inverse_func is not None:
         raise refusal(
-            "a transformation by a function of one's own", "may not be linear in each column"
+            "a transformation by a user-defined function", "may not be linear in each column"
         )
     return 0.0, 1.0
 

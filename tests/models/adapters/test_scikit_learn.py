@@ -602,11 +602,11 @@ class MyRidge(KernelRidge):
             Y,
             r"MinMaxScaler\(clip=True\) is not linear outside",
         ),
-        (make_pipeline(FunctionTransformer(np.arctan), KERNEL), Y, "a function of one's own"),
+        (make_pipeline(FunctionTransformer(np.arctan), KERNEL), Y, "a user-defined function"),
         (
             TransformedTargetRegressor(KERNEL, func=np.sinh, inverse_func=np.arcsinh),
             Y,
-            "a function of one's own",
+            "a user-defined function",
         ),
         (
             TransformedTargetRegressor(KERNEL, transformer=PowerTransformer()),
