@@ -775,7 +775,7 @@ def test_two_jobs_in_one_store(tmp_path, monkeypatch):
         assert typed_line(command, "job.toml", "--set", "job.name=größer und neu", "-q") == (
             4,
             f"{tmp_path}/out.zarr is the store of the job 'small', and this job has the name 'größer und "
-            "neu': choose another [job] store, or write name = 'small' to go on with it",
+            "neu': choose another [job] store, or write name = 'small' to continue with it",
         )
         assert names_in(tmp_path) == before
     assert CliRunner().invoke(cli, ["run", "job.toml", "-q"]).exit_code == 0
@@ -821,7 +821,7 @@ def test_a_model_of_three_columns_without_names(features, tmp_path, monkeypatch)
     source = ("source.features", features)
     write_job(tmp_path, changed(model, ("explain", marginal), ("source.target", None), source))
     takes = (
-        f'the model of [model] path = "{tmp_path}/model.onnx" takes 3 and does not know their names: '
+        f'the model of [model] path = "{tmp_path}/model.onnx" takes 3, and has no names for them: '
         "name those of the fit, in their order"
     )
     if features is None:

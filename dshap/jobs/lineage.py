@@ -49,7 +49,7 @@ class LineageFile:
 def lineage_path(path: Path) -> Path:
     """The file of --lineage; an InputError if its folder is not there."""
     if not path.parent.is_dir():
-        raise InputError(f"--lineage {path}: there is not a folder {path.parent}")
+        raise InputError(f"--lineage {path}: there is no folder {path.parent}")
     return path
 
 

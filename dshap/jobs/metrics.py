@@ -79,7 +79,7 @@ def metrics_path(path: Path) -> Path:
     if path.suffix != ".prom":
         raise InputError(f"--metrics {path}: collectors read files that end in .prom: name one")
     if not path.parent.is_dir():
-        raise InputError(f"--metrics {path}: there is not a folder {path.parent}")
+        raise InputError(f"--metrics {path}: there is no folder {path.parent}")
     return path
 
 

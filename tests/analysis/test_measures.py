@@ -49,7 +49,7 @@ def test_cubes_of_functions_whose_scale_is_not_stated():
     of_trees["attribution"].attrs["scale"] = SCORE
     assert without_scale({"f": of_function, "g": of_function}) == ""
     both = {"f": of_function, "trees": of_trees}
-    assert without_scale(both).startswith("f has no scale, as the model is a function")
+    assert without_scale(both).startswith("f has no scale, because the model is a function")
     assert not scales_differ([UNSTATED, SCORE])
     assert not scales_differ(["", SCORE])
     assert scales_differ([TARGET, SCORE])

@@ -240,7 +240,7 @@ def plan_of(n_permutations, rows=None, background=None, **options):
 @pytest.mark.parametrize(("n_pairs", "is_short"), [(80, False), (81, True)])
 def test_the_plan_of_a_table_with_fewer_rows_than_pairs(n_pairs, is_short):
     plan = str(plan_of(2 * n_pairs, background=table()[:80]))
-    line = "background: 80 rows are fewer than 81 pairs of orders, and are dealt to them in turn"
+    line = "background: 80 rows are fewer than 81 pairs of orders, and are assigned to the pairs in turn"
     assert (line in plan) == is_short
     assert ("background: " in plan) == is_short
 

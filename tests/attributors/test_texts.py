@@ -447,8 +447,8 @@ TOO_MANY = {
     ),
     "no chain": (
         lambda: designs.local(designs.grid(20, 20), 1),
-        "^the design is of a graph of 400 players that is not a chain, and a text has the chain of "
-        "its tokens",
+        "^the design has a graph of 400 players that is not a chain, and the graph of a text is "
+        "the chain of its tokens",
     ),
 }
 

@@ -287,7 +287,7 @@ def test_a_function_beside_trees(recwarn):
     said = "function has no scale, because the model is a function: scales are not compared; give"
     with pytest.warns(RuntimeWarning, match=said):
         dshap.report.compare({"trees": trees, "function": unstated})
-    with pytest.warns(RuntimeWarning, match="has no scale, as the model is a function"):
+    with pytest.warns(RuntimeWarning, match="has no scale, because the model is a function"):
         assert dshap.diff(trees, unstated).scale == LOG_ODDS
     with pytest.raises(InputError, match="scale: log-odds and margin"):
         dshap.report.compare({"trees": trees, "function": other})

@@ -110,7 +110,7 @@ def test_an_error_of_the_library_is_no_error_of_the_users(folder):
 def test_what_workers_lack_is_told():
     error = Exception("ModuleNotFoundError(\"No module named 'my_model'\")")
     assert told_by_workers(error).startswith(
-        "there is no module my_model there; workers that were started by others"
+        "there is no module my_model there; workers that dshap did not start"
     )
     assert told_by_workers(ValueError("a\nb")) == "ValueError: a"
 

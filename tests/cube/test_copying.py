@@ -76,7 +76,11 @@ def test_the_command_verifies_what_it_copied(s3, cube):
     ("places", "error", "said"),
     [
         (("none.zarr", "copy.zarr"), InputError, "is not a store: give the store of a run"),
-        (("cube.zarr", "full"), StoreMismatchError, "full exists, and is not a copy of"),
+        (
+            ("cube.zarr", "full"),
+            StoreMismatchError,
+            "full exists, and is not an unfinished copy of",
+        ),
         (("cube.zarr", "cube.zarr/inside"), InputError, "are inside each other"),
         (("cube.zarr", "cube.zarr"), InputError, "are inside each other"),
     ],

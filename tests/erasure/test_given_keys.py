@@ -64,7 +64,7 @@ def test_files_that_are_refused(tmp_path):
     file = tmp_path / "keys.csv"
     file.write_text("key\n1\n")
     with pytest.raises(
-        InputError, match="has no column 'id': its first line names the key columns"
+        InputError, match="has no column 'id': its first line must name the key columns"
     ):
         read_keys([], str(file), ID)
     (tmp_path / "keys.txt").write_bytes(b"\xff\xfe\x00")

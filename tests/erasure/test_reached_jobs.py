@@ -96,7 +96,7 @@ def test_the_target_of_the_last_run_is_reached_and_signatures_stay_as_they_were(
     done = forget_keys(job.store, ["8"], job_file=str(job.file), target="prod")
     (line,) = done.warnings
     assert line.startswith("warning: the key ")
-    assert "is not here, which signed 1 run: signed again with the key " in line
+    assert ", which signed 1 run, is not here: signed again with the key " in line
     assert line in str(done)
     assert signed_runs(job.store) == [last]
 

@@ -102,7 +102,7 @@ def test_the_environment_of_workers_takes_no_values_of_this_one(tmp_path):
     worker = {"environment": {"KEY": "{{ env_var(TOKEN) }}"}}
     tables = changed(("worker", worker), ("cluster", {"kind": "local", "workers": 1}))
     with pytest.raises(
-        InputError, match=r'environment.KEY = ".*": no value of the environment is filled in here'
+        InputError, match=r'environment.KEY = ".*": env_var is not filled in here'
     ) as caught:
         load_job(write_job(tmp_path, tables))
     assert "hush" not in str(caught.value)

@@ -81,9 +81,9 @@ def test_a_store_at_the_place_of_before_is_named(folder):
     run_job(parse_job(JOB), SilentProgress())
     said = (
         r'\[job\] store = "out.zarr": paths in a job file are relative to its folder, and a store of a '
-        r"job of this name, which Python or dshap before version 0.2 made, stands at .*here/out.zarr, "
-        r'not at .*jobs/out.zarr: to go on with it, write store = "../here/out.zarr", or move it '
-        r"there; to begin another, give this one another \[job\] name or store"
+        r"job of this name, which Python or dshap before version 0.2 made, is at .*here/out.zarr, "
+        r'not at .*jobs/out.zarr: to continue with it, write store = "../here/out.zarr", or move it '
+        r"there; to begin a new store, give this job a different \[job\] name or store"
     )
     with pytest.raises(InputError, match=said):
         load_job(path)

@@ -106,7 +106,7 @@ def test_what_a_design_of_neighbours_lacks_beside_its_graph_is_told():
     of_grid = parse_job({**JOB, "design": {"kind": "myerson", "graph": {"grid": [2, 3]}}})
     with pytest.raises(
         InputError,
-        match="of a graph of 6 players that is not a chain, and a text has the chain of its",
+        match="has a graph of 6 players that is not a chain, and the graph of a text is the chain of its",
     ):
         plan_job(of_grid)
 

@@ -176,7 +176,7 @@ def test_a_file_that_is_there(folder):
     called("init", *TABLE, *MODEL, "--force")
     load_job("job.toml")
     done = called("init", "no/such/job.toml", *TABLE, *MODEL, status=2)
-    assert "there is not a folder" in done.stderr
+    assert "there is no folder" in done.stderr
     os.mkdir("jobs")
     assert "is a folder" in called("init", "jobs", *TABLE, *MODEL, "--force", status=2).stderr
 

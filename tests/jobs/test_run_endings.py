@@ -115,8 +115,8 @@ def test_files_that_cannot_be_written(tmp_path):
     job = parse_job(JOB)
     for given, said in {
         ("m.txt", None): "end in .prom",
-        ("none/m.prom", None): "there is not a folder",
-        (None, "none/l.ndjson"): "there is not a folder",
+        ("none/m.prom", None): "there is no folder",
+        (None, "none/l.ndjson"): "there is no folder",
     }.items():
         metrics, lineage = (each and str(tmp_path / each) for each in given)
         with pytest.raises(InputError, match=said):

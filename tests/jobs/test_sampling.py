@@ -193,7 +193,7 @@ def test_another_folder_in_its_place(folder):
     (folder / FOLDER).mkdir()
     (folder / FOLDER / "thesis.txt").write_text("years of work")
     done = called("run", path, "--sample", 5, status=4)
-    assert "contains something else than a sample" in done.stderr
+    assert "contains something other than a sample" in done.stderr
     assert (folder / FOLDER / "thesis.txt").read_text() == "years of work"
     (folder / FOLDER / "thesis.txt").unlink()
     called("run", path, "--sample", 5, "-q")

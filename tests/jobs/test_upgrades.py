@@ -297,7 +297,7 @@ def test_a_night_that_an_earlier_version_left_half_way_is_finished(nights, earli
             assert nights().exit_code == 130
     finished = nights()
     assert finished.exit_code == 0, finished.output
-    assert "was not over: it is finished from its rows" in finished.stderr
+    assert "was not finished: it is finished from its rows" in finished.stderr
     _, half, last = read_records(store)
     assert half.is_over
     assert last.is_over

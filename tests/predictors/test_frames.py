@@ -297,7 +297,8 @@ def test_quality_and_prepared_values_of_text(background, rows, tmp_path):
     prepared = dshap.prepare(value, rows=make_table(40, 9), store=tmp_path / "one")
     assert dshap.explain(prepared, rows).prediction.values[:, 0] == pytest.approx(f)
     with pytest.raises(
-        InputError, match="column 'job' contains 'vet', which the data of the value function lack"
+        InputError,
+        match="column 'job' contains 'vet', which is not in the data of the value function",
     ):
         dshap.prepare(value, rows=rows, store=tmp_path / "two")
 

@@ -298,7 +298,8 @@ def test_a_chosen_background(rows, background):
         dshap.explain(Marginal(predict, chosen), rows).attribution, wanted
     )
     with pytest.warns(
-        RuntimeWarning, match=r"leaves out when \(timestamp.*of times, their names in features"
+        RuntimeWarning,
+        match=r"leaves out when \(timestamp.*for columns of times, name them in features",
     ):
         assert dshap.choose_background(rows, 2).feature_names == ("temp",)
 

@@ -55,8 +55,8 @@ def rows():
 
 
 REFUSED = {
-    "noise": (Noisy(0.3), "when it is asked again"),
-    "little noise": (Noisy(1e-3), "when it is asked again"),
+    "noise": (Noisy(0.3), "when it is called again"),
+    "little noise": (Noisy(1e-3), "when it is called again"),
     "scaling": (scaled_by_the_call, "when it gets a row alone"),
     "order": (ranked_in_the_call, "when it gets the rows in a different order"),
 }
@@ -70,7 +70,7 @@ def test_what_is_no_function_of_the_row_is_refused(rows, tmp_path, name, n):
     predict, when = REFUSED[name]
     store = tmp_path / "cube.zarr"
     with pytest.raises(
-        InputError, match=f"the model answers differently {when}: .* give stochastic=True"
+        InputError, match=f"the model gives different predictions {when}: .* give stochastic=True"
     ) as error:
         dshap.explain(Marginal(predict, rows[:5]), rows[:n], store=store)
     assert "\n" not in str(error.value)
@@ -86,7 +86,7 @@ def test_what_is_no_function_of_the_row_is_refused(rows, tmp_path, name, n):
     ids=["regression", "gaussian"],
 )
 def test_every_value_of_a_predict_function_refuses_it(rows, make):
-    with pytest.raises(InputError, match="answers differently"):
+    with pytest.raises(InputError, match="gives different predictions"):
         dshap.explain(make(Noisy(0.3), rows), rows)
 
 

@@ -62,7 +62,7 @@ def test_rows_in_another_order_are_not_told_as_another_model(keyed_table, tmp_pa
     explained(keyed_table, tmp_path / "c.zarr")
     said = refusal(keyed_table.iloc[::-1], tmp_path / "c.zarr")
     assert said == (
-        "rows: the same 400 keys in another order (the order is part of a run: sort the rows as "
+        "rows: the same 400 keys in a different order (the order is part of a run: sort the rows as "
         "they were)"
     )
 
@@ -105,7 +105,7 @@ def test_several_differences_are_told_together(keyed_table, tmp_path):
         keyed_table.iloc[::-1], tmp_path / "c.zarr", background=BACKGROUND[1:], dtype="float32"
     )
     assert re.fullmatch(
-        r"rows: the same 400 keys in another order \(.*\); background: 10 rows before, 9 now; "
+        r"rows: the same 400 keys in a different order \(.*\); background: 10 rows before, 9 now; "
         "dtype was float64, now float32",
         said,
     )

@@ -342,7 +342,8 @@ def test_rows_share_a_process_where_one_each_takes_longer(kind):
             assert many == few.linear() != few
             assert many.pilot_coalitions > 0
             assert re.fullmatch(
-                r"share a process, as one each would take [4-6] minutes .*sparse=True\) leaves .*",
+                r"share a Gaussian process: a separate one for each row would take [4-6] minutes "
+                r".*sparse=True\) leaves .*",
                 why,
             )
     assert (

@@ -286,7 +286,7 @@ def test_prepared_states_are_read_and_not_copied(tmp_path):
 
 def test_a_model_that_changes_its_answers_is_refused_without_a_store():
     answers = np.random.default_rng(0)
-    with pytest.raises(InputError, match="answers differently when it is asked again"):
+    with pytest.raises(InputError, match="gives different predictions when it is called again"):
         dshap.explain(Marginal(lambda x: f(x) + answers.normal(), DATA[:5]), X)
 
 

@@ -527,7 +527,7 @@ def test_what_depends_on_the_rows_is_refused(tmp_path):
 def test_other_options_at_night_are_refused(tmp_path):
     case = CASES["marginal, exact"]
     fixed = fix(case, tmp_path / "prepared")
-    with pytest.raises(StoreMismatchError, match="was fixed with another dtype"):
+    with pytest.raises(StoreMismatchError, match="was fixed with a different dtype"):
         explain(case, fixed, X[:9], tmp_path / "cube", dtype="float32")
     with (
         open_session(tmp_path / "cube", None, False, {}) as (store, session),

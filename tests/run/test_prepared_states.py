@@ -305,7 +305,7 @@ def test_an_attributor_of_rows_with_text(tmp_path):
     cube = dshap.explain(prepared, frame[:5])
     assert_array_equal(prepared.attributor().attribute(frame[:5]).phi, cube.attribution)
     with pytest.raises(
-        InputError, match="contains 'new', which the data of the value function lack"
+        InputError, match="contains 'new', which is not in the data of the value function"
     ):
         prepared.attributor().attribute(pd.DataFrame({"a": [1.0], "b": ["new"]}))
 

@@ -96,8 +96,8 @@ def test_a_model_that_fails_on_the_new_rows(keyed_table, tmp_path):
     later = keyed_table.assign(a=np.where(keyed_table.index == 300, 77.0, keyed_table.a))
     said = refusal(later, tmp_path / "c.zarr", predict=moody)
     assert said.startswith(
-        "rows: the same 400 keys in the same order, with different values in some rows (which "
-        "values"
+        "rows: the same 400 keys in the same order, with different values in some rows (the "
+        "changed values"
     )
 
 

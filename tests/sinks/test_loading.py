@@ -541,7 +541,7 @@ def test_plain_sql_of_an_unknown_database(tmp_path, nights, monkeypatch):
 def test_a_database_that_is_not_there_says_so(tmp_path, nights):
     night = nights[1][0]
     sink = Sink("reasons", Database(f"duckdb:///{tmp_path}/none/w.duckdb"), table="t")
-    with pytest.raises(DatabaseError, match="there is not a folder"):
+    with pytest.raises(DatabaseError, match="there is no folder"):
         load_sink(sink, night.path, night, JOB)
 
 

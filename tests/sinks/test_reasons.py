@@ -166,7 +166,9 @@ def test_errors_leave_close_codes_untold_apart(tmp_path):
         is_certain = each["first_place"] == each["last_place"] == each["rank"]
         assert (each["certainty"] == "certain") == is_certain
     assert all(each["first_place"] > 1 for each in of_first[1:])
-    with pytest.raises(InputError, match="the cube, which has others: explain the rows with codes"):
+    with pytest.raises(
+        InputError, match="these codes, and it has others: explain the rows with codes"
+    ):
         other = replace(book, players={"R": names}, texts={"text": ["a"]})
         load_sink(sink_of(codes=other), path, RUN, "job")
 

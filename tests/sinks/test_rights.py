@@ -256,7 +256,7 @@ def test_a_view_that_is_still_to_be_made(mart, nights):
     assert mart.faults(**WITH_VIEW) == ""
     mart.asks("DROP VIEW mart.reasons_text")
     fault = mart.faults(**WITH_VIEW)
-    assert "the view 'reasons_text' is still to be made: GRANT CREATE ON SCHEMA" in fault
+    assert "the load must make the view 'reasons_text': GRANT CREATE ON SCHEMA" in fault
     with pytest.raises(DatabaseError, match="permission denied for schema"):
         load_sink(sink, second.path, second, JOB)
     mart.asks("GRANT CREATE ON SCHEMA mart TO loader")
@@ -379,7 +379,7 @@ def test_a_file_and_a_folder_that_may_not_be_written(tmp_path, monkeypatch, kind
 @pytest.mark.parametrize("kind", ["duckdb", "sqlite"])
 def test_a_folder_that_is_not_there(tmp_path, kind):
     found = target_in(tmp_path / "none", kind)
-    assert "there is not a folder" in found.unreachable
+    assert "there is no folder" in found.unreachable
     assert found.faults == ()
 
 

@@ -43,7 +43,7 @@ def folder(tmp_path):
 
 
 def counted(folder):
-    """The rows that the model was asked for since the last time."""
+    """The rows that the model predicted since the last time."""
     calls = folder / "calls"
     found = sum(map(int, calls.read_text().split())) if calls.exists() else 0
     calls.unlink(missing_ok=True)
@@ -96,7 +96,7 @@ def test_a_probe_of_a_job(folder):
         smaller = plan_from_source(load_job(folder / "job.toml", [setting]))
         assert smaller.explanations[0][1].n_predictions == n_predictions
     text = str(plan)
-    assert "probe of m: the model was asked for 10 rows" in text
+    assert "probe of m: the model predicted 10 rows" in text
     assert "--set explain.m.background=20" in text
     assert "errors of the background × 1.4" in text
 
@@ -194,7 +194,7 @@ def test_a_probe_that_cannot_be(folder):
         assert said in done.stderr
         assert len(done.stderr.splitlines()) == 1
     more = plan_from_source(load_job(folder / "job.toml"), n_probe=5_000)
-    assert "the model was asked for all 100 rows of the table" in str(more)
+    assert "the model predicted all 100 rows of the table" in str(more)
     kernel = plan_from_source(load_job(write_job(folder, changed())), n_probe=5)
     assert kernel.speeds == ()
     assert "no explanation calls the model for coalitions" in str(kernel)

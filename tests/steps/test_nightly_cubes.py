@@ -863,7 +863,7 @@ def test_a_job_is_edited_after_a_night_was_killed(shop, monkeypatch, is_whole):
     ids = [each.run_id for each in (*earlier, run)]
     assert (killed.run_id in ids) == is_whole
     assert all(each.is_over for each in earlier)
-    is_said = any(f"run {killed.run_id} was not over, and [source]" in line for line in said)
+    is_said = any(f"run {killed.run_id} was not finished, and [source]" in line for line in said)
     assert is_said != is_whole
     assert shop.cube["feature"].to_numpy().tolist() == ["a", "c", "d"]
     assert sorted(os.listdir(shop.folder / "store/reasons")) == [*ids, "current"]

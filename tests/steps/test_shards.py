@@ -943,7 +943,7 @@ def test_a_night_that_was_not_finished_is_learned_again(folder):
     ran("--only", "learn", "-q")
     change_the_shop()
     again = ran("--only", "learn")
-    assert "was not over: its rows are those that shards explain" in again.stderr
+    assert "was not finished: the shards explain the rows" in again.stderr
     ran("--shard", "1/1", "-q")
     assert len(reasons()) == 240
     assert len(read_records(Path("build/shop"))) == 1
@@ -973,7 +973,7 @@ def test_a_sink_that_is_not_loaded(folder):
     assert run("--shard", "1/1", "-q").exit_code == 10
     again = run("--only", "finish", "-q")
     assert again.exit_code == 10
-    assert "--only learn` loads it where no row has changed" in last_error(again)
+    assert "--only learn` loads it if no row has changed" in last_error(again)
     Path("mart.duckdb").rmdir()
     ran("--only", "learn", "-q")
     assert len(reasons()) == 240

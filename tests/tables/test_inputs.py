@@ -70,7 +70,8 @@ def test_rows_to_learn_from_bring_no_category(site):
     value = Marginal(letters, lettered("m", "a"))
     refuse_unknown_categories(open_for(value, lettered("a", "m"), site), site)
     with pytest.raises(
-        InputError, match="column 'letter' contains 'b', which the data of the value function lack"
+        InputError,
+        match="column 'letter' contains 'b', which is not in the data of the value function",
     ):
         refuse_unknown_categories(open_for(value, lettered("a", "z", "b"), site), site)
 

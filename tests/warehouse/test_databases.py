@@ -63,7 +63,7 @@ def test_reading_makes_no_file_and_writes_nothing(tmp_path, kind):
         connection.commit()
     assert values(database) == [(7,)]
     with (
-        pytest.raises(DatabaseError, match=r"there is not a folder .*nowhere: make it"),
+        pytest.raises(DatabaseError, match=r"there is no folder .*nowhere: make it"),
         Database(f"{kind}:///{tmp_path}/nowhere/shop.db").connect(),
     ):
         pass

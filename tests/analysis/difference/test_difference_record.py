@@ -162,7 +162,7 @@ def test_rows_that_are_missing_are_told_and_the_others_compared(tmp_path):
     assert (found.new.n_alone, found.new.n_unmatched) == (0, 2)
     first = next(each for each in found.outputs[0].features if each.feature == "b")
     assert first.magnitude_new == pytest.approx(np.abs(whole[:16, 1, 1]).mean())
-    assert "2 in both have attributions in one only" in str(found)
+    assert "2 in both have attributions in only one cube" in str(found)
 
 
 def test_a_damaged_block_is_left_out_and_told(tmp_path):
@@ -389,7 +389,7 @@ def test_nights_and_explanations_by_their_names(tmp_path):
         ({"explain": "reasons", "new_run": "20261127T031500Z"}, "no cube of the run '20261127T031500Z'"),
         ({"explain": "reasons", "old_run": "x"}, "old_run unknown run 'x'"),
         ({"explain": "reasons", "new_run": "20261125T031500Z"}, "is the first run that the store has"),
-        ({"explain": "others"}, "others is a single cube, so that it has no two runs to compare"),
+        ({"explain": "others"}, "others is a single cube without an earlier run"),
     ]:  # fmt: skip
         with pytest.raises(InputError, match=re.escape(said)):
             diff(store, **given)

@@ -176,7 +176,7 @@ def test_a_column_that_names_rows_is_warned_of(kind):
     )
     found = dshap.mmd_drift(old, new, n_permutations=19)
     (line,) = found.warnings
-    assert "column 'customer' has another value in each row" in line
+    assert "column 'customer' has a different value in each row" in line
     assert "--key" in line
     assert line in str(found).splitlines()
     assert "--key" in found._repr_html_()

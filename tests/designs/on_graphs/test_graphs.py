@@ -78,7 +78,7 @@ def test_what_counts_in_an_adjacency():
         (np.zeros(4), "give a square one"),
         (
             np.triu(np.ones((3, 3))),
-            r"not symmetric: \[0, 1\] is an edge and \[1, 0\] is none, as in 3 places",
+            r"not symmetric: \[0, 1\] is an edge and \[1, 0\] is not, and so in 3 places",
         ),
         ("chain", r"graph is 'chain': give chain\(d\), grid\(height, width\) or the adjacency"),
         (5, "graph is 5: give chain"),

@@ -35,7 +35,7 @@ def test_a_job_by_a_profile_with_certificates(tmp_path, monkeypatch):
         done = CliRunner().invoke(cli, ["run", job, "--cluster", "office", "-q", "--json"])
         assert done.exit_code == 0, done.stderr
         assert [met_by(address, "no"), met_by(address, "other")] == ["refused"] * 2
-        with pytest.raises(InputError, match=r"within 2 s, or one with certificates of another"):
+        with pytest.raises(InputError, match=r"within 2 s, or its certificates are of another"):
             connect(address, 2, security=_security(tmp_path / "other"))
         with pytest.raises(InputError, match="requires certificates: name their folder"):
             connect(address, 2)

@@ -76,7 +76,7 @@ REASONS = {
     "bytes": (
         lambda: (kernel_of(wide(101, 10), 23), wide(101, 10)),
         {"design": "exact"},
-        "means of 23 landmarks for 1,024 coalitions take 254 kB on the page, and 240 kB are the most",
+        "means of 23 landmarks for 1,024 coalitions take 254 kB on the page, and at most 240 kB are allowed",
     ),
     "sampled": (
         lambda: (kernel_of(wide(20, 6), 5), wide(20, 6)),
