@@ -145,7 +145,7 @@ def test_a_night_that_is_gone(tmp_path):
     found = replay_run(job.store, WantedRows(10_000))
     assert found.is_same
     gone = [each for each in found.cubes if each.rounded]
-    assert all("but for rounding" in each.lines[0] for each in gone)
+    assert all("only by rounding" in each.lines[0] for each in gone)
     with pytest.raises(NotLearnedError, match=r"not in .* any more"):
         replay_run(job.store, WantedRows(10), run_id=first.facts.run_id)
 

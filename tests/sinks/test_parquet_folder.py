@@ -108,7 +108,7 @@ def test_folders_of_others_are_refused(sink, nights):
     with pytest.raises(InputError, match="job 'shop' loads explanation 'reasons' into this folder"):
         load_sink(sink, nights[1].path, nights[1], "other")
     beside = Sink("reasons", path=sink.path.parent, rows="all", write="replace")
-    with pytest.raises(InputError, match="contains something else"):
+    with pytest.raises(InputError, match="contains other files"):
         load_sink(beside, nights[1].path, nights[1], "shop")
     assert not (beside.path / "current").exists()
 
