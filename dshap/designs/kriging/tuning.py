@@ -342,8 +342,8 @@ SHARED_PART = 0.2
 """Part of the variance of a game's own process that comes from the shared process.
 
 Set by: two kinds of games.  On networks, words and images this part costs a twentieth of the gain.
-If players have large interactions whose attributions cancel, the error is up to 1.6 times the error
-of the shared process with this part, and twice that error without it.
+If players have large interactions whose attributions cancel, the process of a game multiplies the
+error by at most 1.6 with this part, and by 2 without it.
 Half, twice: not measured.
 """
 BY_GAME_GAIN = 0.95
