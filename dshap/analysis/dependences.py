@@ -118,7 +118,7 @@ class Dependence:
 
     @property
     def means(self) -> FloatArray:
-        """(v,): the mean attribution in each bin; NaN where it is empty."""
+        """(v,): the mean attribution in each bin; NaN if it is empty."""
         means = np.full(len(self.counts), np.nan)
         return np.divide(self.histogram["sums"], self.counts, out=means, where=self.counts > 0)
 
@@ -350,7 +350,7 @@ def _bins_of_numbers(view: View, sample: NDArray[Any], extent: Extent, most: int
     if view.rows < FEW_ROWS:
         return bins_of(numbers, most)
     scale = axis_scale_of(numbers, extent.low, extent.high, sample.dtype.kind == "M")
-    # Even edges come on top of these bins: where they were too many, there are fewer bins.
+    # Even edges come on top of these bins: if they were too many, there are fewer bins.
     for n_bins in (most, max(most - EVEN_BINS, LEAST_BINS)):
         bins = bins_of(numbers, n_bins)
         edges = scale.even_edges(bins["edges"], extent.low, extent.high, EVEN_BINS)

@@ -76,7 +76,7 @@ class Forces:
 
     @property
     def total(self) -> float:
-        """The length of all arrows together; 1 where there are none."""
+        """The length of all arrows together; 1 if there are none."""
         return float(np.abs(self.row.attributions).sum()) or 1.0
 
     @property

@@ -27,7 +27,7 @@ class HistoryLines:
 
     @property
     def magnitude(self) -> FloatArray:
-        """Mean |attribution|; NaN where a run has no such feature."""
+        """Mean |attribution|; NaN if a run has no such feature."""
         return self._with_sum(self.history.magnitude)
 
     @property

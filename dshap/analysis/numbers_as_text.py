@@ -25,7 +25,7 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def shown_value(value: Any) -> str:
-    """A value of a column as text, numbers with four digits; "missing" where there is none."""
+    """A value of a column as text, numbers with four digits; "missing" if there is none."""
     if value is None or value != value:  # NaN is no number equal to itself
         return "missing"
     if isinstance(value, (float, np.floating)):
@@ -94,7 +94,7 @@ def axis_texts(values: Sequence[float]) -> list[str]:
 def number_text(value: float | None, error: float | None = None, sign: bool = False) -> str:
     """A number in as many digits as its error leaves: 0.12345 with an error of 0.0041 is "0.1235".
 
-    The last digit is that of the second digit of the error.  Where there is no error, or it is 0 or
+    The last digit is that of the second digit of the error.  If there is no error, or it is 0 or
     unknown, the number has four digits, without zeros at its end: "40", "0.25", "21,023".  A missing
     number is a dash.
 

@@ -117,7 +117,7 @@ def _quantile_bins(
 
 
 def _end_names(ends: Sequence[float], is_time: bool) -> list[str]:
-    """The ends of bins as text, in four digits below a thousand where these differ."""
+    """The ends of bins as text, in four digits below a thousand if these differ."""
     rounded = [_rounded(end) for end in ends]
     if is_time or len(set(rounded)) < len(ends):
         return value_names(ends, is_time)

@@ -145,7 +145,7 @@ def largest_magnitudes(view: View) -> FloatArray:
 
 
 def _named(option: str, given: Any, features: Sequence[str]) -> list[str] | None:
-    """The features that an option names, each once; None where it is None."""
+    """The features that an option names, each once; None if it is None."""
     if given is None:
         return None
     # a single name; an iterator of names has no dimension for numpy either

@@ -127,7 +127,7 @@ def _found(kept: KeptHistograms | None, digests: Mapping[str, str]) -> dict[str,
 
 
 def _kept_of(view: View, columns: Columns) -> KeptHistograms | None:
-    """The stored histograms of a cube; None where it is not a store's, as it was stored."""
+    """The stored histograms of a cube; None if it is not a store's, as it was stored."""
     path = store_of(view.cube)
     if path is None or (columns and columns.store != path):
         return None

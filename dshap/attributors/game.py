@@ -76,7 +76,7 @@ class RowsLeft:
     """position -> reason, of the rows that failed."""
 
     def rows_of(self, rows: FloatArray) -> FloatArray:
-        """The rows (n, columns) that are left; no copy where none failed."""
+        """The rows (n, columns) that are left; no copy if none failed."""
         if len(self.positions) == self.n:
             return rows
         return rows[self.positions]
@@ -157,7 +157,7 @@ class Instances:
         return link(base[None], base)[0, 0]
 
     def predictions(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k); raises RowsError where a prediction is NaN or infinity."""
+        """f(x) (n, k); raises RowsError if a prediction is NaN or infinity."""
         prediction = self.value.model(rows)
         refuse_bad(prediction)
         return prediction

@@ -256,7 +256,7 @@ class Method(ABC):
         return self
 
     def with_threads(self, n_threads: int) -> Self:
-        """A copy that uses `n_threads` threads where it can; the numbers do not depend on it."""
+        """A copy that uses `n_threads` threads if it can; the numbers do not depend on it."""
         return self
 
     def with_choice(self, choice: State) -> Self:
@@ -302,7 +302,7 @@ class Method(ABC):
         return replace(self, undone=UndoneCodes.of(codes, self.value.players.names))
 
     def undoing(self, attributor: Attributor, states: States, tiling: Tiling) -> Attributor:
-        """The attributor, with the values without each code where these are asked for."""
+        """The attributor, with the values without each code if these are asked for."""
         if not self.undone:
             return attributor
         return undoing(attributor, self.undone, self._without(states, tiling))
@@ -331,7 +331,7 @@ class Method(ABC):
         Raises
         ------
         InputError
-            Where there are no standard errors to stop by, or the design cannot grow.
+            If there are no standard errors to stop by, or the design cannot grow.
         """
         self.refuse("tol")
         return self, tol, ""
@@ -664,8 +664,8 @@ def attributor_of(
     parts : coalition tiles that each task sums
     round_tiles : coalition tiles that each round of the design adds
     tol : tolerance of the design's rounds; None: all coalitions for every row
-    has_pairs : True where interactions are asked for
-    is_noisy : True where the model is stochastic
+    has_pairs : True if interactions are asked for
+    is_noisy : True if the model is stochastic
     n_draw_replicates : replicates for the draws that the values are means over; 0: no such error
     """
     value = game.value

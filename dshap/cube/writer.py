@@ -163,7 +163,7 @@ class CubeWriter:
     def _refuse_other_store(self) -> None:
         """Refuse to write if the store now belongs to another run: workers may outlive a run.
 
-        The document with the run is read anew where it was written since.
+        The document with the run is read anew if it was written since.
         """
         version = Folder(self.path).version("zarr.json")
         if version == self._own_version and version is not None:
@@ -261,7 +261,7 @@ class CubeWriter:
     def endings(self) -> dict[int, dict[str, Any]]:
         """Block -> its record, of those that have ended: explained, or failed as a whole.
 
-        The record has `block`, `start`, `stop`, and `failed` where rows have no attributions.
+        The record has `block`, `start`, `stop`, and `failed` if rows have no attributions.
         """
         found = {}
         for _, failure in failures_of(self.path).whole():

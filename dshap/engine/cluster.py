@@ -287,7 +287,7 @@ class DaskExecutor:
             if self.client.status == "running" and not isinstance(error, CommClosedError):
                 raise
             raise _gone(error) from error
-        # the context is large (a model, states): workers drop it even where the run has failed
+        # the context is large (a model, states): workers drop it even if the run has failed
         finally:
             with contextlib.suppress(OSError):  # the scheduler is gone, and its plugin
                 self.client.unregister_worker_plugin(run)

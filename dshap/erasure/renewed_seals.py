@@ -51,7 +51,7 @@ def keys_of_seals(
     keys : sequence of SigningKey
         The keys that are here.
     unsigned : bool
-        Whether signed runs lose their signature where no key is here.
+        Whether signed runs lose their signature if no key is here.
 
     Returns
     -------

@@ -69,7 +69,7 @@ class Looks:
 def words_of_columns(cubes: Any, rows: Any = None) -> ColumnTexts:
     """The words for the columns of a cube, or of the first of several by name or in a store.
 
-    There are none where these are no cubes; the picture reports this error.
+    There are none if these are no cubes; the picture reports this error.
     """
     first = cubes
     if has_member(cubes, "items") and not has_member(cubes, "data_vars"):

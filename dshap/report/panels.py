@@ -134,7 +134,7 @@ def label_width(axes: Any) -> int:
 def write_numbers(axis: Any, inches: float | None = None) -> None:
     """Write the numbers of an axis as all pictures do, as many as have room; limits are set before.
 
-    `inches` is the length of the axis where it is not that of the axes.
+    `inches` is the length of the axis if it is not that of the axes.
     """
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 

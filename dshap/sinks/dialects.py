@@ -553,7 +553,7 @@ _COLUMNS = (
 )
 """The query of PostgreSQL for the columns of a table or view, with their types."""
 _NAME_PART = re.compile(r'"(?:[^"]|"")*"|[^.]+')
-"""Pattern of one part of a name with dots, in quotes where it needs them."""
+"""Pattern of one part of a name with dots, in quotes if it needs them."""
 
 
 def _in_iso_form(moments: pa.Array) -> pa.Array:
@@ -629,5 +629,5 @@ DIALECTS: Mapping[str, Dialect] = {
 
 
 def dialect_of(kind: str) -> Dialect:
-    """The dialect of a kind of database; plain SQL where none is known."""
+    """The dialect of a kind of database; plain SQL if none is known."""
     return DIALECTS.get(kind, Dialect())

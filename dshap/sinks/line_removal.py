@@ -224,7 +224,7 @@ def keys_in_files(folder: Path, keys: Mapping[str, NDArray[Any]]) -> set[int]:
 
 
 def _forget_in_file(file: Path, keys: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
-    """(lines that went, lines that are left) of one file, which is written again where some go."""
+    """(lines that went, lines that are left) of one file, which is written again if some go."""
     with open_parquet(file) as opened:
         names = key_names_in(opened.schema_arrow.names, list(keys))
         wanted = WantedKeys({names[name]: _in_file(values) for name, values in keys.items()})

@@ -179,7 +179,7 @@ class DiskFiles:
             self.path.rmdir()
 
     def copy(self, name: str, to: Place) -> None:
-        """Give a file another name, as it is never changed; a copy where there are no hard links."""
+        """Give a file another name, as it is never changed; a copy if there are no hard links."""
         target = Path(str(to))
         make_folder(target.parent)
         try:

@@ -223,7 +223,7 @@ class ObjectFiles:
             obstore.copy(self._store, self._key(name), cast(BucketPath, to).key)
 
     def put_file(self, name: str, file: Path) -> None:
-        """Send a file, in pieces where it is large."""
+        """Send a file, in pieces if it is large."""
         upload(self.place / name, file)
 
     def folder_to_fill(self, elsewhere: Callable[[], Path]) -> Path:

@@ -126,7 +126,7 @@ def _signs(kind: str, n_days: int) -> tuple[str, int]:
 
 
 def quoted(table: str, kind: str) -> str:
-    """The name of a table as SQL has it, quoted where the rules of the database are known."""
+    """The name of a table as SQL has it, quoted if the rules of the database are known."""
     return ".".join(_quoted_where_known(part, kind) for part in table.split("."))
 
 

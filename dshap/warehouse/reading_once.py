@@ -243,7 +243,7 @@ def _write(
         try:
             return list(pool.map(write, pieces, first_parts))
         finally:
-            # where one piece fails, the others end at their next batch, and not at their last
+            # if one piece fails, the others end at their next batch, and not at their last
             stop.set()
 
 

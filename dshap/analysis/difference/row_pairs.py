@@ -1,6 +1,6 @@
 """Rows of two cubes side by side, in bounded memory.
 
-Rows are pairs by their place where both cubes have the same keys in one order.  Else both sides are
+Rows are pairs by their place if both cubes have the same keys in one order.  Else both sides are
 written to files of a temporary folder, cut into parts by a hash of the key, and joined part by part:
 rows whose hashes of 128 bits are equal have one key.
 """
@@ -52,7 +52,7 @@ class Rows:
     hashes: WideHashes
     """(n, 2): a hash of the key; without a key, of the position."""
     phi: FloatArray
-    """(n, d, k): NaN where a row has no attributions."""
+    """(n, d, k): NaN if a row has no attributions."""
     predicted: FloatArray
     """(n, k)"""
     base: FloatArray
@@ -190,7 +190,7 @@ class CubeRows:
 
     @staticmethod
     def _chosen(values: NDArray[Any], places: Sequence[int], axis: int) -> FloatArray:
-        """Values at these places of an axis, as float64; no copy where these are all in order."""
+        """Values at these places of an axis, as float64; no copy if these are all in order."""
         if tuple(places) != tuple(range(values.shape[axis])):
             values = values.take(places, axis)
         return values.astype(np.float64, copy=False)
@@ -201,7 +201,7 @@ class CubeRows:
         return self.read(slice(0, 0))
 
     def refuse_repeated(self, rows: Rows, repeated: NDArray[np.int64]) -> None:
-        """Raise an `InputError` where some of these rows repeat the key of an earlier row."""
+        """Raise an `InputError` if some of these rows repeat the key of an earlier row."""
         if len(repeated):
             position = int(rows.positions[repeated[0]])
             raise InputError(
@@ -219,7 +219,7 @@ class CubeRows:
         return label(key_words(self.key_of(0)))
 
     def key_of(self, position: int) -> dict[str, str]:
-        """Key column -> the key of a row as text; its position where there is no key."""
+        """Key column -> the key of a row as text; its position if there is no key."""
         if not self.keys:
             return {"row": str(position)}
         return {
@@ -353,7 +353,7 @@ def pairs_by_key(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
 
 
 def refuse_little_space(n_bytes: int) -> None:
-    """Raise an `InputError` where the temporary folder has no room for so many bytes."""
+    """Raise an `InputError` if the temporary folder has no room for so many bytes."""
     place = tempfile.gettempdir()
     free = shutil.disk_usage(place).free
     if free < n_bytes:

@@ -111,7 +111,7 @@ class ComparedTable:
     """Its path, or its type."""
     n_rows: int
     n_sampled: int
-    """Number of rows that were compared: a seeded sample where there are more."""
+    """Number of rows that were compared: a seeded sample if there are more."""
 
     def __str__(self) -> str:
         if self.n_sampled == self.n_rows:

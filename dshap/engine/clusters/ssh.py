@@ -161,7 +161,7 @@ async def _started(cluster: Any, specs: Mapping[str, Any]) -> dict[str, Exceptio
 
 
 async def _worker_started(cluster: Any, place: str, spec: Mapping[str, Any]) -> Any:
-    """The worker of one host once it has sent its address; the error where it does not start."""
+    """The worker of one host once it has sent its address; the error if it does not start."""
     import asyncio
 
     worker = spec["cls"](cluster.scheduler.address, name=place, **spec["options"])

@@ -184,7 +184,7 @@ LIKELIHOODS = ("GaussianLikelihood", "FixedNoiseGaussianLikelihood")
 def _approximate(model: Any) -> tuple[Any, Solve]:
     """Inducing points, and a solver for their weights.
 
-    The weights are K⁻¹ (m − mean) from the values m of inducing points, or L⁻ᵀ m where m is
+    The weights are K⁻¹ (m − mean) from the values m of inducing points, or L⁻ᵀ m if m is
     whitened, K = LLᵀ.
     """
     strategy = model.variational_strategy

@@ -60,7 +60,7 @@ def _plain(value: Any) -> Any:
 
 
 def named_axis(values: Sequence[float], names: Sequence[str], **options: Any) -> Any:
-    r"""An axis with a name at each of these values, on two lines where it has a ``\n``."""
+    r"""An axis with a name at each of these values, on two lines if it has a ``\n``."""
     alt = import_altair()
     places = [float(value) for value in values]
     lines = [name.split("\n") for name in names]

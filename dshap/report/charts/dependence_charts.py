@@ -101,7 +101,7 @@ def dependence_chart(shown: Dependence, looks: Looks, curves: PartialCurves | No
 
 
 def _values_axis(shown: Dependence, looks: Looks) -> Any:
-    """The axis of the column, with the texts of all pictures; symmetric-log where the record is."""
+    """The axis of the column, with the texts of all pictures; symmetric-log if the record is."""
     alt = import_altair()
     ends = [float(shown.ends[0]), float(shown.ends[-1])]
     if shown.has_categories:

@@ -74,7 +74,7 @@ class OutputPart:
     """Its name there."""
     ranking: BarFigure
     figures: OutputFigures | None
-    """Swarms and dependences; None where the page leaves them out."""
+    """Swarms and dependences; None if the page leaves them out."""
     histories: tuple[HistoryFigure, ...]
 
 
@@ -106,7 +106,7 @@ class PageContent:
     n_rows: int
     n_page_rows: int
     rows_note: str
-    """A sentence about explanations whose rows are not on the page; empty where all are."""
+    """A sentence about explanations whose rows are not on the page; empty if all are."""
     bar_scale: str
     """A sentence about the scale of the bars of a row; empty for units that need none."""
 
@@ -246,7 +246,7 @@ def _missing(explanations: Sequence[ExplanationWords]) -> Iterator[str]:
 
 
 def _prediction(table: RowTable, tab: Tab, rows: PageRows, units: str) -> str:
-    """The predictions of one output in words; empty where rows of its cube cannot be read."""
+    """The predictions of one output in words; empty if rows of its cube cannot be read."""
     name = next(iter(tab.rankings))
     if name not in table.cubes or not len(rows.predictions):
         return ""

@@ -160,7 +160,7 @@ def _sentence(text: str) -> str:
 
 
 def _bars(output: OutputDifference, texts: PageTexts) -> tuple[BarLine, ...]:
-    """Old beside new for the features that moved most; nothing where none did."""
+    """Old beside new for the features that moved most; nothing if none did."""
     longest = output.features[0].wasserstein
     moved = [each for each in output.features if each.wasserstein > SHOWN_PART * longest][:SHOWN]
     sizes = [(each.magnitude_old, each.magnitude_new) for each in moved]
@@ -185,7 +185,7 @@ def _row(found: Difference, row: ChangedRow, texts: PageTexts) -> RowFigure:
 
 
 def _probabilities(scale: str, predictions: Sequence[float]) -> list[float]:
-    """Probabilities of predictions of one output; none where its scale alone does not give them."""
+    """Probabilities of predictions of one output; none if its scale alone does not give them."""
     transform = {LOG_ODDS: "logistic", PROBABILITY: "probability"}.get(scale)
     if transform is None:
         return []

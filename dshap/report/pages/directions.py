@@ -14,13 +14,13 @@ from dshap.report.pages.page_texts import PageTexts
 CLEAR = 0.8
 """The correlation of mean attributions with the order of the values from which it is a direction."""
 N_GROUPS = 6
-"""The groups of neighbouring values whose means are compared where there is no such direction."""
+"""The groups of neighbouring values whose means are compared if there is no such direction."""
 LEAST_RANGE = 0.5
 """The range of these means, in mean |attributions|, below which no direction is clear."""
 
 
 def direction_words(found: Dependence, texts: PageTexts) -> str:
-    """How the values of a column move the prediction, in words; empty where nothing moves it."""
+    """How the values of a column move the prediction, in words; empty if nothing moves it."""
     n_bins = number_of_bins(found.bins)
     there = np.flatnonzero(found.counts[:n_bins] > 0)
     means = found.means[there]

@@ -71,7 +71,7 @@ class BarLine:
     place: int = -1
     """The position of the feature in the cube; −1 for a line that leads nowhere."""
     direction: str = ""
-    """How its values move the prediction, in words; empty where that is not known."""
+    """How its values move the prediction, in words; empty if that is not known."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class BarFigure:
     """The global ranking for one output."""
 
     output: str
-    """Empty where there is one output only."""
+    """Empty if there is one output only."""
     explanations: tuple[str, ...]
     lines: tuple[BarLine, ...]
     """The features of the figure, the largest on top."""
@@ -115,7 +115,7 @@ def bar_figure(
 
     Parameters
     ----------
-    output : the name of the output; "" where there is one only
+    output : the name of the output; "" if there is one only
     given : the ranking of each explanation
     texts : the names of the features
     directions : feature -> how its values move the prediction, in words
@@ -150,12 +150,12 @@ def bar_figure(
 
 
 def total_of(ranking: Ranking) -> float:
-    """The sum of mean |φ| of all features: all movement of the predictions; 1 where there is none."""
+    """The sum of mean |φ| of all features: all movement of the predictions; 1 if there is none."""
     return sum(ranking.magnitude.values()) or 1.0
 
 
 def _half_width(ranking: Ranking, feature: str) -> float:
-    """Half the width of the 95 % interval of mean |φ|; 0 where it is not known."""
+    """Half the width of the 95 % interval of mean |φ|; 0 if it is not known."""
     return float(np.nan_to_num(ranking.half_width(feature)))
 
 

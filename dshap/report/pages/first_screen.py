@@ -252,7 +252,7 @@ def _sure(cubes: Mapping[str, Place], given: Sequence[Ranking], texts: PageTexts
 
 
 def _additivity(cubes: Mapping[str, Place], ranking: Ranking, largest: str) -> str:
-    """Words for parts that add up to each prediction; empty where they do not, or it is not known."""
+    """Words for parts that add up to each prediction; empty if they do not, or it is not known."""
     gap = accuracy({"": next(iter(cubes.values()))})[""]["residual"]
     if not gap or max(gap) > ROUNDING * ranking.magnitude[largest]:
         return ""

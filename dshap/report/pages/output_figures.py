@@ -44,7 +44,7 @@ class OutputFigures:
     """Swarms of one output, one an explanation, and the dependence of each feature."""
 
     output: str
-    """Empty where there is one output only."""
+    """Empty if there is one output only."""
     explanations: tuple[str, ...]
     swarms: tuple[SwarmFigure, ...]
     cards: tuple[Card, ...]
@@ -126,7 +126,7 @@ def figures_of(
 
 
 def _swarms(view: View, ranked: Sequence[str], given: Sequence[Dependence]) -> Swarms:
-    """The swarms, from the histograms of dependences where these have them: one pass fewer."""
+    """The swarms, from the histograms of dependences if these have them: one pass fewer."""
     shown = ranked[:MAX_SHOWN]
     known = {each.feature: each for each in given}
     if view.rows < FEW_POINTS or not set(shown) <= set(known):

@@ -31,7 +31,7 @@ def rows_json(
     Parameters
     ----------
     tabs : each output of the page's selector, with the explanations that it shows
-    files : the folder of all rows beside the page; None where there is none
+    files : the folder of all rows beside the page; None if there is none
     """
     names = zip(table.key_names, table.key_kinds, strict=True)
     held = None
@@ -69,7 +69,7 @@ def _tab_of(tabs: Sequence[tuple[str, Sequence[str]]], output: str, explanation:
 
 
 def _column(texts: PageTexts, feature: str) -> Mapping[str, Any]:
-    """How the script shows the values of a column; empty where it has no entry."""
+    """How the script shows the values of a column; empty if it has no entry."""
     entry = texts.columns.entry(feature)
     found: dict[str, Any] = {}
     if entry.unit:

@@ -78,7 +78,7 @@ def _facts(path: Place, arrays: CubeArrays, status: CubeStatus) -> dict[str, str
 
 
 def _method(design: Mapping[str, Any]) -> str:
-    """The design or closed form, with the number of its coalitions where it has one."""
+    """The design or closed form, with the number of its coalitions if it has one."""
     name = str(design.get("design", "")).replace("_", " ")
     counts = [
         f"{design[each]:,} {each.removeprefix('n_')}"

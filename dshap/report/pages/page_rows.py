@@ -69,7 +69,7 @@ class _Largest:
 
     def add(self, start: int, sizes: FloatArray, is_good: NDArray[np.bool_]) -> None:
         """Add the sizes (n, numbers) of rows from `start` on; no row without numbers counts."""
-        # where numbers are missing, no comparison is true
+        # if numbers are missing, no comparison is true
         near = np.flatnonzero((sizes > self._sizes[-1]).any(axis=1) & is_good)
         here = np.broadcast_to((start + near)[:, None], (len(near), sizes.shape[1]))
         joined = np.concatenate([self._sizes, sizes[near]])

@@ -39,9 +39,9 @@ TRANSFORMS: Mapping[str, Transform] = {
 
 
 def transform_of(arrays: CubeArrays) -> str:
-    """The transform from predictions of a cube to probabilities; empty where there is none.
+    """The transform from predictions of a cube to probabilities; empty if there is none.
 
-    Scores are turned into probabilities only where those of all classes are in the cube.
+    Scores are turned into probabilities only if those of all classes are in the cube.
     """
     if arrays.scale == PROBABILITY:
         return "probability"

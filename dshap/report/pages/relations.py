@@ -49,7 +49,7 @@ class NumberTable:
     lines: tuple[tuple[str, tuple[Cell | str, ...]], ...]
     note: str = ""
     addresses: tuple[str, ...] = ()
-    """The address that the head of each line leads to; empty where they lead nowhere."""
+    """The address that the head of each line leads to; empty if they lead nowhere."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _segment_name(segment: str, texts: PageTexts) -> str:
 
 
 def refuse_unknown_segments(table: RowTable, segments: Sequence[str]) -> None:
-    """Raise an `InputError` where the column of a segment was not stored."""
+    """Raise an `InputError` if the column of a segment was not stored."""
     for segment in segments:
         columns = columns_of(open_cube(table.first.path))
         column = column_of_segment(segment, columns)
@@ -180,7 +180,7 @@ def _heat(found: Segments, texts: PageTexts) -> NumberTable:
 def comparison_of(
     rankings: Mapping[str, Mapping[str, Ranking]], output: str, texts: PageTexts, tab: int
 ) -> ToldFigure | None:
-    """The rankings of several explanations for one output on one scale; None where one has it."""
+    """The rankings of several explanations for one output on one scale; None if one has it."""
     given = [found[output] for found in rankings.values() if found[output].rows]
     if len(given) < 2:
         return None
@@ -218,7 +218,7 @@ def _compared(index: int, found: RankingAgreement, decimals: int) -> tuple[Cell,
 
 
 def _moved(names: Sequence[str], first: np.ndarray, other: np.ndarray, texts: PageTexts) -> str:
-    """The feature whose place differs most, in words; empty where all places are the same."""
+    """The feature whose place differs most, in words; empty if all places are the same."""
     most = int(np.abs(first - other).argmax())
     if first[most] == other[most]:
         return ""

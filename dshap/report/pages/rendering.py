@@ -24,7 +24,7 @@ HEAD_BYTES = 2_048
 
 
 def require_jinja() -> None:
-    """Raise an `InputError` where jinja2 is not installed; imports nothing.
+    """Raise an `InputError` if jinja2 is not installed; imports nothing.
 
     The message names the extra to install.
 

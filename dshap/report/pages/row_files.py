@@ -53,7 +53,7 @@ def write_row_files(table: RowTable, folder: Path) -> RowFiles:
 
 
 def refuse_others(folder: Path) -> None:
-    """Raise an `InputError` where a folder contains anything but files of rows."""
+    """Raise an `InputError` if a folder contains anything but files of rows."""
     if not folder.exists():
         return
     if not folder.is_dir() or any(not FILE.fullmatch(each.name) for each in folder.iterdir()):

@@ -53,11 +53,11 @@ class RowBatch:
     """Some rows, with their numbers in every part."""
 
     keys: Sequence[NDArray[Any]]
-    """The values (n,) of each key column; the position of a row where there is none."""
+    """The values (n,) of each key column; the position of a row if there is none."""
     prediction: FloatArray
     """(n, p)"""
     base: FloatArray
-    """(n, p); (n, 0) where base values are the same in all rows."""
+    """(n, p); (n, 0) if base values are the same in all rows."""
     phi: FloatArray
     """(n, p, d); NaN for rows without attributions"""
     columns: Mapping[int, NDArray[Any]]
@@ -132,7 +132,7 @@ class RowTable:
         return list(self.first.rows(self.first.keys, rows).values())
 
     def attributions(self, rows: slice) -> tuple[FloatArray, FloatArray] | None:
-        """Predictions (n, p) and attributions (n, p, d) of these rows; None where one is damaged."""
+        """Predictions (n, p) and attributions (n, p, d) of these rows; None if one is damaged."""
         predictions = []
         found = []
         for name, arrays in self.cubes.items():
@@ -151,7 +151,7 @@ class RowTable:
 
     @property
     def fixed_base(self) -> list[float] | None:
-        """The base value of each part; None where they differ from row to row."""
+        """The base value of each part; None if they differ from row to row."""
         values = [arrays.base_value for arrays in self.cubes.values()]
         known = [each.tolist() for each in values if each is not None]
         if len(known) < len(values):
@@ -159,7 +159,7 @@ class RowTable:
         return [number for each in known for number in each]
 
     def bases(self, rows: slice) -> FloatArray:
-        """Base values (n, p) of these rows; (n, 0) where they are the same in all rows."""
+        """Base values (n, p) of these rows; (n, 0) if they are the same in all rows."""
         n = rows.stop - rows.start
         if self.fixed_base is not None:
             return np.zeros((n, 0))
@@ -198,7 +198,7 @@ class RowTable:
         return is_there
 
     def batch(self, rows: slice) -> RowBatch | None:
-        """All that is written of these rows; None where they cannot be read."""
+        """All that is written of these rows; None if they cannot be read."""
         numbers = self.attributions(rows)
         if numbers is None:
             return None

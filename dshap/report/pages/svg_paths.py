@@ -125,7 +125,7 @@ class Card:
     y_ticks: tuple[Tick, ...]
     table: tuple[tuple[str, tuple[Cell, ...]], ...]
     note: str
-    """A sentence about numbers that the table leaves out; empty where it has all."""
+    """A sentence about numbers that the table leaves out; empty if it has all."""
 
 
 def swarm_figure(heading: str, swarms: Swarms, texts: PageTexts) -> SwarmFigure:
@@ -287,7 +287,7 @@ def _curve(
 
 
 def _ends_of(given: Dependence) -> tuple[float, float]:
-    """The ends of the axis of values, with the strip of missing ones where there are any.
+    """The ends of the axis of values, with the strip of missing ones if there are any.
 
     They are places on it, as `given.scale` has them.
     """
@@ -301,7 +301,7 @@ def _ends_of(given: Dependence) -> tuple[float, float]:
 
 
 def _x_ticks(given: Dependence, names: Sequence[str], texts: PageTexts) -> tuple[Tick, ...]:
-    """Round values on the axis of numbers, or its categories where they are few."""
+    """Round values on the axis of numbers, or its categories if they are few."""
     ends = _ends_of(given)
     left, right = given.placed_sides
     ticks = []

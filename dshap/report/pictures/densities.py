@@ -193,7 +193,7 @@ def outline(shades: Shades, grid: FloatArray, heights: FloatArray) -> tuple[Floa
 
 
 def _draw_points(axes: Any, swarm: Swarm, y: int, limits: tuple[float, float], plain: str) -> None:
-    """Draw a point for each attribution, spread out where they are many."""
+    """Draw a point for each attribution, spread out if they are many."""
     if swarm.points is None:
         return
     phi = swarm.points["attributions"]

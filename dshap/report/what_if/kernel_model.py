@@ -33,7 +33,7 @@ MAX_SUBSET_COLUMNS = 10
 
 
 def refuse_kernel(method: Method, n_data: int) -> None:
-    """Raise a `NoWhatIf` where a method of kernel values is not computed on a page."""
+    """Raise a `NoWhatIf` if a method of kernel values is not computed on a page."""
     value = method.value
     expansion = value.expansion
     if not all(isinstance(part.kernel, ProductKernel) for part in expansion.parts) or (
@@ -93,7 +93,7 @@ def _terms(part: Any) -> dict[str, FloatArray]:
 
 
 def _background(learned: LearnedParts) -> FloatArray | None:
-    """The rows (b, columns) of the background; None where they are many, or not at hand."""
+    """The rows (b, columns) of the background; None if they are many, or not at hand."""
     first = learned.states[0] if learned.states else State({})
     if "background" in first.arrays:
         return first["background"]

@@ -41,7 +41,7 @@ class WhatIfKind:
     """Raises a `NoWhatIf` for methods that are not computed, before anything is learned; the number
     is that of the rows that are learned from."""
     arrays_of: Callable[[LearnedParts], dict[str, Any]]
-    """The arrays of a finished explanation; a `NoWhatIf` where they are too large."""
+    """The arrays of a finished explanation; a `NoWhatIf` if they are too large."""
     facts_of: Callable[[Any], dict[str, Any]] = _no_facts
     """Plain facts about a value function, beside its arrays."""
     reads: Callable[[Any], Iterable[int]] = _all_columns

@@ -1,4 +1,4 @@
-"""The record of a model that a page's script computes, and the sentence where there is none."""
+"""The record of a model that a page's script computes, and the sentence if there is none."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LearnedParts:
     states: tuple[State, ...]
     """The state of a closed form, or those of the coalition tiles in their order."""
     data: RowReader | None
-    """The background rows; None where they are not at hand any more."""
+    """The background rows; None if they are not at hand any more."""
 
 
 def packed_within(arrays: Mapping[str, Any], what: str) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _packed_all(content: Any) -> Any:
 
 
 def refuse_more(count: int, limit: int, what: str, remedy: str = "") -> None:
-    """Raise a `NoWhatIf` where there are more than `limit` of something."""
+    """Raise a `NoWhatIf` if there are more than `limit` of something."""
     if count > limit:
         raise NoWhatIf(f"{count:,} {what} are more than {limit:,}{remedy}")
 

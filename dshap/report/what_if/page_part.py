@@ -34,7 +34,7 @@ LONGEST_ABOUT = 300
 MOST_NAMED = 50
 """The most values of a column of numbers that are chosen from by their names."""
 LONG = 3.0
-"""A tail is long where the range is so many times that of the other rows."""
+"""A tail is long if the range is so many times that of the other rows."""
 STEPS = 200
 """About the steps of a slider."""
 SCRIPTS = ("games.js", "what_if.js")
@@ -49,12 +49,12 @@ def what_if_scripts() -> list[str]:
 
 @dataclass(frozen=True)
 class WhatIfPart:
-    """The part of a page, in the form for its template; all empty where none was asked for."""
+    """The part of a page, in the form for its template; all empty if none was asked for."""
 
     content: Mapping[str, Any] = MappingProxyType({})
-    """Plain values that the script reads; empty where no explanation has a model."""
+    """Plain values that the script reads; empty if no explanation has a model."""
     sentences: tuple[str, ...] = ()
-    """Sentences for the page: the models that it contains, and reasons where there is none."""
+    """Sentences for the page: the models that it contains, and reasons if there is none."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class PageColumn:
     kind: str
     """"number", "boolean" or "category"."""
     values: FloatArray
-    """(n,): numbers, 0 and 1, or positions among the texts; NaN where missing."""
+    """(n,): numbers, 0 and 1, or positions among the texts; NaN if missing."""
     texts: tuple[str, ...] = ()
     """The categories, as they are shown."""
     numbers: tuple[float, ...] = ()
-    """The number that the model gets for each text; empty where it gets the text's position."""
+    """The number that the model gets for each text; empty if it gets the text's position."""
 
 
 def what_if_part(
@@ -87,7 +87,7 @@ def what_if_part(
     keys : the key of each row of the page, as texts
     features : the players, in the order of the page
     part_of : (explanation, output) -> the position of a waterfall on the page
-    first_rows : rows of the page that are chosen where not all fit
+    first_rows : rows of the page that are chosen if not all fit
 
     Raises
     ------
@@ -316,7 +316,7 @@ def _rows_within(
 
 
 def _player_of(column: str, models: Mapping[str, Mapping[str, Any]]) -> str:
-    """The name of the player of a column where it has other columns too; else empty."""
+    """The name of the player of a column if it has other columns too; else empty."""
     for model in models.values():
         if column in model["columns"]:
             player = model["player"][model["columns"].index(column)]
