@@ -1,6 +1,6 @@
 """The words of people for columns and numbers: labels, values in their formats, years, digits.
 
-`texts_of(cube)` gives the words for a cube; its example shows them.
+`texts_of(cube)` returns the words for a cube; its example shows them.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class ColumnTexts:
 
     dictionary: ColumnDictionary = field(default_factory=ColumnDictionary)
     sample: Callable[[str], NDArray[Any] | None] = field(default=lambda column: None)
-    """Function that gives some values of a column, by which years are found; None if none are
+    """Function that returns some values of a column, by which years are found; None if none are
     known."""
     has_flags: Callable[[str], bool] = field(default=lambda column: False)
-    """Function that gives whether the numbers 0 and 1 of a column are False and True."""
+    """Function that returns whether the numbers 0 and 1 of a column are False and True."""
 
     @cached_property
     def _years(self) -> dict[str, bool]:

@@ -443,7 +443,7 @@ def _points(view: View, columns: Columns, found: Dependence) -> Record:
     whole = slice(0, view.cube.sizes["instance"])
     values = columns[found.feature](whole)
     codes = binned(found.bins, values)
-    # seeded: the same rows give the same picture
+    # seeded: the same rows produce the same picture
     jitter = np.random.default_rng(0).uniform(-0.3, 0.3, len(codes))
     x = codes + jitter
     if not found.has_categories:

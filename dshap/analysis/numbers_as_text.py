@@ -45,7 +45,7 @@ def _four_digits(value: float) -> str:
 
 
 def decimals_of(values: Iterable[float]) -> int:
-    """The number of decimals that gives the largest value four significant digits, at most 12."""
+    """The number of decimals with which the largest value has four significant digits, at most 12."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     if not largest:
         return 0
@@ -125,7 +125,7 @@ def with_error_text(value: float | None, error: float | None, sign: bool = False
 
 
 def _decimals_of_error(error: float) -> int:
-    """The number of decimals that gives an error two digits, at most 12."""
+    """The number of decimals with which an error has two digits, at most 12."""
     return min(12, max(0, 1 - math.floor(math.log10(error))))
 
 

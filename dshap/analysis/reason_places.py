@@ -10,7 +10,7 @@ with t_{R−1} the quantile of Student's distribution and M the number of pairs 
 Of each pair at most one direction is wrong, and it is stated with a probability of at most α/M, so
 that with probability 1 − α or more no statement about a row is wrong (Bonferroni; the pairs may
 depend on each other in any way, as they do, having the coalitions in common).  Conclusions from
-right statements are right: "A is larger than B" and "B is larger than C" give "A is larger than C".
+right statements are right: "A is larger than B" and "B is larger than C" imply "A is larger than C".
 
 The place of a code then is between 1 + (codes that are stated to be larger) and C − (codes that are
 stated to be smaller).  If both ends are one number the place is stated, and all stated places of a

@@ -506,12 +506,12 @@ def _without_rounding(row: RowNumbers) -> FloatArray:
 
 
 def decimals_of_row(attributions: FloatArray) -> int:
-    """The decimals that give the largest of the attributions (d,) of a row two digits."""
+    """The decimals with which the largest of the attributions (d,) of a row has two digits."""
     return _decimals(float(np.nanmax(np.abs(attributions))) or 1.0)
 
 
 def _decimals(largest: float) -> int:
-    """The decimals that give the largest attribution two digits."""
+    """The decimals with which the largest attribution has two digits."""
     return min(12, max(0, 1 - math.floor(math.log10(abs(largest)))))
 
 

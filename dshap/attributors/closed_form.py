@@ -1,4 +1,4 @@
-"""Closed forms, which give attributions without listing coalitions, and their attributor."""
+"""Closed forms, which compute attributions without listing coalitions, and their attributor."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class ClosedForm(ABC):
 
 
 class PairedForm(ClosedForm):
-    """A closed form that also gives pairwise interactions."""
+    """A closed form that also computes pairwise interactions."""
 
     @abstractmethod
     def with_interactions(self) -> Self:

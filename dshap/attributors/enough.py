@@ -163,7 +163,7 @@ class PartSums:
 
 @dataclass(frozen=True)
 class JudgedTile:
-    """The pass that gives the values of some rows from all rows so far, and without each part.
+    """The pass that computes the values of some rows from all rows so far, and without each part.
 
     Each block is in one part of the rows.  The result contains `values` (1 + parts, n, m, k).
     """

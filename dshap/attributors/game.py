@@ -322,12 +322,12 @@ class Game(Instances):
 
     @property
     def expectations(self) -> Values:
-        """Function that gives E f of the coalitions for a micro-block of rows, before the link."""
+        """Function that returns E f of the coalitions for a micro-block of rows, before the link."""
         return self.value.evaluate
 
     @property
     def values(self) -> Values:
-        """Function that gives v_S(x) of the prepared coalitions: expectations, then the link."""
+        """Function that returns v_S(x) of the prepared coalitions: expectations, then the link."""
         if self.value.link.is_identity:
             return self.expectations
         return self._linked

@@ -97,7 +97,7 @@ SAMPLE_SEED = 0
 """The seed of the rows in a sample.  It is part of the numerics, as the landmarks' seed is of their
 options."""
 ROUND_SLACK = 10
-"""Pairs of coalitions that the first round has beyond the fewest that give standard errors."""
+"""Pairs of coalitions in the first round, in addition to the fewest that standard errors need."""
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,7 @@ class Method(ABC):
         return 0
 
     def with_interactions(self) -> Self:
-        """A copy that also gives interactions; InputError if there are none."""
+        """A copy that also computes interactions; InputError if there are none."""
         self.refuse("interactions")
         return self
 
@@ -297,7 +297,7 @@ class Method(ABC):
         return ""
 
     def with_undone(self, codes: Codes) -> Self:
-        """A copy that also gives v(N) − v(N without each code); InputError if it cannot."""
+        """A copy that also computes v(N) − v(N without each code); InputError if it cannot."""
         self.refuse("undo_codes")
         return replace(self, undone=UndoneCodes.of(codes, self.value.players.names))
 
@@ -727,7 +727,7 @@ def kind_of_value(value: Any) -> str:
 def _started_small[Growing: designs.KernelShapDesign | designs.KrigingDesign](
     design: Growing,
 ) -> Growing:
-    """The design with as few coalitions as give standard errors, for the first round."""
+    """The design with as few coalitions as standard errors need, for the first round."""
     d = design.info.n_players
     least = design.least_for_errors if isinstance(design, designs.KernelShapDesign) else 0
     first = max(least, 2 * max(2 * d, d + design.info.n_replicates + ROUND_SLACK))

@@ -210,7 +210,7 @@ class DesignInfo:
 
 
 Scored = Callable[[FloatArray, int], tuple[FloatArray, FloatArray | None]]
-"""A function of rows (n, columns) and the rows of a micro-block; it gives Σ_S v_S(x) score_S (n, d,
+"""A function of rows (n, columns) and the rows of a micro-block; it returns Σ_S v_S(x) score_S (n, d,
 k), and predictions (n, k) or None."""
 
 

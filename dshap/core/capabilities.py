@@ -221,7 +221,7 @@ class DirectSums(ValueFunction, Protocol):
     """A value function that computes Σ_S v_S(x) score_S without the single values."""
 
     def scored(self, state: State, score: FloatArray) -> Scored | None:
-        """A function that gives the sums for scores (m, d), with predictions if they are free.
+        """A function that returns the sums for scores (m, d), with predictions if they are free.
 
         None if there is no shortcut for such scores.
         """

@@ -1,6 +1,6 @@
-"""One rule for each option: it gives the option in plain form, or raises an `InputError`.
+"""One rule for each option: it returns the option in plain form, or raises an `InputError`.
 
-`checked(seed=seed, penalty=penalty)` looks up the rule of each name in `RULES` and gives the values
+`checked(seed=seed, penalty=penalty)` looks up the rule of each name in `RULES` and returns the values
 in that order.  A rule accepts the name of an option and the given value, and returns the value in
 plain form: floats, integers, tuples, never an array with one number.  Messages name the
 option, describe the given value, and list the allowed values.
@@ -40,7 +40,7 @@ OF_STORES = ("keys", "parts", "prepared", "rows", "runs", "state", "zarr.json")
 
 
 class Rule(Protocol):
-    """The rule of an option: a check that gives its plain form."""
+    """The rule of an option: a check that returns its plain form."""
 
     def __call__(self, name: str, given: Any) -> Any:
         """The option in its plain form, or an InputError."""

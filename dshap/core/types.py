@@ -64,7 +64,7 @@ class Design(Protocol):
         ...
 
     def fingerprint(self) -> dict[str, JSON]:
-        """Name and parameters; two designs with equal fingerprints give the same numbers."""
+        """Name and parameters; two designs with equal fingerprints produce the same numbers."""
         ...
 
 

@@ -21,7 +21,7 @@ from dshap.cube.layout import FLAG_MEANINGS, flag_attributes, variable_names
 from dshap.cube.reader import ROW_PREFIX
 
 ReadColumn = Callable[[slice], NDArray[Any]]
-"""The function that gives the values of a column in a slice of the cube's rows."""
+"""The function that returns the values of a column in a slice of the cube's rows."""
 TIMES = frozenset({"date", "datetime", "datetime64"})
 """The kinds of objects that represent times, in the words of pandas."""
 

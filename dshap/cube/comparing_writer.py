@@ -57,7 +57,7 @@ class ComparingWriter:
     _arrays: dict[str, StoredRows] = field(default_factory=dict, repr=False)
 
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
-        """Compare the rows of a tile; gives a receipt without files."""
+        """Compare the rows of a tile; returns a receipt without files."""
         computed = arrays_of_block(self.layout, block, attribution)
         chosen = np.flatnonzero(self.compared.get(tile, np.zeros(len(block.x), bool)))
         mine = {name: values[chosen] for name, values in computed.items()}

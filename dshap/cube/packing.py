@@ -216,7 +216,7 @@ class _Forms:
 
 
 def _pack_files(one: Shards, many: Shards, file: str, sizes: Mapping[str, int]) -> int:
-    """Write one file of an array from those of its blocks (name -> bytes); give its bytes.
+    """Write one file of an array from those of its blocks (name -> bytes); return its bytes.
 
     They are 0, and there is no file, where all of the values are fill values.
     """

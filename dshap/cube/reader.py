@@ -123,7 +123,7 @@ def open_cube(store: str | Place, *, index: bool = False) -> xr.Dataset:
 
 
 def read_cube(path: Place) -> xr.Dataset:
-    """The cube at `path` in memory, as `open_cube` gives it lazily."""
+    """The cube at `path` in memory, as `open_cube` opens it lazily."""
     opening = _opening_of(path)
     with reading(path):
         return _opened(path, opening, None).load()

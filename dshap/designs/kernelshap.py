@@ -266,7 +266,7 @@ def kernelshap(
     seed : int
         Seed of the draws.  All instances share the coalitions of one seed.
     n_replicates : int
-        Number of jackknife groups for the standard errors, 2 to 100; 0 gives no standard errors.
+        Number of jackknife groups for the standard errors, 2 to 100; 0: no standard errors.
 
     Returns
     -------

@@ -219,7 +219,7 @@ def permutation(
     seed : int
         Seed of the orders.  All instances share the orders of one seed.
     n_replicates : int
-        The most jackknife groups for the standard errors, 2 to 100; 0 gives no standard errors.
+        The most jackknife groups for the standard errors, 2 to 100; 0: no standard errors.
 
     Returns
     -------

@@ -407,7 +407,7 @@ class DaskExecutor:
         return [self._fetched(future) for future in futures]
 
     def _fetch_of(self, futures: Sequence[Future]) -> Callable[[Future], Any]:
-        """A function that gives the result of each of some futures, which are fetched together."""
+        """A function that returns the result of each of some futures, which are fetched together."""
         ended = {future.key: future for future in futures if future.status == "finished"}
         found: dict[Any, Any] = {}
         if len(ended) > 1:

@@ -1,6 +1,6 @@
 """Sizes of tiles: how many rows and coalitions a task has, from options and the cost of values.
 
-Nothing here depends on the number or memory of workers: the same shapes give the same tiles, and
+Nothing here depends on the number or memory of workers: the same shapes produce the same tiles, and
 with them the same sums, bit for bit, on any cluster.
 """
 

@@ -105,7 +105,7 @@ def _warning(name: str, runs: Sequence[str], keys: Sequence[SigningKey]) -> str:
 def renew_seals(
     store: Place, keys: Mapping[str, SigningKey | None], jobs: ReachedJobs, reason: str
 ) -> list[str]:
-    """Seal these runs again; gives their ids.
+    """Seal these runs again; returns their ids.
 
     Parameters
     ----------

@@ -137,7 +137,7 @@ class RunFolders:
         """Store the keys and digests of the rows that the run read, batches of `digest_rows`.
 
         `confirm` is called once all rows are read, before anything has its name in the store; then
-        `census` gives the facts of these rows, which are stored with the digests.
+        `census` returns the facts of these rows, which are stored with the digests.
         """
         room = Folder(self.keys)
         with room.writing(ROWS) as private:

@@ -262,7 +262,7 @@ def new_run_id(store: Place, now: datetime) -> str:
 
 
 def write_record(store: Place, facts: RunFacts) -> Place:
-    """Write the record of a run, in one step, as its last file; gives its path.
+    """Write the record of a run, in one step, as its last file; returns its path.
 
     Raises
     ------

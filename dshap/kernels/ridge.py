@@ -100,7 +100,7 @@ def ridge_solve(
     Raises
     ------
     InputError
-        If the system is not positive definite in float64; the message gives the rank, the smallest
+        If the system is not positive definite in float64; the message contains the rank, the smallest
         eigenvalue and a sufficient ridge.
 
     Examples

@@ -15,7 +15,7 @@ from dshap.core.rows import chosen_rows
 from dshap.core.types import Pass
 
 RunPass = Callable[[Pass], Any]
-"""Function that runs a single pass over the rows; gives its result, or the pass that follows."""
+"""Function that runs a single pass over the rows; returns its result, or the pass that follows."""
 
 
 def any_size(n_outputs: int) -> None:

@@ -205,7 +205,7 @@ class RowForms:
     def function(
         self, predict: Callable[[Any], Any], probe_rows: FloatArray, **options: Any
     ) -> PredictFunction:
-        """The predict function with the first form of rows that gives numbers.
+        """The predict function with the first form of rows with which it returns numbers.
 
         Raises
         ------

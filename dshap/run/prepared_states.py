@@ -248,7 +248,7 @@ class PreparedAttributor:
     def _tiling(self, n_rows: int) -> Tiling:
         """The tiling that `explain` uses for so many rows, with all states in memory."""
         tiling = tiling_of(self.work, n_rows, self.data_rows, self.session.options)
-        # not 0, which means that states are read anew for each tile
+        # not 0, which means that states are read again for each tile
         return replace(tiling, cache_bytes=max(1, tiling.cache_bytes))
 
     def _made_for(self, n_rows: int) -> tuple[Tiling, Attributor]:

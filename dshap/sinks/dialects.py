@@ -209,7 +209,7 @@ class Dialect:
         return False
 
     def retyped(self, table: str, name: str, found: str, sql_type: str) -> str:
-        """The statement that gives a column of type `found` another type.
+        """The statement that changes a column of type `found` to a different type.
 
         Values that the type cannot represent are lost, or refused by the database.
         """
@@ -472,7 +472,7 @@ class PostgreSQL(Dialect):
 
     @contextmanager
     def _draft_of(self, session: LoadSession, query: str) -> Iterator[str]:
-        """A temporary view of a query; gives its name."""
+        """A temporary view of a query; returns its name."""
         draft = "pg_temp._dshap_view"
         session.run(f"CREATE VIEW {draft} AS {query}")
         yield draft

@@ -191,7 +191,7 @@ def _as_sent(values: NDArray[Any]) -> pa.Array:
 
 
 def forget_in_files(folder: Path, line: Path, keys: Mapping[str, NDArray[Any]]) -> int:
-    """Remove the lines of these keys from the Parquet files of one load; gives their number.
+    """Remove the lines of these keys from the Parquet files of one load; returns their number.
 
     `line` is the record of the load, which counts its lines and follows last.
     """

@@ -349,7 +349,7 @@ class Lease:
                 self._last = began
 
     def _sign_of_life(self) -> str:
-        """Write a sign of life; gives the reason if the lease is lost, else an empty text."""
+        """Write a sign of life; returns the reason if the lease is lost, else an empty text."""
         mine = self._mine
         assert mine is not None, "a lease is renewed while it is held"
         was_late = self._is_late

@@ -244,7 +244,7 @@ class ObjectFiles:
         return 0 if found is None else int(found["size"])
 
     def sizes(self, n_files: int) -> Callable[[str], int]:
-        """A function that gives the bytes of an object; of many, from one listing of all."""
+        """A function that returns the bytes of an object; of many, from one listing of all."""
         if n_files < MANY:
             return self.size
         found = listed(self.place)

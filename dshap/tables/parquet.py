@@ -145,7 +145,7 @@ class ParquetFiles:
         return tuple(column[0].as_py() for column in batch.columns)
 
     def template(self, names: Sequence[str]) -> pd.DataFrame:
-        """An empty data frame of these columns, in the types that pandas gives them."""
+        """An empty data frame of these columns, in the types of pandas."""
         return pa.schema([self._schema.field(name) for name in names]).empty_table().to_pandas()
 
     def listed(self, names: Iterable[str]) -> list[str]:

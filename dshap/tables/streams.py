@@ -88,7 +88,7 @@ class StreamColumns:
 
     @cached_property
     def types(self) -> dict[str, str]:
-        """Column -> its type, of all that the source gives."""
+        """Column -> its type, of all columns of the source."""
         return {each.name: str(self._plain(each.type)) for each in self.given}
 
     @cached_property

@@ -256,7 +256,7 @@ class KernelValue(TableValue):
 
 
 def checked_scale(given: str | None) -> str | None:
-    """Check the scale that a user gives for the predictions of a function; None stays None.
+    """Check the scale that a user names for the predictions of a function; None stays None.
 
     Raises
     ------

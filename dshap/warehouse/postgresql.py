@@ -36,7 +36,7 @@ _NAMES = (
     "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') "
     "AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')"
 )
-"""The statement that gives the names of all tables and views, with the schema if it is needed."""
+"""The statement that returns the names of all tables and views, with the schema if it is needed."""
 _FACTS = (
     "SELECT relhassubclass, pg_relation_size(oid) / current_setting('block_size')::bigint, "
     "current_setting('server_version_num')::bigint FROM pg_class WHERE oid = {table}::regclass"
@@ -97,7 +97,7 @@ def open_table_of_postgresql(
 
 
 def schema_of_table(cursor: Any, table: str, keys: Collection[str]) -> pa.Schema:
-    """The columns of a table, in the types that its readers give them."""
+    """The columns of a table, in the types of its readers."""
     return pa.schema([each.field for each in _columns(cursor, table, keys)])
 
 
@@ -246,6 +246,6 @@ def _batches(database: Database, connection: Any, statement: str) -> Iterator[An
 
 
 def _value(cursor: Any, statement: str) -> Any:
-    """The one value that a statement gives."""
+    """The only value in the result of a statement."""
     cursor.execute(statement)
     return cursor.fetchone()[0]

@@ -63,7 +63,7 @@ def kriging(
     seed : int
         Seed of the drawn coalitions, which all instances share.
     n_replicates : int
-        Number of contrasts from which standard errors are computed, 2 to 100; 0 gives no standard
+        Number of contrasts from which standard errors are computed, 2 to 100; 0: no standard
         errors.
 
     Returns

@@ -247,7 +247,7 @@ def local(
     seed : int
         Seed of the orders, which all instances and players share.
     n_replicates : int
-        The most jackknife groups for the standard errors, 2 to 100; 0 gives no standard errors.
+        The most jackknife groups for the standard errors, 2 to 100; 0: no standard errors.
 
     Returns
     -------

@@ -137,7 +137,7 @@ def _worker_on(place: str, worker: WorkerOptions, connect: Mapping[str, Any]) ->
 
 
 async def _started(cluster: Any, specs: Mapping[str, Any]) -> dict[str, Exception]:
-    """Start the worker of each host, all at once; gives the error of each host that has none.
+    """Start the worker of each host, all at once; returns the error of each host that has none.
 
     Dask's SpecCluster starts all of its workers or fails, so each is started here and then handed to
     it as one that it has started.

@@ -223,7 +223,7 @@ MODELS: dict[str, Callable[[Any], tuple[Any, Solve]]] = {
     "ExactGP": _exact,
     "ApproximateGP": _approximate,
 }
-"""Class in `gpytorch.models` -> function giving landmarks, a tensor (n, columns), and a solver."""
+"""Class in `gpytorch.models` -> function that returns landmarks, a tensor (n, columns), and a solver."""
 
 
 def _factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
@@ -347,4 +347,4 @@ KERNELS: dict[str, Callable[[Any, NDArray[np.intp], int], list[Term]]] = {
     "AdditiveKernel": _sum,
     "ProductKernel": _product,
 }
-"""Class in `gpytorch.kernels` -> function giving its product terms."""
+"""Class in `gpytorch.kernels` -> function that returns its product terms."""

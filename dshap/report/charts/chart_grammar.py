@@ -100,7 +100,7 @@ def hover(*fields: str) -> list[Any]:
 
 
 def as_given(field: str = "colour") -> Any:
-    """Colours that the data gives, such as "#008bfb"."""
+    """Colours from the data, such as "#008bfb"."""
     alt = import_altair()
     return alt.Color(f"{field}:N", scale=None)
 
@@ -188,7 +188,7 @@ def short_text(text: str) -> str | float:
 TEXT_OF_SHORT = (
     f"isNumber(datum.{{field}}) ? format(datum.{{field}}, '{NUMBERS}') : datum.{{field}}"
 )
-"""The expression that gives the text of a field of such texts."""
+"""The expression for the text of a field of such texts."""
 
 
 def _written(number: float) -> str:

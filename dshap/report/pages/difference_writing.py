@@ -185,7 +185,7 @@ def _row(found: Difference, row: ChangedRow, texts: PageTexts) -> RowFigure:
 
 
 def _probabilities(scale: str, predictions: Sequence[float]) -> list[float]:
-    """Probabilities of predictions of one output; none if its scale alone does not give them."""
+    """Probabilities of predictions of one output; none if its scale alone does not determine them."""
     transform = {LOG_ODDS: "logistic", PROBABILITY: "probability"}.get(scale)
     if transform is None:
         return []

@@ -1,4 +1,4 @@
-"""Probabilities beside the numbers that a model adds up, where the model gives them."""
+"""Probabilities beside the numbers that a model adds up, if the model computes them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Kernel models on a page: product games by quadrature, or all coalitions by their table.
 
-Both give the interventional values over the cube's own background.  Quadrature uses the rows of
+Both compute the interventional values over the cube's own background.  Quadrature uses the rows of
 the background, the table of subsets their mean factors: it serves backgrounds of any number of
 rows.
 """

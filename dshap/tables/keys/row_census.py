@@ -85,7 +85,7 @@ class RowCensus:
         return codes
 
     def _added(self, name: str, values: FloatArray) -> BoolArray:
-        """Add the values (n,) of a feature; gives those that are not finite."""
+        """Add the values (n,) of a feature; returns those that are not finite."""
         is_finite = np.isfinite(values)
         finite = values
         if not is_finite.all():
