@@ -68,7 +68,7 @@ def ndcgs(worth: FloatArray, score: FloatArray) -> FloatArray:
 
 
 def spearman(one: FloatArray, two: FloatArray) -> float:
-    """Spearman's correlation of two rankings of d things; those of one worth share a rank.
+    """Spearman's correlation of two rankings of d things; equal scores share a rank.
 
     It is 1 if the ranks are the same, and 0 if all things of one ranking share a rank.
     """

@@ -84,7 +84,7 @@ def _distinct_texts(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp
     is_text = pd.api.types.infer_dtype(objects, skipna=True) == "string"
     if is_text:
         places, found = pd.factorize(objects)
-        # `factorize` gives missing values the place −1, which is that of the last entry
+        # `factorize` gives missing values the position −1, which in numpy is the last entry
         return np.array([*(text or None for text in found), None], object), places
     texts = np.array([*map(str, objects)], object)
     texts[pd.isna(objects) | (texts == "")] = None

@@ -67,7 +67,7 @@ INSET = 0.1
 class Dependence:
     """The attributions of one feature by the values of its column, for `dependence`.
 
-    Arrays over value bins (v,) have that of missing values last.
+    In arrays over value bins (v,) the bin of missing values is last.
     """
 
     feature: str
@@ -84,7 +84,7 @@ class Dependence:
     """The second column, whose values are the colour; "" without one."""
     partner_bins: Record | None
     shading: Moments
-    """The histogram by the value bins × those of the partner."""
+    """The histogram by the value bins of the feature × the value bins of the partner."""
     points: Record | None
     """`values (n,)` on the axis, `attributions (n,)`, the `places (n,)` of the partner's values
     between low, 0, and high, 1, and the values of the column as `texts (n,)`; None from 2,000 rows
@@ -210,7 +210,7 @@ class Dependence:
 
     @property
     def names_of_colours(self) -> list[str]:
-        """The names of colours from low to high: those of the partner's categories, if it has."""
+        """The names of colours from low to high: the partner's categories, if it has some."""
         if self.partner_bins is None or "categories" not in self.partner_bins.arrays:
             return ["low", "high"]
         return [str(name) for name in self.partner_bins["categories"][:-1]]

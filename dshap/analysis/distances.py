@@ -17,7 +17,7 @@ def stability_counts(old: Moments, new: Moments, n_bins: int = STABILITY_BINS) -
     """(b, 2): rows of two histograms of attributions in coarser bins, old and new.
 
     The coarser bins contain about equally many old rows, `n_bins` of them if attributions are
-    spread; a bin of attributions with as many rows as one of these is a bin by itself.  Bins
+    spread; a bin of attributions with as many rows as one of these is a separate bin.  Bins
     without a row are left out.
     """
     codes, counts = _on_same_codes(old, new)
@@ -135,6 +135,6 @@ def _on_same_codes(old: Moments, new: Moments) -> tuple[CodeArray, CodeArray]:
 
 
 def _codes_of(histogram: Moments) -> CodeArray:
-    """The bins of a histogram, those of −0 as bins of 0."""
+    """The bins of a histogram, with −0 counted as 0."""
     codes = histogram["codes"]
     return np.where(codes == -1, 0, codes)

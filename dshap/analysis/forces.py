@@ -81,7 +81,7 @@ class Forces:
 
     @property
     def levels(self) -> int:
-        """The most names of one side, that of the sum of its others among them."""
+        """The most names of one side, including the name for the sum of unnamed arrows."""
         return max(len(side.named) + (side.n_others > 0) for side in self.sides)
 
     @property

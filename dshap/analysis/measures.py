@@ -41,7 +41,7 @@ def scale_sentence(scale: str) -> str:
 
 
 def stated_scale(cubes: Sequence[Any]) -> str:
-    """The scale of the first of these cubes that states one; else that of the first."""
+    """The scale of the first of these cubes that has a scale; else the scale of the first."""
     scales = [scale_of_cube(cube) for cube in cubes]
     return next(filter(is_known, scales), scales[0])
 

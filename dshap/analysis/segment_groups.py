@@ -40,7 +40,7 @@ class RowGroups:
     """The words that asked for them: a column, or a column and a number of bins, "age:5"."""
     column: BinnedColumn
     names: tuple[str, ...]
-    """The name of each group, that of missing values last."""
+    """The name of each group; the group of missing values is last."""
 
 
 def row_groups(view: View, columns: Columns, segment: str) -> RowGroups:

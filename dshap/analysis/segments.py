@@ -147,7 +147,7 @@ def segments_together(
     Parameters
     ----------
     views : explanations of the same rows in the same order
-    columns : those of each explanation: the same values, of which the first are read
+    columns : the columns of each explanation; they have the same values, so the first is read
     groups : of the rows, as `row_groups`
 
     Returns

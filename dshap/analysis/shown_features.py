@@ -30,7 +30,7 @@ class Selection:
     """
 
     max_display: float | None = None
-    """The most features that are shown; None: as many as the picture shows by itself."""
+    """The most features that are shown; None: the picture's default."""
     order: str | Sequence[str] | None = None
     """One of `ORDERS`, or the names of features, which come first; None: "importance", or the
     order of `features`."""
@@ -54,7 +54,7 @@ class Selection:
         ----------
         features : all features
         orders : a word of `ORDERS` -> all features in that order
-        most : the number of features that the picture shows by itself
+        most : the picture's default number of features
 
         Raises
         ------

@@ -202,7 +202,7 @@ def warn_without_scale(views: Mapping[str, View]) -> None:
 
 
 def differing_attributions(names: tuple[str, str], views: Sequence[View]) -> Iterator[str]:
-    """The features, units and scales that are not those of both of these named cubes, in words."""
+    """The features, units and scales in which two named cubes differ, in words."""
     yield from _only_in(names, [set(view.features) for view in views])
     yield from _differing("units", [repr(units_of_cube(view.cube)) for view in views])
     scales = [scale_of_cube(view.cube) for view in views]

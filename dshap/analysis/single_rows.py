@@ -166,7 +166,7 @@ class SingleRow:
         return sorted_by(self.names, np.abs(self.attributions))
 
     def chosen(self, selection: Selection, most: int) -> ShownFeatures:
-        """Choose the features that are shown by themselves.
+        """Choose the features that are shown separately.
 
         Raises
         ------

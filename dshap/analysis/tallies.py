@@ -30,7 +30,7 @@ class BinnedColumn:
 
     @property
     def n_bins(self) -> int:
-        """The number of bins, that of missing values counted."""
+        """The number of bins, including the bin of missing values."""
         return number_of_bins(self.bins) + 1
 
 
@@ -57,7 +57,7 @@ class Tally:
         return hashlib.blake2b(json.dumps(said).encode(), digest_size=12).hexdigest()
 
     def of(self, phi: FloatArray) -> FloatArray:
-        """The attributions (n,) that are counted, of those of all features (n, d)."""
+        """Choose the attributions (n,) to count from the attributions of all features (n, d)."""
         if self.added:
             return np.asarray(phi[:, [self.position, *self.added]].sum(axis=1))
         return np.ascontiguousarray(phi[:, self.position])

@@ -45,7 +45,7 @@ class RunView:
     def n_again(self) -> int:
         """The number of failed blocks that are left to try again.
 
-        A process with a share tries those of its share.
+        A process with a share tries the blocks of its share.
         """
         if not self.shares:
             return self.pace.n_again

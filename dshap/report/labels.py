@@ -97,7 +97,7 @@ def labels_with_values(
 
 
 def one_label(name: str, width: int, *, lines: int = 1) -> str:
-    """Label one name by itself, such as that of an axis or a legend."""
+    """Label a single name, such as the name of an axis or a legend."""
     return labels_of([name], width, lines=lines)[0]
 
 

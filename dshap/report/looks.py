@@ -30,7 +30,7 @@ class Looks:
     """
 
     ax: Any = None
-    """The matplotlib axes to draw in; None: those of a new figure."""
+    """The matplotlib axes to draw in; None: the axes of a new figure."""
     title: str = ""
     chart: ChartLibrary = "matplotlib"
     texts: ColumnTexts = field(default_factory=ColumnTexts)

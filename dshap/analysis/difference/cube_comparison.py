@@ -282,7 +282,7 @@ def refuse_unexplained(rows: CubeRows, found: SideSums) -> None:
 def _matching(
     old: CubeRows, new: CubeRows
 ) -> tuple[str, Callable[[CubeRows, CubeRows, Seen], Iterator[Pair]]]:
-    """How rows are matched, in words, and the function that finds the pairs."""
+    """How rows are matched, in words, and the function that yields the pairs."""
     if old.key_kinds != new.key_kinds:
         kinds = [
             ", ".join(f"{label(name)} ({kind})" for name, kind in each.key_kinds.items()) or "none"

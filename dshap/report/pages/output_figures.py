@@ -55,12 +55,12 @@ class OutputFigures:
 
     @property
     def shown(self) -> tuple[Card, ...]:
-        """The cards that are always there."""
+        """The cards that are always visible."""
         return self.cards[:SHOWN]
 
     @property
     def folded(self) -> tuple[Card, ...]:
-        """The cards that are there when a reader opens them."""
+        """The cards that a reader can unfold."""
         return self.cards[SHOWN:]
 
     @property
@@ -96,7 +96,7 @@ def figures_of(
 ) -> OutputFigures:
     """The figures of one output, of every explanation that has it and the rows of the first.
 
-    `rankings` are those of each explanation and output.
+    `rankings` : explanation -> output -> its ranking.
     """
     names = explained_by(table, rankings, output)
     cubes = [open_cube(table.cubes[name].path) for name in names]

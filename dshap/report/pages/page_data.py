@@ -1,4 +1,4 @@
-"""The data of a page's script: its rows, and all that it must know to read and to show them."""
+"""The data of a page's script: rows, and everything that is needed to read and show them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dshap.report.pages.probabilities import transform_of
 from dshap.report.pages.row_tables import RowFiles, RowTable, json_text
 
 FORMAT = re.compile(r"[,_]?(?:\.(\d))?([f%gd]?)")
-"""The formats of numbers that the script of a page knows too."""
+"""The formats of numbers that the script of a page can write too."""
 
 
 def rows_json(
@@ -26,7 +26,7 @@ def rows_json(
     tabs: Sequence[tuple[str, Sequence[str]]],
     files: RowFiles | None,
 ) -> str:
-    """The JSON of the page's rows, with all that its script must know to read them.
+    """The JSON of the page's rows, with everything that its script needs to read them.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ def transform_of(arrays: CubeArrays) -> str:
 
 
 def _has_all_classes(arrays: CubeArrays) -> bool:
-    """Whether the outputs of a cube are those of all classes of its model."""
+    """Whether a cube has an output for every class of its model."""
     run = read_run(arrays.path) or {}
     identity: Mapping[str, Any] = run.get("fingerprint", {})
     value: Mapping[str, Any] = identity.get("value", {})

@@ -1,4 +1,4 @@
-"""Sections that only some pages have: segments of the rows, explanations compared, and drift."""
+"""Sections that only some pages have: segments of rows, a comparison of explanations, and drift."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ MOST_FEATURES = 8
 MOST_LINES = 40
 """The most lines of a table of segments, or of features whose attributions changed."""
 LEVELS = 8
-"""The strongest colour of a number in a table of segments."""
+"""The number of the strongest colour in a table of segments."""
 
 
 @dataclass(frozen=True)
 class NumberTable:
-    """A table of numbers; a note below it lists the numbers that it leaves out."""
+    """A table of numbers; a note below the table lists numbers that are left out."""
 
     heads: tuple[str, ...]
     lines: tuple[tuple[str, tuple[Cell | str, ...]], ...]
@@ -84,8 +84,8 @@ def segment_tables_of(
 ) -> list[list[ToldFigure]]:
     """For each of these segments, mean |attribution| in it under each of these explanations.
 
-    All are made in one pass over the cubes.  A segment that cannot be shown, of too many values,
-    hides no other.
+    All are made in one pass over the cubes.  A segment that cannot be shown, because it has too many
+    values, is replaced by a sentence; all others are shown.
     """
     views = [view_of(open_cube(table.cubes[name].path), output) for name in names]
     columns = [columns_of(view.cube) for view in views]
@@ -230,9 +230,9 @@ def _moved(names: Sequence[str], first: np.ndarray, other: np.ndarray, texts: Pa
 def drift_of(
     name: str, path: Place, texts: PageTexts, outputs: Sequence[str] = ()
 ) -> list[ToldFigure]:
-    """The difference of a cube from that of the run before, for each output; empty without one.
+    """The difference of a cube from the previous run's cube, for each output; empty without one.
 
-    `outputs` are those of the page's selector.
+    `outputs` are the outputs in the page's selector.
     """
     earlier = earlier_runs(path)
     if not earlier:
@@ -272,7 +272,7 @@ def difference_sentences(
 ) -> tuple[str, str, str]:
     """Plain sentences about two cubes: what moved most, the order of the features, the mean prediction.
 
-    `units` are those of the attributions, after a blank.
+    `units` are the units of the attributions, after a blank.
     """
     first = output.features[0]
     scale = max(max(each.magnitude_old, each.magnitude_new) for each in output.features)

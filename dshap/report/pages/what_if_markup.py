@@ -1,4 +1,4 @@
-"""The what-if of a page as HTML, scripts, and the hashes by which its policy lets them through."""
+"""The what-if of a page as HTML, scripts, and the hashes with which the page's policy allows them."""
 
 from __future__ import annotations
 

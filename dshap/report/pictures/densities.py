@@ -91,7 +91,7 @@ def beeswarm(
     title : str
         A line above the picture.
     ax : matplotlib.axes.Axes, optional
-        The axes to draw in.  None: those of a new figure.
+        The axes to draw in.  None: the axes of a new figure.
     chart : str
         "matplotlib"; or "altair" for a chart that shows numbers under the pointer, in notebooks and
         on web pages (``pip install "dshap[altair]"``).

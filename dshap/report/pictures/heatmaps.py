@@ -46,7 +46,7 @@ MAX_NUMBERS = 210
 """The most cells that show their numbers, of at most `MAX_NUMBERED` segments."""
 MAX_NUMBERED = 10
 CELL_INCHES = 0.72
-"""The width of a segment in a figure of its own, in inches."""
+"""The width of a segment in a new figure, in inches."""
 SEGMENT_WIDTH = 20
 """The characters of a line of a segment's name."""
 AXIS_WIDTH = 48

@@ -1,4 +1,4 @@
-"""The record of a what-if beside the states of a cube: made once, read by its page."""
+"""The record of a what-if, stored next to the states of a cube, from which a page reads it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dshap.run.explanation import Explanation
 from dshap.run.session import Session
 
 WHAT_IF = "what-if"
-"""The name of the record beside the states."""
+"""The name of the record among the states."""
 FORMAT = 1
 """The version of the record."""
 
@@ -72,7 +72,7 @@ def what_if_lines(cubes: Mapping[str, Place]) -> list[str]:
 
 
 def reason_of_none(content: Mapping[str, Any] | None) -> str:
-    """The reason why a record gives no what-if; empty if it does."""
+    """The reason why a record contains no model; empty if it contains one."""
     if content is None:
         return "its model was not stored"
     return str(content.get("why_not", ""))

@@ -29,7 +29,7 @@ MAX_COLUMNS = 20
 MAX_BACKGROUND = 100
 """The largest model and background by quadrature: an update takes about a tenth of a second."""
 MAX_SUBSET_COLUMNS = 10
-"""The most players whose coalitions are a table."""
+"""The most players for which a table of all coalitions is stored."""
 
 
 def refuse_kernel(method: Method, n_data: int) -> None:
@@ -113,7 +113,7 @@ def _mean_factors(states: Sequence[State], value: Any) -> FloatArray:
     largest = np.abs(weights).argmax(axis=1)
     weight = weights[np.arange(len(weights)), largest]
     means = np.ones((1 << len(value.players), len(weights)))
-    # all columns of a player are present together, so that its first one stands for it
+    # all columns of a player are present together, so one column of each player is enough
     first_column = value.players.members.argmax(axis=1)
     bits = 1 << np.arange(len(value.players))
     for state in states:
