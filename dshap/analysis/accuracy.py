@@ -84,9 +84,9 @@ class ErrorSizes:
     """
 
     largest: float
-    """The largest of all rows; NaN where no row has a known error."""
+    """The largest of all rows; NaN if no row has a known error."""
     median: float
-    """The median over the rows, right to within 1 %; NaN where no row has a known error."""
+    """The median over the rows, right to within 1 %; NaN if no row has a known error."""
     rows: int
     """The number of rows with attributions."""
     unknown: int
@@ -111,7 +111,7 @@ def error_sizes(path: CubeLike) -> ErrorSizes | None:
     Returns
     -------
     ErrorSizes or None
-        None where the cube has no standard errors, because its values are exact.
+        None if the cube has no standard errors, because its values are exact.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def error_sizes(path: CubeLike) -> ErrorSizes | None:
         if errors is None:
             return None
         is_explained = block.read("status") == Status.OK
-        sizes = errors[is_explained].max(axis=1)  # (n, k), NaN where an error is not known
+        sizes = errors[is_explained].max(axis=1)  # (n, k), NaN if an error is not known
         is_known = np.isfinite(sizes)
         rows += len(sizes)
         unknown += int(np.count_nonzero(~is_known.all(axis=1)))

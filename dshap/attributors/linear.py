@@ -52,7 +52,7 @@ class Linear(ClosedForm):
 
     @property
     def n_replicates(self) -> int:
-        """R: number of jackknife groups of the standard errors of M; 0 where M is exact."""
+        """R: number of jackknife groups of the standard errors of M; 0 if M is exact."""
         if self.value.is_interventional:
             return 0
         kept = self.value.transform

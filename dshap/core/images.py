@@ -133,7 +133,7 @@ def image_rows(images: ArrayLike | Sequence[ArrayLike]) -> FloatArray:
 
 
 def _shape(image: Any) -> tuple[int, ...]:
-    """The shape of an image; () where its rows have different lengths."""
+    """The shape of an image; () if its rows have different lengths."""
     try:
         return np.shape(image)
     except ValueError:

@@ -288,7 +288,7 @@ class DaskExecutor:
             if self.client.status == "running" and not isinstance(error, CommClosedError):
                 raise
             raise _gone(error) from error
-        # the context is large (a model, states): workers drop it even where the run has failed
+        # the context is large (a model, states): workers drop it even if the run has failed
         finally:
             with contextlib.suppress(OSError):  # the scheduler is gone, and its plugin
                 self.client.unregister_worker_plugin(run)
@@ -408,7 +408,7 @@ class DaskExecutor:
         return [self._fetched(future) for future in futures]
 
     def _fetch_of(self, futures: Sequence[Future]) -> Callable[[Future], Any]:
-        """A function that gives the result of each of some futures, which are fetched together."""
+        """A function that returns the result of each of some futures, which are fetched together."""
         ended = {future.key: future for future in futures if future.status == "finished"}
         found: dict[Any, Any] = {}
         if len(ended) > 1:

@@ -158,7 +158,7 @@ class Plan(Tiling):
         Raises
         ------
         DoesNotFitError
-            The plan does not fit; the message gives the bytes and the option to change.
+            The plan does not fit; the message contains the bytes and the option to change.
         """
         largest = largest_of(self.stages)
         option = STAGE_OPTIONS.get(largest.name, "row_span")

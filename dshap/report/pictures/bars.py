@@ -150,7 +150,7 @@ def _of_segments(
 
 
 def _refuse_others(views: Mapping[str, View]) -> None:
-    """Raise an `InputError` where a cube has other features, units or scale than the first."""
+    """Raise an `InputError` if a cube has other features, units or scale than the first."""
     (first, view), *others = views.items()
     for name, other in others:
         differing = list(differing_attributions((first, name), (view, other)))

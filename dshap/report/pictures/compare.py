@@ -135,7 +135,7 @@ def _drawn(found: SideBySide, looks: Looks) -> Any:
 
 
 def _draw_pair(axes: Any, found: SideBySide, y: int) -> None:
-    """Draw the attributions of a feature, those of the first explanation above its line."""
+    """Draw the attributions of a feature, with the first explanation above its line."""
     grid = grid_of(found.limits, GRID)
     heights = found.heights(y, GRID)
     shades = found.shades(y, GRID)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BAR_SHARE = 0.1
-"""The height of its highest bar, as a part of that of the axes."""
+"""The height of its highest bar, as a part of the height of the axes."""
 LEAST_BAR = 0.02
 """The least height of a bar with rows, as a part of the highest."""
 SIDE_MARGIN = 0.02
