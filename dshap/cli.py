@@ -3,8 +3,8 @@
 Exit statuses: 0 done or nothing to do, 1 a bug, 2 bad job or input, 3 does not fit, 4 the store
 contains a different run, 5 finished with failed blocks, 6 locked by a running job, 7 the store is
 damaged, 8 a check failed, 9 the source is stale, 10 the cubes are done and a sink is not, 11 the
-store has nothing to be checked against, 130 interrupted (the same command resumes).  Of several at
-once the first of 7, 10, 5, 8 counts.
+store has nothing to be checked against, 130 interrupted (the same command resumes).  If several
+apply, the exit status is the first of 7, 10, 5 and 8.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
 BUG = 1
 BAD_INPUT = 2
 LAST_STATUS = 11
-"""The largest exit status with a meaning, below that of an interrupted run."""
+"""The largest exit status with a meaning, except 130 (interrupted)."""
 PARTS = ("begin", "learn", "finish")
 """The parts of a run that --only names."""
 MOST_SHARDS = 100_000
 """The most shards that a plan shows; queues accept fewer tasks of an array job."""
 THREADS = "OPENBLAS_NUM_THREADS"
-"""The variable that numpy's BLAS reads as it is loaded."""
+"""The environment variable with the number of threads, which numpy's BLAS reads when it is loaded."""
 LEVELS_OF_LOGS = {"CRITICAL": "error", "NOTSET": "info"}
-"""Level of Python's logs -> that of a line of JSON, where it is not the same word."""
+"""Level of Python's logs -> level of a line of JSON; all other levels have the same word."""
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 
 
 def main() -> None:
     """Run the `dshap` command."""
-    # the search for plugins of pydantic, none of which job files have, reads every installed package
+    # why no plugins of pydantic: job files use none, and the search reads every installed package
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     cli(prog_name="dshap")
 
@@ -87,11 +87,11 @@ class _Commands(click.Group):
 
 
 LOG = "dshap.log"
-"""The name under which a context of click has the value of --log, before options are read."""
+"""The key of the value of --log in a context of click, before click has read the options."""
 
 
 def _log_asked_for(args: Sequence[str]) -> str:
-    """The value of --log in the arguments of a command, for errors in these arguments."""
+    """Find the value of --log in the arguments of a command, to report errors in these arguments."""
     pairs = zip(args, [*args[1:], ""], strict=True)
     is_json = any(one == "--log=json" or (one, other) == ("--log", "json") for one, other in pairs)
     return "json" if is_json else "text"
@@ -110,7 +110,7 @@ def _usage_in_one_line(log: str) -> Iterator[None]:
 
 
 def _usage(error: click.UsageError) -> str:
-    """The line that describes the error in a command, with the usage of the command."""
+    """One line about a usage error, with the usage of the command."""
     context = error.ctx
     match error:
         case click.NoSuchOption(option_name=str(name)) if context is not None:
@@ -125,7 +125,7 @@ def _usage(error: click.UsageError) -> str:
 
 
 def _unknown_option(name: str, context: click.Context) -> str:
-    """The line about an option that a command does not have."""
+    """One line about an option that a command does not have."""
     longest = [max(each.opts, key=len) for each in context.command.get_params(context)]
     options = [each for each in longest if each.startswith("-")]
     said = unknown_name("option", name, options)
@@ -165,7 +165,7 @@ def command(
 ) -> click.Command:
     """Make a command with --json, -q and -v, whose errors are one line and an exit status.
 
-    It has the name of the function, unless another is given.
+    By default its name is the name of the function.
     """
 
     @functools.wraps(function)
@@ -185,7 +185,8 @@ def command(
 
 
 def on_one_thread(function: Callable[..., None]) -> Callable[..., None]:
-    """A command that computes nothing: numpy starts no threads for it, one for each core else."""
+    """Run a command that computes nothing without the threads of numpy's BLAS."""
+    # otherwise BLAS starts a thread for each core when numpy is imported
 
     @functools.wraps(function)
     def alone(*args: Any, **options: Any) -> None:
@@ -194,7 +195,7 @@ def on_one_thread(function: Callable[..., None]) -> Callable[..., None]:
         try:
             function(*args, **options)
         finally:
-            if is_free:  # for who calls the command in a process of his own
+            if is_free:  # a Python process that calls the command may compute afterwards
                 del os.environ[THREADS]
 
     return alone
@@ -203,7 +204,8 @@ def on_one_thread(function: Callable[..., None]) -> Callable[..., None]:
 def _set_up(quiet: bool, verbose: bool, log: _Log) -> Sequence[int]:
     """Send logs to standard error, and let SIGTERM act like Ctrl-C.
 
-    Locks and clusters are then released.  Returns the list of these signals, empty until one comes.
+    A command that gets SIGTERM then releases its locks and clusters.  Returns a list to which each
+    signal is added when it arrives.
     """
     if verbose:
         level = logging.INFO
@@ -221,7 +223,7 @@ def _set_up(quiet: bool, verbose: bool, log: _Log) -> Sequence[int]:
     signal.signal(signal.SIGTERM, partial(_interrupt, signals))
     if (
         signal.getsignal(signal.SIGINT) != signal.SIG_IGN
-    ):  # as of a command that a shell goes on beside
+    ):  # a shell ignores Ctrl-C for commands that it runs in the background
         signal.signal(signal.SIGINT, partial(_interrupt, signals))
     return signals
 
@@ -244,7 +246,7 @@ class _JsonLogs(logging.Formatter):
 
 
 class _Log:
-    """Lines on standard error for people, with the time where that is no terminal."""
+    """Lines on standard error for people; they start with the time if it is not a terminal."""
 
     def tell(self, text: str, level: str = "error", **facts: Any) -> None:
         """Print one line; `facts` are for machines."""
@@ -275,10 +277,10 @@ class _Log:
         return LineProgress(sys.stderr)
 
     def open(self, facts: dict[str, Any]) -> None:
-        """Print the facts of a run that begins, except for people, who have just started it."""
+        """Print the facts of a run that begins; nothing for people, who have just started it."""
 
     def close(self, facts: dict[str, Any]) -> None:
-        """Print the facts of a run that is over; people read them on standard output."""
+        """Print the facts of a finished run; nothing here, as people see them on standard output."""
 
 
 class _JsonLog(_Log):
@@ -308,7 +310,7 @@ class _JsonLog(_Log):
 
 
 LOGS = {"text": _Log(), "json": _JsonLog()}
-"""Value of --log -> the lines on standard error."""
+"""Value of --log -> the writer of lines on standard error."""
 
 
 def _warn(
@@ -320,7 +322,7 @@ def _warn(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning of Python in one line, without its place in the code."""
+    """Print a warning of Python in one line, without file and line number."""
     log.tell(str(message), "warning")
 
 
@@ -340,7 +342,7 @@ def _give_up(error: BaseException, verbose: bool, log: _Log, is_interrupted: boo
 
 
 def _after_interrupt() -> str:
-    """The words on what the same command does after it was interrupted."""
+    """Words for a message: what happens if an interrupted command is run again."""
     context = click.get_current_context(silent=True)
     if context is None or context.info_name == "run":
         return "finished work is kept, and the same command continues"
@@ -350,11 +352,11 @@ def _after_interrupt() -> str:
 def _ending(error: BaseException, is_interrupted: bool) -> tuple[str, int]:
     """The message for an error, and the exit status.
 
-    `is_interrupted`: a signal has asked for the end.  Libraries turn the exception of the signal
-    into errors of their own, which do not mention it.
+    `is_interrupted` is True after SIGINT or SIGTERM.  The error alone does not show it: libraries
+    turn the KeyboardInterrupt into different errors, which do not mention it.
     """
     match error:
-        case WalltimeError():  # raised where the queue interrupts at the deadline
+        case WalltimeError():  # raised when the queue interrupts the job at its deadline
             return str(error), error.exit_status
         case _ if is_interrupted or _is_interrupt(error):
             return f"interrupted; {_after_interrupt()}", INTERRUPTED
@@ -385,7 +387,7 @@ def _progress(quiet: bool, log: str = "text") -> Progress:
 
 
 def _say(quiet: bool, log: str = "text") -> Callable[..., None]:
-    """The function that shows a line of a command that is no run, or of one before it begins."""
+    """The function that prints a line before a run begins, or for a command that runs no job."""
     from dshap.engine import Events
 
     return Events(_progress(quiet, log)).say
@@ -402,7 +404,7 @@ def _print(lines: list[str], content: Any, as_json: bool) -> None:
 
 
 def _printable_lines(lines: Iterable[str]) -> str:
-    """Lines as one text, without characters that a terminal obeys."""
+    """Join lines to one text, and escape control characters, which a terminal would execute."""
     return "\n".join(map(printable, lines))
 
 
@@ -511,28 +513,29 @@ def plan(
 
 
 def is_terminal() -> bool:
-    """Whether a person at a terminal can be asked."""
+    """Whether standard input and standard error are a terminal, so that a person can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 class _Questions:
-    """Asks on a terminal for missing options, and uses the proposals elsewhere.
+    """Asks for missing options on a terminal; without a terminal it uses the proposals.
 
     Parameters
     ----------
-    asks : whether there is a terminal to ask on
+    asks : bool
+        Whether there is a terminal.
     """
 
     def __init__(self, asks: bool) -> None:
         self.asks = asks
 
     def answer(self, option: str, given: str | None, question: str, proposal: str = "") -> str:
-        """The answer that was given; else the one to the question, whose default is the proposal.
+        """The value of an option if it is given; else the answer to a question, or the proposal.
 
         Raises
         ------
         InputError
-            There is neither an answer, a terminal, nor a proposal.
+            The option is missing, and there is neither a terminal nor a proposal.
         """
         if given is not None:
             return given
@@ -543,7 +546,7 @@ class _Questions:
         raise InputError(f"init: give {option}: {question}")
 
     def agrees(self, question: str) -> bool:
-        """Whether the answer to a question is yes; no without a terminal."""
+        """Whether the answer to a question is yes; False without a terminal."""
         return self.asks and click.confirm(question, default=False, err=True)
 
 
@@ -923,7 +926,7 @@ def run(
 
 
 def _refuse_with_sample(**options: Any) -> None:
-    """Raise an InputError if an option of a whole run is given beside --sample."""
+    """Raise an InputError if --sample is combined with an option for whole runs."""
     given = [f"--{name}" for name, value in options.items() if value]
     if given:
         raise InputError(
@@ -940,10 +943,10 @@ def _show_run(
     quiet: bool,
     more: Mapping[str, Any],
 ) -> None:
-    """Show the results of a run, and its closing lines; warn of problems.
+    """Print the results of a run and its closing lines, and warn of problems.
 
-    `more` are further facts for JSON.  The values of a row are shown on a terminal or with -v
-    only, because a scheduler stores its logs.
+    `more` are further facts for JSON.  The values of a row are printed only on a terminal or with
+    -v, because a scheduler stores its logs.
     """
     from dshap.jobs import JobSummary, closing_lines, job_summary, run_content
 
@@ -968,7 +971,7 @@ def _show_run(
 
 
 def _check_skip_code(given: int) -> None:
-    """Raise an InputError if --skip-code is a status that means something else."""
+    """Raise an InputError if --skip-code is an exit status that already has a meaning."""
     is_free = LAST_STATUS < given <= 255 and given != INTERRUPTED
     if given != 0 and not is_free:
         raise InputError(
@@ -978,7 +981,7 @@ def _check_skip_code(given: int) -> None:
 
 
 def _problems(shown: JobSummary) -> list[str]:
-    """The parts of a summary that failed, in words, and the picture that was written even so."""
+    """The failed parts of a run in words; also the picture and page that were still written."""
     problems = [_ending(error, is_interrupted=False)[0] for error in shown.errors]
     for what in ("picture", "page"):
         if path := shown.content[what]:
@@ -1021,7 +1024,7 @@ def status(store: str, run_id: str, as_json: bool, quiet: bool) -> None:
 
 
 def _store(given: str) -> Place:
-    """The place of the store that a command is given; an InputError for none."""
+    """The place of the store in the arguments of a command; InputError if it is empty."""
     from dshap.core.rules import as_place
 
     return as_place("STORE", given)
@@ -1038,7 +1041,7 @@ def runs(store: str, as_json: bool, quiet: bool) -> None:
     from dshap.jobs import runs_summary
     from dshap.jobs.runs_in_words import WIDTH
 
-    # a table in a file or a pipe has room
+    # in a file or a pipe, lines are not cut to a width
     width = None
     if sys.stdout.isatty():
         width = WIDTH
@@ -1335,7 +1338,7 @@ def export(
 
 
 def _named(cubes: dict[str, Place], name: str) -> Place:
-    """The cube of the explanation of this name; of the only one where no name is given."""
+    """The cube of the explanation with this name; without a name, the only cube."""
     if not name and len(cubes) == 1:
         return next(iter(cubes.values()))
     if not name:

@@ -35,7 +35,8 @@ def accuracy(cubes: CubesLike) -> dict[str, dict[str, JSON]]:
     Raises
     ------
     InputError
-        `cubes` is none of these, there is no such store, or a Dataset is not as its store has it.
+        `cubes` is none of these, there is no such store, or the attributions of a Dataset are not
+        exactly those of its store.
 
     Examples
     --------
@@ -83,9 +84,9 @@ class ErrorSizes:
     """
 
     largest: float
-    """The largest of all rows; NaN where no row has a known error."""
+    """The largest of all rows; NaN if no row has a known error."""
     median: float
-    """The median over the rows, right to within 1 %; NaN where no row has a known error."""
+    """The median over the rows, right to within 1 %; NaN if no row has a known error."""
     rows: int
     """The number of rows with attributions."""
     unknown: int
@@ -110,12 +111,12 @@ def error_sizes(path: CubeLike) -> ErrorSizes | None:
     Returns
     -------
     ErrorSizes or None
-        None where the cube has no standard errors, because its values are exact.
+        None if the cube has no standard errors, because its values are exact.
 
     Raises
     ------
     InputError
-        It is neither, or a Dataset that is not as its store has it.
+        `path` is neither, or the attributions of the Dataset are not exactly those of its store.
 
     Examples
     --------
@@ -141,7 +142,7 @@ def error_sizes(path: CubeLike) -> ErrorSizes | None:
         if errors is None:
             return None
         is_explained = block.read("status") == Status.OK
-        sizes = errors[is_explained].max(axis=1)  # (n, k), NaN where an error is not known
+        sizes = errors[is_explained].max(axis=1)  # (n, k), NaN if an error is not known
         is_known = np.isfinite(sizes)
         rows += len(sizes)
         unknown += int(np.count_nonzero(~is_known.all(axis=1)))

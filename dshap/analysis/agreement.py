@@ -24,7 +24,7 @@ class Agreement:
 
     value: float
     low: float
-    """The lower end of its 95 % interval; NaN where there are too few rows for one, or the errors of
+    """The lower end of its 95 % interval; NaN if there are too few rows for one, or the errors of
     sampled coalitions are not known."""
     high: float
 
@@ -50,7 +50,7 @@ def ndcg(worth: FloatArray, score: FloatArray) -> float:
     It is Σ_r worth_(r) / log2(1 + r) over the ranks r = 1 to d by `score`, largest first, divided
     by that of the best order.
 
-    Things of one score share the mean of their worths.  It is 1 where nothing is worth anything.
+    Things of one score share the mean of their worths.  It is 1 if nothing is worth anything.
 
     Source: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM
     Transactions on Information Systems 20 (2002), with the gain itself as worth.
@@ -68,9 +68,9 @@ def ndcgs(worth: FloatArray, score: FloatArray) -> FloatArray:
 
 
 def spearman(one: FloatArray, two: FloatArray) -> float:
-    """Spearman's correlation of two rankings of d things; those of one worth share a rank.
+    """Spearman's correlation of two rankings of d things; equal scores share a rank.
 
-    It is 1 where the ranks are the same, and 0 where all things of one ranking share a rank.
+    It is 1 if the ranks are the same, and 0 if all things of one ranking share a rank.
     """
     return float(spearmans(one[None], two[None])[0])
 
@@ -98,7 +98,7 @@ def _centred_ranks(worth: FloatArray) -> FloatArray:
 def _by_score(
     score: FloatArray, values: FloatArray, is_ranked: bool = False
 ) -> tuple[NDArray[np.intp], FloatArray]:
-    """The order (b, d) of things by falling score, and their values in it, means where scores tie.
+    """The order (b, d) of things by falling score, and their values in it, means if scores tie.
 
     With `is_ranked` the values are in that order already.
     """

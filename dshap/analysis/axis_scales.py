@@ -1,4 +1,4 @@
-"""Axes of column values: linear, or symmetric-log where few values are far from all others."""
+"""Axes of column values: linear, or symmetric-log if few values are far from all others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class AxisScale:
 
     @property
     def words(self) -> str:
-        """Words that name the axis where it is not linear."""
+        """Words that name the axis if it is not linear."""
         if self.constant is None:
             return ""
         return "symmetric log axis"
@@ -62,7 +62,7 @@ class AxisScale:
         return np.asarray(np.sign(places) * np.expm1(np.abs(places)) * self.constant)
 
     def even_edges(self, edges: FloatArray, low: float, high: float, parts: int) -> FloatArray:
-        """Edges of bins, and more of them where a bin is wider than one of so many parts of the axis.
+        """Edges of bins, and more of them if a bin is wider than one of so many parts of the axis.
 
         Between whole numbers they are halves.
         """
@@ -102,7 +102,7 @@ class AxisScale:
 def axis_scale_of(numbers: FloatArray, low: float, high: float, is_time: bool = False) -> AxisScale:
     """The scale of an axis from the lowest to the highest value, by a sample of them.
 
-    It is symmetric-log where the largest |value| is over five times the 99 % quantile of |values|.
+    It is symmetric-log if the largest |value| is over five times the 99 % quantile of |values|.
     """
     finite = numbers[np.isfinite(numbers)]
     is_whole = not is_time and len(finite) > 0 and bool((finite == np.rint(finite)).all())

@@ -37,7 +37,7 @@ def lines_of(chosen: ShownFeatures) -> tuple[str, ...]:
 
 
 def bar_lengths(values: Mapping[str, float], chosen: ShownFeatures) -> FloatArray:
-    """(lines,): the value of each feature that is shown, and the sum of those of the others."""
+    """(lines,): the value of each feature that is shown, then the sum of all other features."""
     found = [values.get(name, 0.0) for name in chosen.shown]
     if chosen.others:
         found.append(sum(values.get(name, 0.0) for name in chosen.others))

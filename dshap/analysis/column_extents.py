@@ -20,7 +20,7 @@ from dshap.cube.datasets import row_slices
 
 @dataclass(frozen=True)
 class Extent:
-    """The ends of the finite values of a column; NaN where it has none."""
+    """The ends of the finite values of a column; NaN if it has none."""
 
     low: float
     high: float

@@ -1,6 +1,6 @@
 """The words of people for columns and numbers: labels, values in their formats, years, digits.
 
-`texts_of(cube)` gives the words for a cube; its example shows them.
+`texts_of(cube)` returns the words for a cube; its example shows them.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class ColumnTexts:
 
     dictionary: ColumnDictionary = field(default_factory=ColumnDictionary)
     sample: Callable[[str], NDArray[Any] | None] = field(default=lambda column: None)
-    """Function that gives some values of a column, by which years are found; None where none are
+    """Function that returns some values of a column, by which years are found; None if none are
     known."""
     has_flags: Callable[[str], bool] = field(default=lambda column: False)
-    """Function that gives whether the numbers 0 and 1 of a column are False and True."""
+    """Function that returns whether the numbers 0 and 1 of a column are False and True."""
 
     @cached_property
     def _years(self) -> dict[str, bool]:
@@ -70,7 +70,7 @@ class ColumnTexts:
         return {}
 
     def entry(self, column: str) -> ColumnEntry:
-        """The entry of a column; one of empty fields where people wrote nothing."""
+        """The entry of a column; one of empty fields if people wrote nothing."""
         return self.dictionary.entry(column)
 
     def label_of(self, column: str, longest: int = LONGEST_LABEL) -> str:
@@ -78,7 +78,7 @@ class ColumnTexts:
         return label(self.dictionary.label_of(column), longest)
 
     def unit_of(self, column: str) -> str:
-        """The unit of a column; empty where there is none."""
+        """The unit of a column; empty if there is none."""
         return label(self.entry(column).unit)
 
     def axis_of(self, column: str, longest: int = LONGEST_LABEL) -> str:
@@ -87,22 +87,22 @@ class ColumnTexts:
         return self.label_of(column, longest) + f" ({unit})" * bool(unit)
 
     def description_of(self, column: str) -> str:
-        """The sentence about a column; empty where there is none."""
+        """The sentence about a column; empty if there is none."""
         return self.entry(column).description
 
     def direction_of(self, column: str) -> str:
-        """The words "higher is better" or "lower is better"; empty where neither is known."""
+        """The words "higher is better" or "lower is better"; empty if neither is known."""
         return self.entry(column).direction
 
     def order_of(self, column: str) -> tuple[str, ...]:
-        """The categories of a column in their order; empty where none is known."""
+        """The categories of a column in their order; empty if none is known."""
         return self.entry(column).order
 
     def is_year(self, column: str) -> bool:
         """Whether a column contains years, by its format or else by its values.
 
-        Without a format it does where all its values are whole numbers between 1900 and 2100, and
-        not all the same; or between 1000 and 2999 where the name of the column has the word "year".
+        Without a format it does if all its values are whole numbers between 1900 and 2100, and
+        not all the same; or between 1000 and 2999 if the name of the column has the word "year".
         """
         if self.entry(column).format:
             return is_year_format(self.entry(column).format)
@@ -123,7 +123,7 @@ class ColumnTexts:
         return bool(value)
 
     def _named_text(self, column: str, value: Any) -> str | None:
-        """The text of the dictionary for a value; None where it has none."""
+        """The text of the dictionary for a value; None if it has none."""
         values = self.entry(column).values
         keys = [_key_of(value)]
         flag = self.flag_of(column, value)
@@ -231,7 +231,7 @@ def texts_of_first(cubes: Mapping[str, Any]) -> ColumnTexts:
 def card_of(cube: Any) -> dict[str, str]:
     """The card of the model of a cube: field -> text, in the order in which a card is shown.
 
-    It is empty where the cube has none.  `CARD_FIELDS` has the heading of each field.
+    It is empty if the cube has none.  `CARD_FIELDS` has the heading of each field.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ class _Sample:
         return column in self._flags
 
     def of_column(self, column: str) -> NDArray[Any] | None:
-        """Values of a column; None where none are known."""
+        """Values of a column; None if none are known."""
         if column not in self._columns:
             return None
         rows, is_there = self._where
@@ -339,7 +339,7 @@ def _is_time_text(value: Any) -> bool:
 
 
 def _time_text(time: NDArray[Any], form: str) -> str:
-    """A time as text: in its format, else in ISO form; a day alone where it is midnight."""
+    """A time as text: in its format, else in ISO form; a day alone if it is midnight."""
     if is_year_format(form):
         form = "%Y"
     if is_time_format(form):

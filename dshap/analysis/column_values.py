@@ -28,7 +28,7 @@ NUMBERS = frozenset("biufM")
 
 
 def require_column(columns: Columns, name: str) -> None:
-    """Raise an `InputError` where there is no such column; it names the sources of columns."""
+    """Raise an `InputError` if there is no such column; it names the sources of columns."""
     if name in columns:
         return
     if columns:
@@ -60,7 +60,7 @@ def is_flag(values: NDArray[Any]) -> bool:
 
 
 def as_numbers(values: NDArray[Any]) -> FloatArray:
-    """Values as float64, times as microseconds since 1970; NaN where they are missing."""
+    """Values as float64, times as microseconds since 1970; NaN if they are missing."""
     if values.dtype.kind == "O":
         values = np.asarray(pd.to_numeric(pd.Series(values), errors="coerce"))
     if values.dtype.kind != "M":
@@ -70,7 +70,7 @@ def as_numbers(values: NDArray[Any]) -> FloatArray:
 
 
 def as_texts(values: NDArray[Any]) -> NDArray[Any]:
-    """Categories as text, None where they are missing."""
+    """Categories as text, None if they are missing."""
     texts, places = _distinct_texts(values)
     return texts[places]
 
@@ -84,7 +84,7 @@ def _distinct_texts(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp
     is_text = pd.api.types.infer_dtype(objects, skipna=True) == "string"
     if is_text:
         places, found = pd.factorize(objects)
-        # `factorize` gives missing values the place −1, which is that of the last entry
+        # `factorize` gives missing values the position −1, which in numpy is the last entry
         return np.array([*(text or None for text in found), None], object), places
     texts = np.array([*map(str, objects)], object)
     texts[pd.isna(objects) | (texts == "")] = None

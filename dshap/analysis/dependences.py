@@ -67,7 +67,7 @@ INSET = 0.1
 class Dependence:
     """The attributions of one feature by the values of its column, for `dependence`.
 
-    Arrays over value bins (v,) have that of missing values last.
+    In arrays over value bins (v,) the bin of missing values is last.
     """
 
     feature: str
@@ -84,7 +84,7 @@ class Dependence:
     """The second column, whose values are the colour; "" without one."""
     partner_bins: Record | None
     shading: Moments
-    """The histogram by the value bins × those of the partner."""
+    """The histogram by the value bins of the feature × the value bins of the partner."""
     points: Record | None
     """`values (n,)` on the axis, `attributions (n,)`, the `places (n,)` of the partner's values
     between low, 0, and high, 1, and the values of the column as `texts (n,)`; None from 2,000 rows
@@ -118,7 +118,7 @@ class Dependence:
 
     @property
     def means(self) -> FloatArray:
-        """(v,): the mean attribution in each bin; NaN where it is empty."""
+        """(v,): the mean attribution in each bin; NaN if it is empty."""
         means = np.full(len(self.counts), np.nan)
         return np.divide(self.histogram["sums"], self.counts, out=means, where=self.counts > 0)
 
@@ -210,7 +210,7 @@ class Dependence:
 
     @property
     def names_of_colours(self) -> list[str]:
-        """The names of colours from low to high: those of the partner's categories, if it has."""
+        """The names of colours from low to high: the partner's categories, if it has some."""
         if self.partner_bins is None or "categories" not in self.partner_bins.arrays:
             return ["low", "high"]
         return [str(name) for name in self.partner_bins["categories"][:-1]]
@@ -350,7 +350,7 @@ def _bins_of_numbers(view: View, sample: NDArray[Any], extent: Extent, most: int
     if view.rows < FEW_ROWS:
         return bins_of(numbers, most)
     scale = axis_scale_of(numbers, extent.low, extent.high, sample.dtype.kind == "M")
-    # Even edges come on top of these bins: where they were too many, there are fewer bins.
+    # Even edges come on top of these bins: if they were too many, there are fewer bins.
     for n_bins in (most, max(most - EVEN_BINS, LEAST_BINS)):
         bins = bins_of(numbers, n_bins)
         edges = scale.even_edges(bins["edges"], extent.low, extent.high, EVEN_BINS)
@@ -443,7 +443,7 @@ def _points(view: View, columns: Columns, found: Dependence) -> Record:
     whole = slice(0, view.cube.sizes["instance"])
     values = columns[found.feature](whole)
     codes = binned(found.bins, values)
-    # seeded: the same rows give the same picture
+    # seeded: the same rows produce the same picture
     jitter = np.random.default_rng(0).uniform(-0.3, 0.3, len(codes))
     x = codes + jitter
     if not found.has_categories:

@@ -16,8 +16,8 @@ ONE_NUMBER = 0.01
 def stability_counts(old: Moments, new: Moments, n_bins: int = STABILITY_BINS) -> CodeArray:
     """(b, 2): rows of two histograms of attributions in coarser bins, old and new.
 
-    The coarser bins contain about equally many old rows, `n_bins` of them where attributions are
-    spread; a bin of attributions with as many rows as one of these is a bin by itself.  Bins
+    The coarser bins contain about equally many old rows, `n_bins` of them if attributions are
+    spread; a bin of attributions with as many rows as one of these is a separate bin.  Bins
     without a row are left out.
     """
     codes, counts = _on_same_codes(old, new)
@@ -40,8 +40,8 @@ def population_stability(old: Moments, new: Moments) -> float:
 
     PSI = Σ_b (q_b − p_b) ln(q_b / p_b) over the bins of `stability_counts`, p of the old rows and q
     of the new ones, with half a row added to each bin of both: p_b = (c_b + 1/2) / (n + B/2).  It is
-    0 where both are the same.  Of two samples of n and m rows of one population it is
-    (B − 1)(1/n + 1/m) on average.  It is 0 too where all rows are in two bins, beside the number
+    0 if both are the same.  Of two samples of n and m rows of one population it is
+    (B − 1)(1/n + 1/m) on average.  It is 0 too if all rows are in two bins, beside the number
     between these, nearer than a hundredth of it: one number, to within rounding or noise.
     """
     if _is_one_number(old, new):
@@ -72,7 +72,7 @@ def wasserstein(old: Moments, new: Moments) -> tuple[float, float]:
     average, at least.  It is exact for rows that are spread evenly over their bins, and no less than
     the difference of the means, which are exact, nor more than this and both standard deviations.
     Rows elsewhere in their bins change it by at most half the mean width of the bins of both.  It is
-    NaN where one of them has no row.
+    NaN if one of them has no row.
     """
     codes, counts = _on_same_codes(old, new)
     if not counts.any(axis=0).all():
@@ -108,7 +108,7 @@ def _mean(histogram: Moments) -> float:
 
 
 def _deviation(histogram: Moments) -> float:
-    """The standard deviation of attributions; infinity where their squares are not known."""
+    """The standard deviation of attributions; infinity if their squares are not known."""
     n_rows = histogram["counts"].sum()
     square = float(histogram["squares"].sum() / n_rows)
     is_lost = 0.0 < square < np.finfo(np.float64).tiny
@@ -135,6 +135,6 @@ def _on_same_codes(old: Moments, new: Moments) -> tuple[CodeArray, CodeArray]:
 
 
 def _codes_of(histogram: Moments) -> CodeArray:
-    """The bins of a histogram, those of −0 as bins of 0."""
+    """The bins of a histogram, with −0 counted as 0."""
     codes = histogram["codes"]
     return np.where(codes == -1, 0, codes)

@@ -76,12 +76,12 @@ class Forces:
 
     @property
     def total(self) -> float:
-        """The length of all arrows together; 1 where there are none."""
+        """The length of all arrows together; 1 if there are none."""
         return float(np.abs(self.row.attributions).sum()) or 1.0
 
     @property
     def levels(self) -> int:
-        """The most names of one side, that of the sum of its others among them."""
+        """The most names of one side, including the name for the sum of unnamed arrows."""
         return max(len(side.named) + (side.n_others > 0) for side in self.sides)
 
     @property

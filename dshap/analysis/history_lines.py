@@ -27,7 +27,7 @@ class HistoryLines:
 
     @property
     def magnitude(self) -> FloatArray:
-        """Mean |attribution|; NaN where a run has no such feature."""
+        """Mean |attribution|; NaN if a run has no such feature."""
         return self._with_sum(self.history.magnitude)
 
     @property
@@ -39,7 +39,7 @@ class HistoryLines:
         return found
 
     def _with_sum(self, values: FloatArray) -> FloatArray:
-        """The values of the features shown, and the sum of those of the others."""
+        """The values of the features shown, then the sum of all other features."""
         places = {name: place for place, name in enumerate(self.history.features)}
         found = values[:, [places[name] for name in self.chosen.shown]]
         if not self.chosen.others:

@@ -40,22 +40,22 @@ class ImportanceHistory:
     runs: tuple[str, ...]
     """The ids of the finished runs, in the order of the days that they are for."""
     days: tuple[date | None, ...]
-    """The day that each run is for (`--as-of`); None where its record lacks it."""
+    """The day that each run is for (`--as-of`); None if its record lacks it."""
     rows: NDArray[np.int64]
     """(t,): the rows that each explains."""
     features: tuple[str, ...]
     """By the mean over the runs, largest first."""
     magnitude: FloatArray
-    """Mean |attribution|; NaN where a run has no such feature."""
+    """Mean |attribution|; NaN if a run has no such feature."""
     std_error: FloatArray
-    """Its standard error from sampled coalitions; 0 where all coalitions count."""
+    """Its standard error from sampled coalitions; 0 if all coalitions count."""
     output: str
     words: str
     """The words of the axis of mean |attribution|."""
 
     @property
     def times(self) -> FloatArray:
-        """(t,): the times of the runs in days since 1970; their numbers where ids are no times.
+        """(t,): the times of the runs in days since 1970; their numbers if ids are no times.
 
         A run for an earlier day has the time of day at which it began, on that day.
         """
@@ -66,7 +66,7 @@ class ImportanceHistory:
 
     @property
     def names(self) -> list[str]:
-        """The names of the runs: their days, with the time where two are of one day."""
+        """The names of the runs: their days, with the time if two are of one day."""
         times = _times_in(self.runs, self.days)
         days = [f"{time:%Y-%m-%d}" for time in times]
         if not times:
@@ -77,7 +77,7 @@ class ImportanceHistory:
 
 
 def _times_in(runs: Sequence[str], days: Sequence[date | None]) -> list[datetime]:
-    """The times of these runs, each on the day that it is for; none where an id is no time."""
+    """The times of these runs, each on the day that it is for; none if an id is no time."""
     try:
         began = [started_at(run).replace(tzinfo=None) for run in runs]  # numpy knows no zones
     except ValueError:
@@ -209,5 +209,5 @@ def _sorted_features(rankings: Sequence[Ranking]) -> list[str]:
 
 
 def _table(values: Sequence[Any], features: Sequence[str]) -> FloatArray:
-    """(t, d): the values of each run by feature; NaN where it has none."""
+    """(t, d): the values of each run by feature; NaN if it has none."""
     return np.array([[each.get(name, np.nan) for name in features] for each in values])

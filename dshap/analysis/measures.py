@@ -10,7 +10,7 @@ from dshap.core.scales import MEANINGS, UNSTATED, has_no_word, is_known, unit_wo
 
 
 def units_of_cube(cube: Any) -> str:
-    """The units that the user gave for the attributions; "1" where none were given."""
+    """The units that the user gave for the attributions; "1" if none were given."""
     return str(cube["attribution"].attrs.get("units", "1"))
 
 
@@ -20,7 +20,7 @@ def scale_of_cube(cube: Any) -> str:
 
 
 def measure_of_cube(cube: Any, output: str = "") -> str:
-    """Units and scale of a cube in words: "EUR", "log-odds", "EUR, log"; empty where none is given.
+    """Units and scale of a cube in words: "EUR", "log-odds", "EUR, log"; empty if none is given.
 
     A scale with which the name of the output beside these words begins is left out.
     """
@@ -34,14 +34,14 @@ def bracketed(units: str, scale: str) -> str:
 
 
 def scale_sentence(scale: str) -> str:
-    """A scale and the meaning of its numbers; empty where it is the target's, or unknown."""
+    """A scale and the meaning of its numbers; empty if it is the target's, or unknown."""
     if has_no_word(scale):
         return ""
     return f"{label(scale)}: {MEANINGS.get(scale, 'a scale of a later version of dshap.')}"
 
 
 def stated_scale(cubes: Sequence[Any]) -> str:
-    """The scale of the first of these cubes that states one; else that of the first."""
+    """The scale of the first of these cubes that has a scale; else the scale of the first."""
     scales = [scale_of_cube(cube) for cube in cubes]
     return next(filter(is_known, scales), scales[0])
 
@@ -52,9 +52,9 @@ def scales_differ(scales: Sequence[str]) -> bool:
 
 
 def without_scale(cubes: Mapping[str, Any]) -> str:
-    """A sentence about those of several named cubes that have no scale; empty where all do.
+    """A sentence about those of several named cubes that have no scale; empty if all have one.
 
-    Empty also where none does because all are of functions whose scale was not stated.
+    Empty also if none has one because all are of functions whose scale was not stated.
     """
     scales = {label(name, 96): scale_of_cube(cube) for name, cube in cubes.items()}
     old = [name for name, scale in scales.items() if not scale]
@@ -78,7 +78,7 @@ def _states_no(names: Sequence[str]) -> str:
 
 
 def measure_in_brackets(units: str, scales: Sequence[str]) -> str:
-    """The units, and the scale where there is only one, in brackets after a blank."""
+    """The units, and the scale if there is only one, in brackets after a blank."""
     if len(scales) == 1:
         return bracketed(units, scales[0])
     return bracketed(units, "")

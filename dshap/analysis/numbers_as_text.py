@@ -25,7 +25,7 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def shown_value(value: Any) -> str:
-    """A value of a column as text, numbers with four digits; "missing" where there is none."""
+    """A value of a column as text, numbers with four digits; "missing" if there is none."""
     if value is None or value != value:  # NaN is no number equal to itself
         return "missing"
     if isinstance(value, (float, np.floating)):
@@ -45,7 +45,7 @@ def _four_digits(value: float) -> str:
 
 
 def decimals_of(values: Iterable[float]) -> int:
-    """The number of decimals that gives the largest value four significant digits, at most 12."""
+    """The number of decimals with which the largest value has four significant digits, at most 12."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     if not largest:
         return 0
@@ -94,7 +94,7 @@ def axis_texts(values: Sequence[float]) -> list[str]:
 def number_text(value: float | None, error: float | None = None, sign: bool = False) -> str:
     """A number in as many digits as its error leaves: 0.12345 with an error of 0.0041 is "0.1235".
 
-    The last digit is that of the second digit of the error.  Where there is no error, or it is 0 or
+    The last digit is that of the second digit of the error.  If there is no error, or it is 0 or
     unknown, the number has four digits, without zeros at its end: "40", "0.25", "21,023".  A missing
     number is a dash.
 
@@ -125,7 +125,7 @@ def with_error_text(value: float | None, error: float | None, sign: bool = False
 
 
 def _decimals_of_error(error: float) -> int:
-    """The number of decimals that gives an error two digits, at most 12."""
+    """The number of decimals with which an error has two digits, at most 12."""
     return min(12, max(0, 1 - math.floor(math.log10(error))))
 
 

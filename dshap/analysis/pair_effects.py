@@ -32,7 +32,7 @@ class PairEffects:
     """The words of the scale."""
     others: FloatArray | None = None
     """(d + 1,): for each feature shown the sum of its mean |effects| with those that are not; then
-    the sum of the mean |main effects| and mean |effects| among these.  None where all are shown."""
+    the sum of the mean |main effects| and mean |effects| among these.  None if all are shown."""
 
 
 def pair_effects(

@@ -12,7 +12,7 @@ from dshap.core.histograms import CodeArray, number_of_bins
 from dshap.core.records import FloatArray, Record
 
 COLOUR_BINS = 8
-"""Bins of the column that colours a picture, and of both columns where one is chosen."""
+"""Bins of the column that colours a picture, and of both columns if one is chosen."""
 MOST_NAMES = 2
 """The most categories of a column that is chosen as colour: of more, those in the middle of the
 colours would be no different from a mixture of the others."""
@@ -24,7 +24,7 @@ colour."""
 def strongest_partners(view: View, features: Sequence[str], samples: Samples) -> dict[str, str]:
     """The column by which the attributions of each feature differ most at the same value.
 
-    It is "" where there is none.  See `dependence` for the rule.
+    It is "" if there is none.  See `dependence` for the rule.
     """
     places = [view.position(name) for name in features]
     phi = np.concatenate([view.attributions(rows)[:, places] for rows in sampled_slices(view.cube)])

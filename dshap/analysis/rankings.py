@@ -42,7 +42,7 @@ class Ranking:
     """
 
     label: str
-    """The name of the explanation, with the output where there are several."""
+    """The name of the explanation, with the output if there are several."""
     rows: int
     """The number of finished rows that are counted."""
     magnitude: Mapping[str, float]
@@ -50,12 +50,12 @@ class Ranking:
     mean: Mapping[str, float]
     """Feature -> mean attribution."""
     magnitude_error: Mapping[str, float] = field(default_factory=dict)
-    """Feature -> standard error of mean |attribution| from sampled coalitions; 0 where all
+    """Feature -> standard error of mean |attribution| from sampled coalitions; 0 if all
     coalitions count."""
     mean_error: Mapping[str, float] = field(default_factory=dict)
     """Feature -> standard error of the mean attribution."""
     scale: str = ""
-    """The scale of the attributions; empty where the cube states none."""
+    """The scale of the attributions; empty if the cube states none."""
     magnitude_spread: Mapping[str, float] = field(default_factory=dict)
     """Feature -> standard error of mean |attribution| over rows, as a sample of more rows like them."""
     mean_spread: Mapping[str, float] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Ranking:
         return any(self.half_width(feature) != 0 for feature in self.magnitude)
 
     def half_width(self, feature: str) -> float:
-        """Half the width of the 95 % interval of mean |attribution|; NaN where it is not known.
+        """Half the width of the 95 % interval of mean |attribution|; NaN if it is not known.
 
         It is √((t s/√n)² + (1.96 e)²).  s/√n is the standard error over the n rows, which count as a
         sample of more rows like them, and t the quantile of Student's distribution with n − 1 degrees
@@ -132,7 +132,7 @@ def student_reach(degrees: int) -> float:
 def rankings(cubes: CubesLike) -> list[Ranking]:
     """Rank the features of each explanation and output over its finished blocks.
 
-    This takes milliseconds, because the summaries of the blocks are read and no attributions.
+    This takes milliseconds, because it reads the summaries of the blocks instead of attributions.
 
     Parameters
     ----------
@@ -148,7 +148,8 @@ def rankings(cubes: CubesLike) -> list[Ranking]:
     Raises
     ------
     InputError
-        `cubes` is none of these, there is no such store, or a Dataset is not as its store has it.
+        `cubes` is none of these, there is no such store, or the attributions of a Dataset are not
+        exactly those of its store.
 
     Examples
     --------
@@ -206,13 +207,13 @@ def _ranking(label: str, found: Importance, output: int) -> Ranking:
 def spread_of(mean: FloatArray, square: FloatArray, rows: int) -> FloatArray:
     """The standard error over rows of means with these mean squares: √((E x² − (E x)²)/(n − 1)).
 
-    0 where there is one row.
+    0 if there is one row.
     """
     return np.sqrt(np.maximum(square - np.square(mean), 0.0) / max(rows - 1, 1))
 
 
 def label_of(name: str, output: str, n_outputs: int) -> str:
-    """The name of an explanation, with the output where there are several."""
+    """The name of an explanation, with the output if there are several."""
     if n_outputs == 1:
         return name
     return f"{name}, {output}"

@@ -1,4 +1,4 @@
-"""Which place a reason has, stated only where it is certain.
+"""Which place a reason has, stated only if it is certain.
 
 Codes are ordered by their estimated values.  Let c_A be the true value of code A, ĉ_A its estimate,
 and s_AB the standard error of ĉ_A − ĉ_B from R jackknife groups.  For two codes, or a code and 0,
@@ -10,10 +10,10 @@ with t_{R−1} the quantile of Student's distribution and M the number of pairs 
 Of each pair at most one direction is wrong, and it is stated with a probability of at most α/M, so
 that with probability 1 − α or more no statement about a row is wrong (Bonferroni; the pairs may
 depend on each other in any way, as they do, having the coalitions in common).  Conclusions from
-right statements are right: "A is larger than B" and "B is larger than C" give "A is larger than C".
+right statements are right: "A is larger than B" and "B is larger than C" imply "A is larger than C".
 
 The place of a code then is between 1 + (codes that are stated to be larger) and C − (codes that are
-stated to be smaller).  Where both ends are one number the place is stated, and all stated places of a
+stated to be smaller).  If both ends are one number the place is stated, and all stated places of a
 row are right together with probability 1 − α or more.  Otherwise the code cannot be distinguished
 from its neighbours.  Ranges of ranks from simultaneous intervals of all differences are those of
 Klein, Wright and Wieczorek, A joint confidence region for an overall ranking of populations (JRSS
@@ -72,7 +72,7 @@ def reason_places(
     ----------
     values : (n, C), the estimated values; larger is a stronger reason
     errors : (n, C, C), the standard errors of their differences, on the diagonal of each value; None
-        where values are exact; NaN where errors are not known, so that nothing is certain
+        if values are exact; NaN if errors are not known, so that nothing is certain
     n_replicates : R, the number of jackknife groups
     rounding : (n,), differences up to this size are rounding
     takes_part : (n, C), False for codes that are left out, such as those whose undoing contradicts

@@ -49,7 +49,7 @@ class RowNumbers:
     values: Mapping[str, Any]
     """Column -> its value, of the columns that are known."""
     is_predicted: bool | None = None
-    """Whether the output is the class that is predicted; None where its own prediction decides."""
+    """Whether the output is the class that is predicted; None if its own prediction decides."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class SentenceWriter:
         return 0.0
 
     def sentence(self, row: RowNumbers, output: str) -> str:
-        """The sentence about one row and output; empty where the row has no attributions.
+        """The sentence about one row and output; empty if the row has no attributions.
 
         It names the features with the largest |attribution|, at most `wording.k`: first those that
         led to the outcome, then those that spoke against it.
@@ -420,7 +420,7 @@ def sentences_of_rows(
     outputs: Sequence[str],
     classes: Sequence[str | None] | None = None,
 ) -> NDArray[Any]:
-    """The sentences (n, k) about rows, one for each output; None where a row has no attributions.
+    """The sentences (n, k) about rows, one for each output; None if a row has no attributions.
 
     Parameters
     ----------
@@ -450,7 +450,7 @@ def sentences_of_rows(
 def predicted_outputs(
     writer: SentenceWriter, predictions: FloatArray, is_chosen: bool
 ) -> list[bool | None]:
-    """Whether each output is the predicted class; None where its own prediction decides.
+    """Whether each output is the predicted class; None if its own prediction decides.
 
     `is_chosen`: the only output is the class that is explained for the row.
     """
@@ -490,7 +490,7 @@ def _classes(cube: Any) -> tuple[str, ...]:
 
 
 def _fingerprint(cube: Any) -> Mapping[str, Any]:
-    """The fingerprint of the run that made a cube; empty where the Dataset has lost it."""
+    """The fingerprint of the run that made a cube; empty if the Dataset has lost it."""
     try:
         found: Mapping[str, Any] = json.loads(cube.attrs[RUN])["fingerprint"]
     except (KeyError, TypeError, ValueError):
@@ -506,12 +506,12 @@ def _without_rounding(row: RowNumbers) -> FloatArray:
 
 
 def decimals_of_row(attributions: FloatArray) -> int:
-    """The decimals that give the largest of the attributions (d,) of a row two digits."""
+    """The decimals with which the largest of the attributions (d,) of a row has two digits."""
     return _decimals(float(np.nanmax(np.abs(attributions))) or 1.0)
 
 
 def _decimals(largest: float) -> int:
-    """The decimals that give the largest attribution two digits."""
+    """The decimals with which the largest attribution has two digits."""
     return min(12, max(0, 1 - math.floor(math.log10(abs(largest)))))
 
 

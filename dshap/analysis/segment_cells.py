@@ -33,7 +33,7 @@ class SegmentCells:
     values: FloatArray
     """(features, segments): the mean attribution, or mean |attribution|."""
     sums: FloatArray | None
-    """(segments,): the sum of these of the features that are not shown; None where all are."""
+    """(segments,): the sum of these of the features that are not shown; None if all are."""
     is_magnitude: bool
     words: str
     """The words of the scale."""

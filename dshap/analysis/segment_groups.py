@@ -40,7 +40,7 @@ class RowGroups:
     """The words that asked for them: a column, or a column and a number of bins, "age:5"."""
     column: BinnedColumn
     names: tuple[str, ...]
-    """The name of each group, that of missing values last."""
+    """The name of each group; the group of missing values is last."""
 
 
 def row_groups(view: View, columns: Columns, segment: str) -> RowGroups:
@@ -117,7 +117,7 @@ def _quantile_bins(
 
 
 def _end_names(ends: Sequence[float], is_time: bool) -> list[str]:
-    """The ends of bins as text, in four digits below a thousand where these differ."""
+    """The ends of bins as text, in four digits below a thousand if these differ."""
     rounded = [_rounded(end) for end in ends]
     if is_time or len(set(rounded)) < len(ends):
         return value_names(ends, is_time)

@@ -79,7 +79,7 @@ class Segments:
         return np.sort(np.argsort(-self.counts, kind="stable")[:n_segments])
 
     def left_out(self, n_segments: int, n_features: int) -> str:
-        """Words for the segments and features beyond so many; empty where there are no more."""
+        """Words for the segments and features beyond so many; empty if there are no more."""
         more = {
             "segments": len(self.names) - n_segments,
             "features": len(self.features) - n_features,
@@ -97,10 +97,10 @@ def segments_of(
 
     The interval of a mean over the n rows of a segment treats them as a sample of more rows that
     are like them: mean ± :math:`t_{n-1}` · s / √n, s the standard deviation over these rows.  It
-    covers less where few rows carry most of the sum: docs/performance.md reports how often.  Where
+    covers less if few rows carry most of the sum: docs/performance.md reports how often.  Where
     these rows are all there are, the mean is exact.
 
-    Where attributions have standard errors, the upward bias of mean |attribution| by sampled
+    If attributions have standard errors, the upward bias of mean |attribution| by sampled
     coalitions is subtracted, and an upper bound of its error, 1.96 · mean standard error, is added
     in square.
 
@@ -147,7 +147,7 @@ def segments_together(
     Parameters
     ----------
     views : explanations of the same rows in the same order
-    columns : those of each explanation: the same values, of which the first are read
+    columns : the columns of each explanation; they have the same values, so the first is read
     groups : of the rows, as `row_groups`
 
     Returns

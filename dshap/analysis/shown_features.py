@@ -30,7 +30,7 @@ class Selection:
     """
 
     max_display: float | None = None
-    """The most features that are shown; None: as many as the picture shows by itself."""
+    """The most features that are shown; None: the picture's default."""
     order: str | Sequence[str] | None = None
     """One of `ORDERS`, or the names of features, which come first; None: "importance", or the
     order of `features`."""
@@ -54,7 +54,7 @@ class Selection:
         ----------
         features : all features
         orders : a word of `ORDERS` -> all features in that order
-        most : the number of features that the picture shows by itself
+        most : the picture's default number of features
 
         Raises
         ------
@@ -145,7 +145,7 @@ def largest_magnitudes(view: View) -> FloatArray:
 
 
 def _named(option: str, given: Any, features: Sequence[str]) -> list[str] | None:
-    """The features that an option names, each once; None where it is None."""
+    """The features that an option names, each once; None if it is None."""
     if given is None:
         return None
     # a single name; an iterator of names has no dimension for numpy either

@@ -56,7 +56,7 @@ class SideBySide:
     rankings: tuple[Ranking, Ranking]
     """The importance of each feature, as `bar` has it."""
     correlation: FloatArray
-    """(lines,): Pearson's correlation of both attributions over the rows; NaN where one is
+    """(lines,): Pearson's correlation of both attributions over the rows; NaN if one is
     constant."""
     same_largest: float
     """The share of rows, 0 to 1, in which the same feature has the largest |attribution|."""
@@ -173,7 +173,7 @@ def _two_of(cubes: Any) -> Mapping[str, Any]:
 
 
 def _refuse_others(names: tuple[str, str], views: Sequence[View]) -> None:
-    """Raise an `InputError` where the explanations differ in more than their attributions."""
+    """Raise an `InputError` if the explanations differ in more than their attributions."""
     differing = [
         *differing_attributions(names, views),
         *_differing("rows", [f"{view.cube.sizes['instance']:,}" for view in views]),
@@ -196,13 +196,13 @@ def _refuse_others(names: tuple[str, str], views: Sequence[View]) -> None:
 
 
 def warn_without_scale(views: Mapping[str, View]) -> None:
-    """Warn where a cube has no scale, so that it is not compared with the others'."""
+    """Warn if a cube has no scale, so that it is not compared with the others'."""
     if said := without_scale({name: view.cube for name, view in views.items()}):
         warnings.warn(said, RuntimeWarning, stacklevel=5)
 
 
 def differing_attributions(names: tuple[str, str], views: Sequence[View]) -> Iterator[str]:
-    """The features, units and scales that are not those of both of these named cubes, in words."""
+    """The features, units and scales in which two named cubes differ, in words."""
     yield from _only_in(names, [set(view.features) for view in views])
     yield from _differing("units", [repr(units_of_cube(view.cube)) for view in views])
     scales = [scale_of_cube(view.cube) for view in views]
@@ -293,7 +293,7 @@ def _predictions_of(first: View, second: View, rows: slice) -> Moments:
 
 
 def _columns_or_none(view: View) -> Columns:
-    """The columns of the rows of a cube; none where these are not known."""
+    """The columns of the rows of a cube; none if these are not known."""
     try:
         return columns_of(view.cube)
     except InputError:
@@ -376,7 +376,7 @@ def _correlation(agreement: Moments, centres: FloatArray) -> FloatArray:
 def _points(
     views: Sequence[View], groups: Mapping[str, tuple[int, ...]]
 ) -> list[dict[str, Record]]:
-    """The points of both, by line; none where there are too many rows."""
+    """The points of both, by line; none if there are too many rows."""
     points: list[dict[str, Record]] = [{} for _ in views]
     if max(view.rows for view in views) >= FEW_ROWS:
         return points

@@ -32,11 +32,11 @@ class RowExplanation:
     label: str
     base_value: float
     attribution: Mapping[str, float]
-    """Feature -> attribution; NaN where the row has none."""
+    """Feature -> attribution; NaN if the row has none."""
     prediction: float
     status: str
     scale: str = ""
-    """The scale of these numbers; empty where the cube states none."""
+    """The scale of these numbers; empty if the cube states none."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def breakdown(
     Raises
     ------
     InputError
-        `cubes` is none of these, there is no such store, a Dataset is not as its store has it, or
-        there is no such row.
+        `cubes` is none of these, there is no such store, there is no such row, or the attributions
+        of a Dataset are not exactly those of its store.
 
     Examples
     --------
@@ -153,7 +153,7 @@ class SingleRow:
     names: tuple[str, ...]
     """The names of the features."""
     values: tuple[str, ...]
-    """The values of their columns as text; "" where they are not known."""
+    """The values of their columns as text; "" if they are not known."""
     attributions: FloatArray
     """(d,)"""
     base_value: float
@@ -166,7 +166,7 @@ class SingleRow:
         return sorted_by(self.names, np.abs(self.attributions))
 
     def chosen(self, selection: Selection, most: int) -> ShownFeatures:
-        """Choose the features that are shown by themselves.
+        """Choose the features that are shown separately.
 
         Raises
         ------

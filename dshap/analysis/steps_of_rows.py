@@ -22,7 +22,7 @@ class Steps:
     names: tuple[str, ...]
     """The features, and the words for the sum of the others."""
     values: tuple[str, ...]
-    """The values of their columns as text; "" where they are not known, and of the sum."""
+    """The values of their columns as text; "" if they are not known, and of the sum."""
     sizes: FloatArray
     """(steps,): the attributions."""
 

@@ -39,9 +39,9 @@ class Swarm:
     histogram: Moments
     """As `dshap.core.histograms.histogram_of`, by the value bins."""
     bins: Record | None
-    """The bins of the values of the column; None where they are not known."""
+    """The bins of the values of the column; None if they are not known."""
     points: Record | None
-    """`attributions (n,)`, the `places (n,)` of their values between low, 0, and high, 1, NaN where
+    """`attributions (n,)`, the `places (n,)` of their values between low, 0, and high, 1, NaN if
     they have none, and these values as `texts (n,)`; None from 2,000 rows on."""
 
     @property
@@ -78,7 +78,7 @@ class Swarms:
     """The words of the axis: what it shows, of which output, its units, over how many rows."""
     others: Swarm | None = None
     """The sum, row by row, of the attributions of the features that are not shown; its `feature` are
-    the words for it.  None where all are shown, or where it was not asked for."""
+    the words for it.  None if all are shown, or if it was not asked for."""
     row_names: tuple[str, ...] = ()
     """(n,): the keys of the rows as text, or their positions; empty from 2,000 rows on."""
 
@@ -89,7 +89,7 @@ class Swarms:
 
     @property
     def words_of_grey(self) -> str:
-        """Words for grey points beside colours: " (grey: missing)"; empty where there are none."""
+        """Words for grey points beside colours: " (grey: missing)"; empty if there are none."""
         binned = [each for each in self.features if each.bins is not None]
         what = []
         if any(each.histogram["counts"][:, -1].any() for each in binned):
@@ -179,7 +179,7 @@ def _points(
     bins: Mapping[str, Record],
     words: ColumnTexts,
 ) -> dict[str, Record]:
-    """The points of each feature; none where there are too many rows."""
+    """The points of each feature; none if there are too many rows."""
     if view.rows >= FEW_ROWS:
         return {}
     whole = slice(0, view.cube.sizes["instance"])

@@ -30,7 +30,7 @@ class BinnedColumn:
 
     @property
     def n_bins(self) -> int:
-        """The number of bins, that of missing values counted."""
+        """The number of bins, including the bin of missing values."""
         return number_of_bins(self.bins) + 1
 
 
@@ -57,7 +57,7 @@ class Tally:
         return hashlib.blake2b(json.dumps(said).encode(), digest_size=12).hexdigest()
 
     def of(self, phi: FloatArray) -> FloatArray:
-        """The attributions (n,) that are counted, of those of all features (n, d)."""
+        """Choose the attributions (n,) to count from the attributions of all features (n, d)."""
         if self.added:
             return np.asarray(phi[:, [self.position, *self.added]].sum(axis=1))
         return np.ascontiguousarray(phi[:, self.position])
@@ -127,7 +127,7 @@ def _found(kept: KeptHistograms | None, digests: Mapping[str, str]) -> dict[str,
 
 
 def _kept_of(view: View, columns: Columns) -> KeptHistograms | None:
-    """The stored histograms of a cube; None where it is not a store's, as it was stored."""
+    """The stored histograms of a cube; None if it is not a store's, as it was stored."""
     path = store_of(view.cube)
     if path is None or (columns and columns.store != path):
         return None

@@ -67,7 +67,7 @@ class View:
         return self.features.index(feature)
 
     def attributions(self, rows: slice) -> FloatArray:
-        """The attributions (n, d) of these rows; NaN where a row has none."""
+        """The attributions (n, d) of these rows; NaN if a row has none."""
         return attribution_of(self.cube, rows, self.output)
 
     def std_errors(self, rows: slice) -> FloatArray:
@@ -89,7 +89,7 @@ class View:
 
 
 def refuse_infinities(which: str, cube: xr.Dataset) -> None:
-    """Raise an `InputError` where a Dataset has infinite attributions, which no store has.
+    """Raise an `InputError` if a Dataset has infinite attributions, which no store has.
 
     `which` is the name of the argument.
     """

@@ -18,7 +18,7 @@ from 13 to 8 %, with 164 from 10 to 5 %; the intervals covered 95 to 98 %.
 MOST_STRETCH = 3.0
 """The largest squared distance of the means, in the metric of the covariance of the drawn rows, that
 the columns may move: it is the share by which uneven weights raise the sampling variance.  For c
-variates and P pairs it is c/(P − c) on average; it is larger where rare rows were not drawn.
+variates and P pairs it is c/(P − c) on average; it is larger if rare rows were not drawn.
 """
 RANK = 1e-9
 """Smallest eigenvalue of a correlation matrix, relative to the largest, that is not rounding."""
@@ -76,7 +76,7 @@ class KnownMeans:
 def _weights(gap: FloatArray, columns: FloatArray, kept: BoolArray) -> FloatArray:
     """Weights (1 + R, P) of one output, whose gap f(b_p) − E f is (P,), for each set of pairs.
 
-    Where the columns cannot be moved, they are left out of all sets; the prediction then goes as
+    If the columns cannot be moved, they are left out of all sets; the prediction then goes as
     far as its own standard deviation.
     """
     both = np.column_stack([gap, columns])

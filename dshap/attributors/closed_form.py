@@ -1,4 +1,4 @@
-"""Closed forms, which give attributions without listing coalitions, and their attributor."""
+"""Closed forms, which compute attributions without listing coalitions, and their attributor."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class ClosedForm(ABC):
         """Raise InputError if the value of a single coalition is not known."""
 
     def dependence(self, state: State, rows: FloatArray, player: int) -> FloatArray:
-        """v({j}) (n, k): the mean prediction where one player j is that of each row (n, columns).
+        """v({j}) (n, k): the mean prediction if one player j is that of each row (n, columns).
 
         Raises
         ------
@@ -121,7 +121,7 @@ class ClosedForm(ABC):
 
     @property
     def why_no_errors(self) -> str:
-        """The reason why all standard errors are NaN; empty where they are not."""
+        """The reason why all standard errors are NaN; empty if they are not."""
         return ""
 
     def replicates(self, state: State, rows: FloatArray) -> FloatArray:
@@ -129,7 +129,7 @@ class ClosedForm(ABC):
         return np.zeros((0, len(rows), len(self.value.players), self.value.n_outputs))
 
     def with_threads(self, n_threads: int) -> Self:
-        """A copy that uses `n_threads` threads where it can; the numbers do not depend on it."""
+        """A copy that uses `n_threads` threads if it can; the numbers do not depend on it."""
         return self
 
     @abstractmethod
@@ -150,7 +150,7 @@ class ClosedForm(ABC):
 
 
 class PairedForm(ClosedForm):
-    """A closed form that also gives pairwise interactions."""
+    """A closed form that also computes pairwise interactions."""
 
     @abstractmethod
     def with_interactions(self) -> Self:

@@ -197,14 +197,14 @@ UNASKED = frozenset(
 
 
 def refuse(ask: str, kinds: Iterable[str], **facts: Any) -> None:
-    """Raise the InputError of the table where one of these kinds does not go with what is asked."""
+    """Raise the InputError of the table if one of these kinds does not go with what is asked."""
     for kind in kinds:
         if kind in TABLE[ask]:
             raise not_together(ask, kind, **facts)
 
 
 def not_together(ask: str, kind: str, **facts: Any) -> InputError:
-    """The error of the table for this kind; a KeyError where they go together by the table."""
+    """The error of the table for this kind; a KeyError if they go together by the table."""
     return InputError(TABLE[ask][kind].format(ask=ask, **facts))
 
 

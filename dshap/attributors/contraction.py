@@ -28,7 +28,7 @@ from dshap.designs.jackknife import N_REPLICATES
 # "noise" in ASCII, so that these signs are independent of the draws of the designs
 NOISE_STREAM = 0x6E6F697365
 BY_ROW: Mapping[str, int] = {"groups": 1, "noise": 1, "moves": 1}
-"""The axis of the rows in the named sums where it is not the first."""
+"""The axis of the rows in the named sums if it is not the first."""
 MAX_REASON = 200
 """The most characters of a failure reason that are stored with the sums."""
 UNMET_ANSWERS = 3.0

@@ -67,7 +67,7 @@ class DrawnValues:
     def design(self) -> Design:
         """The design, or its linear form with the same coalitions, through which moves go.
 
-        Where games have separate processes, the shared process replaces them.
+        If games have separate processes, the shared process replaces them.
         """
         return self.game.made.of("linear design", lambda: linear(self.game.design))
 

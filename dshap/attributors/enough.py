@@ -32,7 +32,7 @@ BLOCK_ROWS = 65_536
 JUDGED_COALITIONS = 64
 JUDGED_PER_PLAYER = 4
 """The attributions that are judged are those of `JUDGED_COALITIONS` coalitions, or of so many a player
-where that is more, for any design of the run."""
+if that is more, for any design of the run."""
 SLACK = 0.25
 """Part of a doubling that the forecast of the rows may be short of: an error of 9 % too much."""
 JUDGED_ROWS = 128
@@ -166,7 +166,7 @@ class PartSums:
 
 @dataclass(frozen=True)
 class JudgedTile:
-    """The pass that gives the values of some rows from all rows so far, and without each part.
+    """The pass that computes the values of some rows from all rows so far, and without each part.
 
     Each block is in one part of the rows.  The result contains `values` (1 + parts, n, m, k).
     """
@@ -177,7 +177,7 @@ class JudgedTile:
     rows: FloatArray
     """(n, columns): the rows whose values are computed."""
     ends: tuple[int, ...]
-    """Where each part of the rows ends."""
+    """If each part of the rows ends."""
     wants: ClassVar[tuple[str, ...]] = ()
 
     def partial(self, block: RowBlock) -> PartSums:
@@ -209,7 +209,7 @@ def _without(total: Moments, part: Moments) -> Moments:
 
 
 def part_ends(n_rows: int) -> list[int]:
-    """Where each part of so many rows ends."""
+    """If each part of so many rows ends."""
     return [n_rows * part // PARTS for part in range(1, PARTS + 1)]
 
 

@@ -127,7 +127,7 @@ def _any_succeeds(function: Callable[[FloatArray], object], rows: FloatArray) ->
 
 
 def answers(function: RowCall, rows: FloatArray, shape: tuple[int, ...]) -> FloatArray:
-    """function(rows) (n, *shape), NaN for failing rows; its error where all of them fail."""
+    """function(rows) (n, *shape), NaN for failing rows; its error if all of them fail."""
     spared = Spared(rows)
     values = spared(function, slice(0, len(rows)), shape)
     if spared.failed and len(spared.failed) == len(rows):
@@ -136,7 +136,7 @@ def answers(function: RowCall, rows: FloatArray, shape: tuple[int, ...]) -> Floa
 
 
 def answered(function: RowCall, rows: FloatArray) -> BoolArray:
-    """(n,): True for rows that the function succeeds for; its error where all of them fail."""
+    """(n,): True for rows that the function succeeds for; its error if all of them fail."""
     return ~np.isnan(answers(_tried(function), rows, ()))
 
 
@@ -186,7 +186,7 @@ def not_all_failed(found: Attribution) -> Attribution:
 def _reasons(
     attribute: Callable[[FloatArray], Attribution], rows: FloatArray, error: Exception
 ) -> dict[int, str]:
-    """position -> reason, of the rows that an attributor fails for; the error where all fail."""
+    """position -> reason, of the rows that an attributor fails for; the error if all fail."""
     if isinstance(error, RowsError):
         if len(error.reasons) == len(rows):
             raise error
@@ -212,5 +212,5 @@ def with_bad_rows(found: Attribution) -> Attribution:
 
 
 def text_of(error: Exception) -> str:
-    """The message of the error, or its type where that is empty."""
+    """The message of the error, or its type if that is empty."""
     return f"{error}" or type(error).__name__

@@ -76,7 +76,7 @@ class RowsLeft:
     """position -> reason, of the rows that failed."""
 
     def rows_of(self, rows: FloatArray) -> FloatArray:
-        """The rows (n, columns) that are left; no copy where none failed."""
+        """The rows (n, columns) that are left; no copy if none failed."""
         if len(self.positions) == self.n:
             return rows
         return rows[self.positions]
@@ -157,7 +157,7 @@ class Instances:
         return link(base[None], base)[0, 0]
 
     def predictions(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k); raises RowsError where a prediction is NaN or infinity."""
+        """f(x) (n, k); raises RowsError if a prediction is NaN or infinity."""
         prediction = self.value.model(rows)
         refuse_bad(prediction)
         return prediction
@@ -322,12 +322,12 @@ class Game(Instances):
 
     @property
     def expectations(self) -> Values:
-        """Function that gives E f of the coalitions for a micro-block of rows, before the link."""
+        """Function that returns E f of the coalitions for a micro-block of rows, before the link."""
         return self.value.evaluate
 
     @property
     def values(self) -> Values:
-        """Function that gives v_S(x) of the prepared coalitions: expectations, then the link."""
+        """Function that returns v_S(x) of the prepared coalitions: expectations, then the link."""
         if self.value.link.is_identity:
             return self.expectations
         return self._linked

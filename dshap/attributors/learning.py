@@ -82,7 +82,7 @@ class NoisyBaseValue(BaseValue):
 
 
 def _extremes(predictions: FloatArray) -> dict[str, FloatArray]:
-    """The smallest and largest (k,) of predictions (n, k); ±infinity where n is 0."""
+    """The smallest and largest (k,) of predictions (n, k); ±infinity if n is 0."""
     return {
         "least": predictions.min(axis=0, initial=np.inf),
         "largest": predictions.max(axis=0, initial=-np.inf),
@@ -110,7 +110,7 @@ class PredictionRange:
         return found
 
     def _predictions(self, rows: FloatArray) -> FloatArray:
-        """Predictions (n, k), NaN for failing rows; shape (0, k) where all fail.
+        """Predictions (n, k), NaN for failing rows; shape (0, k) if all fail.
 
         The later evaluation reports the reason.
         """

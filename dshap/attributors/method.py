@@ -97,7 +97,7 @@ SAMPLE_SEED = 0
 """The seed of the rows in a sample.  It is part of the numerics, as the landmarks' seed is of their
 options."""
 ROUND_SLACK = 10
-"""Pairs of coalitions that the first round has beyond the fewest that give standard errors."""
+"""Pairs of coalitions in the first round, in addition to the fewest that standard errors need."""
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ class Method(ABC):
         return self
 
     def with_threads(self, n_threads: int) -> Self:
-        """A copy that uses `n_threads` threads where it can; the numbers do not depend on it."""
+        """A copy that uses `n_threads` threads if it can; the numbers do not depend on it."""
         return self
 
     def with_choice(self, choice: State) -> Self:
@@ -287,7 +287,7 @@ class Method(ABC):
         return 0
 
     def with_interactions(self) -> Self:
-        """A copy that also gives interactions; InputError if there are none."""
+        """A copy that also computes interactions; InputError if there are none."""
         self.refuse("interactions")
         return self
 
@@ -297,12 +297,12 @@ class Method(ABC):
         return ""
 
     def with_undone(self, codes: Codes) -> Self:
-        """A copy that also gives v(N) − v(N without each code); InputError if it cannot."""
+        """A copy that also computes v(N) − v(N without each code); InputError if it cannot."""
         self.refuse("undo_codes")
         return replace(self, undone=UndoneCodes.of(codes, self.value.players.names))
 
     def undoing(self, attributor: Attributor, states: States, tiling: Tiling) -> Attributor:
-        """The attributor, with the values without each code where these are asked for."""
+        """The attributor, with the values without each code if these are asked for."""
         if not self.undone:
             return attributor
         return undoing(attributor, self.undone, self._without(states, tiling))
@@ -331,7 +331,7 @@ class Method(ABC):
         Raises
         ------
         InputError
-            Where there are no standard errors to stop by, or the design cannot grow.
+            If there are no standard errors to stop by, or the design cannot grow.
         """
         self.refuse("tol")
         return self, tol, ""
@@ -668,8 +668,8 @@ def attributor_of(
     parts : coalition tiles that each task sums
     round_tiles : coalition tiles that each round of the design adds
     tol : tolerance of the design's rounds; None: all coalitions for every row
-    has_pairs : True where interactions are asked for
-    is_noisy : True where the model is stochastic
+    has_pairs : True if interactions are asked for
+    is_noisy : True if the model is stochastic
     n_draw_replicates : replicates for the draws that the values are means over; 0: no such error
     """
     value = game.value
@@ -731,7 +731,7 @@ def kind_of_value(value: Any) -> str:
 def _started_small[Growing: designs.KernelShapDesign | designs.KrigingDesign](
     design: Growing,
 ) -> Growing:
-    """The design with as few coalitions as give standard errors, for the first round."""
+    """The design with as few coalitions as standard errors need, for the first round."""
     d = design.info.n_players
     least = design.least_for_errors if isinstance(design, designs.KernelShapDesign) else 0
     first = max(least, 2 * max(2 * d, d + design.info.n_replicates + ROUND_SLACK))

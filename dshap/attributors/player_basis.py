@@ -84,7 +84,7 @@ class PlayerTile:
     value: TermValue
     masks: BoolArray
     rows_of: Callable[[RowBlock], FloatArray]
-    """Function that gives the training rows of a block."""
+    """Function that returns the training rows of a block."""
     wants = ("target",)
 
     def partial(self, block: RowBlock) -> Moments:

@@ -342,7 +342,7 @@ class Quadrature(ClosedForm):
     def checked(self, state: State, rows: FloatArray, phi: FloatArray, gap: FloatArray) -> Checked:
         """Compare the farthest rows, and the worst additivity gaps, to values of more nodes.
 
-        Where the difference is above the tolerance the state comes back with more nodes, chosen on
+        If the difference is above the tolerance the state comes back with more nodes, chosen on
         these rows.
         """
         if not len(rows):

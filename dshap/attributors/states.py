@@ -31,7 +31,7 @@ class States:
     run_digest: str = ""
     """The digest that identifies a run; empty if no rows are explained."""
     has_range: bool = True
-    """Whether the range of the predictions of the explained rows bounds their errors too; where
+    """Whether the range of the predictions of the explained rows bounds their errors too; if
     not, it is that of the data and of each row's own prediction."""
     loaded: dict[str, Any] | None = None
     """States in memory that several attributors share; None if each has its own."""
@@ -40,7 +40,7 @@ class States:
 
     @property
     def table(self) -> RowReader:
-        """The data to learn from; a `DshapError` where all states should have been prepared."""
+        """The data to learn from; a `DshapError` if all states should have been prepared."""
         if self.data is None:
             raise DshapError(
                 "a state is missing in the prepared store: the preparation was not finished: "

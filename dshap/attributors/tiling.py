@@ -49,7 +49,7 @@ class Tiling:
     interactions: bool
     """Whether interactions of pairs of players are computed beside the attributions."""
     is_closed_form: bool
-    """Whether a closed form gives the attributions, without a list of coalitions."""
+    """Whether a closed form computes the attributions, without a list of coalitions."""
     learns_range: bool = False
     """Whether the range of the rows' predictions is learned first, as a floor of errors."""
     draw_replicates: int = 0

@@ -60,7 +60,7 @@ class TreeForm(PairedForm):
         return division
 
     def _exact(self, state: State, *, pairs: bool = False) -> ExactTrees:
-        """Tables of a state; they are made again only where the counts are others."""
+        """Tables of a state; they are made again only if the counts are others."""
         background = _background_of(state)
         counts = None if background is None else background.counts
         held, exact = self.made.get(pairs, (None, None))

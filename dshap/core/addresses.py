@@ -38,7 +38,7 @@ TABLES: Mapping[str, str] = {
 }
 """Scheme of a table's address -> advice in the message that refuses it."""
 SCHEMES = ("file", *TABLES)
-"""Schemes recognised where an address lost a slash, as in pathlib.Path("s3://bucket")."""
+"""Schemes recognised if an address lost a slash, as in pathlib.Path("s3://bucket")."""
 # at least two letters, as C:/ is a drive of Windows
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+)://", re.IGNORECASE)
 _ONE_SLASH = re.compile(rf"({'|'.join(SCHEMES)})(?:\+[a-z0-9]+)?:/", re.IGNORECASE)
@@ -74,7 +74,7 @@ def is_secret(name: str) -> bool:
 
 
 ENVIRONMENT = "environment"
-"""The name of a table of variables, whose values are shown where `is_shown` allows it."""
+"""The name of a table of variables, whose values are shown if `is_shown` allows it."""
 _EXPORT = re.compile(r"(\bexport\s+([A-Za-z_]\w*)=).+", re.DOTALL)
 
 
@@ -154,7 +154,7 @@ it."""
 
 
 def scheme_of(text: str) -> str:
-    """The scheme of an address in small letters, like "s3"; empty where the text is a path."""
+    """The scheme of an address in small letters, like "s3"; empty if the text is a path."""
     found = _SCHEME.match(text) or _ONE_SLASH.match(text)
     if found:
         return found.group(1).lower()
@@ -165,7 +165,7 @@ _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----END).)*(?:-----END [A-Z ]*PRIVATE KEY-----)?",
     re.DOTALL,
 )
-"""Pattern of a private key in PEM text, also where its end is cut off."""
+"""Pattern of a private key in PEM text, also if its end is cut off."""
 
 
 def without_secrets(text: str) -> str:
@@ -254,7 +254,7 @@ def file_path(text: str) -> str:
 
 
 def reason_to_refuse(text: str, noun: str) -> str:
-    """The reason why a text is not a usable path, and the advice; empty where it is one.
+    """The reason why a text is not a usable path, and the advice; empty if it is one.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ def bucket_shown(text: str) -> str:
 
 
 def bucket_fault(text: str, noun: str) -> str:
-    """The reason why an address names no place in a bucket, and the advice; empty where it does.
+    """The reason why an address names no place in a bucket, and the advice; empty if it does.
 
     An address has no credentials: they would appear in every message, record and log.
     """

@@ -116,7 +116,7 @@ type KeyLike = str | Iterable[str] | Mapping[str, ArrayLike] | pd.Index
 name of a key column to its values (n,); for a data frame also an index of pandas."""
 
 type RowKey = KeyValue | tuple[KeyValue, ...]
-"""The key of one row, such as 17 or "ada": a tuple where the key has several columns.  In a cube
+"""The key of one row, such as 17 or "ada": a tuple if the key has several columns.  In a cube
 without a key it is the position of the row."""
 
 type KeyValue = str | int | np.integer | date | np.datetime64

@@ -107,7 +107,7 @@ def _is_alike(before: GroupParts, after: GroupParts) -> bool:
 
 
 class CoalitionBlock(NamedTuple):
-    """Coalitions start..stop of a design.
+    """The coalitions of a design at the positions start to stop − 1, with their scores.
 
     Examples
     --------
@@ -118,7 +118,7 @@ class CoalitionBlock(NamedTuple):
     """
 
     masks: BoolArray
-    """(m, d): True where the player is present in the coalition."""
+    """(m, d): True if the player is present in the coalition."""
     score: FloatArray
     """(m, d): the factor of each coalition's value in the sum of each player."""
     groups: Groups
@@ -144,17 +144,17 @@ class DesignInfo:
     n_coalitions: int
     """The number of distinct coalitions, m, with the empty and the full one."""
     n_replicates: int
-    """The number of jackknife groups, R; 0 without a sampling error, or where none is asked for."""
+    """The number of jackknife groups, R; 0 without a sampling error, or if none is asked for."""
     group_columns: int
-    """The number of columns of a group's sum, c: d, or fewer where players share an error."""
+    """The number of columns of a group's sum, c: d, or fewer if players share an error."""
     is_efficient: bool = True
     """Whether phi.sum(1) + base == prediction by construction."""
     has_errors: bool = True
     """Whether standard errors are asked for; False for a sampled design with n_replicates=0."""
     why_no_errors: str = ""
-    """The reason why all standard errors are NaN (too few coalitions); empty where they are not."""
+    """The reason why all standard errors are NaN (too few coalitions); empty if they are not."""
     seed: int = 0
-    """The seed of the sampled coalitions; 0 where nothing is drawn."""
+    """The seed of the sampled coalitions; 0 if nothing is drawn."""
     kept_bytes: int = 0
     """Peak bytes that a process needs, for any block, to make blocks and replicates."""
     coalition_bytes: int = 0
@@ -162,7 +162,7 @@ class DesignInfo:
     scores and the group scores."""
 
     n_units: int = 0
-    """The number of independent draws behind the coalitions where these are fewer, such as
+    """The number of independent draws behind the coalitions if these are fewer, such as
     permutations; 0: each coalition is one draw."""
     drawn: tuple[bool, ...] = ()
     """(d,): True for players whose attributions have a sampling error; empty: all of them."""
@@ -178,7 +178,7 @@ class DesignInfo:
 
     @property
     def why_no_order(self) -> str:
-        """Why no order of attributions is certain; empty where they are exact or have errors."""
+        """Why no order of attributions is certain; empty if they are exact or have errors."""
         is_exact = self.is_whole or (self.has_graph and self.has_errors)
         if self.why_no_errors or self.n_replicates or is_exact:
             return self.why_no_errors
@@ -192,8 +192,8 @@ class DesignInfo:
         """An upper 95 % bound on the share of coalitions unlike all that were drawn: 3/m.
 
         This is the rule of three: what none of m independent draws shows is less frequent than 3/m
-        with 95 % confidence.  It is 0 where all coalitions are listed, where there are no groups,
-        and where errors are NaN.
+        with 95 % confidence.  It is 0 if all coalitions are listed, where there are no groups,
+        and if errors are NaN.
         """
         if self.is_whole or not self.n_replicates or self.why_no_errors:
             return 0.0
@@ -210,7 +210,7 @@ class DesignInfo:
 
 
 Scored = Callable[[FloatArray, int], tuple[FloatArray, FloatArray | None]]
-"""A function of rows (n, columns) and the rows of a micro-block; it gives Σ_S v_S(x) score_S (n, d,
+"""A function of rows (n, columns) and the rows of a micro-block; it returns Σ_S v_S(x) score_S (n, d,
 k), and predictions (n, k) or None."""
 
 
@@ -263,28 +263,28 @@ class Attribution:
     phi: FloatArray
     """(n, d, k): the attributions."""
     base: FloatArray
-    """(k,): v(empty), the mean prediction over the background; (n, k) where the link makes it
+    """(k,): v(empty), the mean prediction over the background; (n, k) if the link makes it
     differ between rows."""
     prediction: FloatArray
     """(n, k): v(N)."""
     status: NDArray[np.int8]
     """(n,): flags of `Status`."""
     replicates: FloatArray | None = None
-    """(R, n, d, k): phi_(g) of `Design.replicates`; None where the design gives none."""
+    """(R, n, d, k): phi_(g) of `Design.replicates`; None if the design gives none."""
 
     of_coalitions: FloatArray | None = None
     """(n, d, k): the standard errors without the part of random draws that the values are means over;
     None: those of the replicates."""
 
     n_coalitions: NDArray[np.int32] | None = None
-    """(n,): the number of coalitions used for each row; None where all rows use all."""
+    """(n,): the number of coalitions used for each row; None if all rows use all."""
 
     interaction: FloatArray | None = None
     """(n, d, d, k): half the Shapley interaction index off the diagonal, main effects on it; each
     row of the matrix sums to phi."""
 
     undone: FloatArray | None = None
-    """(n, C, k): v(N) − v(N without the players of each code); None where not asked for."""
+    """(n, C, k): v(N) − v(N without the players of each code); None if not asked for."""
 
     classes: NDArray[np.int16] | None = None
     """(n,): the class that a row is explained for, where the link uses the predicted one."""
@@ -377,7 +377,7 @@ class Attribution:
     def relative_error(self) -> FloatArray | None:
         """(n, k): the largest std_error of a player over the range of the attributions.
 
-        None without standard errors; NaN where these are NaN.
+        None without standard errors; NaN if these are NaN.
         """
         errors = self.std_error
         if errors is None:
@@ -457,8 +457,8 @@ def relative_errors(
     Returns
     -------
     (n, k) array
-        0 where the largest error is rounding, infinity where nothing but noise distinguishes the
-        players, NaN where the error is NaN.
+        0 if the largest error is rounding, infinity if nothing but noise distinguishes the
+        players, NaN if the error is NaN.
 
     Examples
     --------
@@ -503,17 +503,17 @@ class RowBlock:
     x: FloatArray
     """(n, columns) float64: the feature columns in the order of `RowReader.feature_names`."""
     is_ok: BoolArray
-    """(n,): False where a feature is NaN or infinite and `missing` is not "pass"."""
+    """(n,): False if a feature is NaN or infinite and `missing` is not "pass"."""
     keys: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Key column -> (n,): int64, datetime64[ns] or StringDType."""
     target: FloatArray | None = None
-    """(n,) or (n, k): the target; only where asked for."""
+    """(n,) or (n, k): the target; only if asked for."""
     columns: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Feature column -> (n,) in its own dtype; only where asked for."""
+    """Feature column -> (n,) in its own dtype; only if asked for."""
     predictions: FloatArray | None = None
-    """(good rows, k): the predictions f(x); only where asked for."""
+    """(good rows, k): the predictions f(x); only if asked for."""
     null_keys: Mapping[str, BoolArray] = field(default_factory=dict)
-    """Key column -> (n,): True where the key is null; columns without nulls are left out."""
+    """Key column -> (n,): True if the key is null; columns without nulls are left out."""
 
     @property
     def stop(self) -> int:
@@ -526,7 +526,7 @@ class RowBlock:
 
     @property
     def targets(self) -> FloatArray:
-        """The target of the rows; a ValueError where the reader was opened without one."""
+        """The target of the rows; a ValueError if the reader was opened without one."""
         if self.target is None:
             raise ValueError("the reader was opened without a target")
         return np.asarray(self.target)

@@ -98,7 +98,7 @@ class ValuesAtOnce(Design, Protocol):
     def held_coalitions(self) -> int:
         """The number of coalition values that `of_values` needs per row: all, or 0.
 
-        It is 0 where weighted sums of the values suffice.  Before a pilot has chosen, it is the
+        It is 0 if weighted sums of the values suffice.  Before a pilot has chosen, it is the
         largest number that the choice may need.
         """
         ...
@@ -106,7 +106,7 @@ class ValuesAtOnce(Design, Protocol):
     def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Attributions (n, d, k) and replicates phi_(g) (R, n, d, k) from all values (n, m, k).
 
-        The values are in the order of the list; used only where `held_coalitions` is not 0.
+        The values are in the order of the list; used only if `held_coalitions` is not 0.
         """
         ...
 
@@ -118,7 +118,7 @@ class ValuesAtOnce(Design, Protocol):
     def game_seconds(self) -> float:
         """Estimated seconds of one core that `of_values` needs per game.
 
-        It is 0 where no pilot may still choose a model for each game by itself.
+        It is 0 if no pilot may still choose a model for each game by itself.
         """
         ...
 
@@ -221,9 +221,9 @@ class DirectSums(ValueFunction, Protocol):
     """A value function that computes Σ_S v_S(x) score_S without the single values."""
 
     def scored(self, state: State, score: FloatArray) -> Scored | None:
-        """A function that gives the sums for scores (m, d), with predictions where they are free.
+        """A function that returns the sums for scores (m, d), with predictions if they are free.
 
-        None where there is no shortcut for such scores.
+        None if there is no shortcut for such scores.
         """
         ...
 
@@ -254,7 +254,7 @@ class MeanOfDraws(ValueFunction, Protocol):
 
     @property
     def draws(self) -> Draws | None:
-        """The draws; None where the values have no such error, as with a background by definition."""
+        """The draws; None if the values have no such error, as with a background by definition."""
         ...
 
     def evaluate_without(self, state: State, rows: FloatArray, groups: GroupedDraws) -> FloatArray:
@@ -264,7 +264,7 @@ class MeanOfDraws(ValueFunction, Protocol):
     def base_without(self, state: State | None, groups: GroupedDraws) -> FloatArray | None:
         """v(empty) (1 + g, k) before the link: of all draws, then without each group of them.
 
-        None where v(empty) is not a mean over the draws.
+        None if v(empty) is not a mean over the draws.
         """
         ...
 
@@ -274,7 +274,7 @@ class ScaledModel(Predictor, Protocol):
     """A model that predicts on a scale of its own, such as log-odds for probabilities."""
 
     def check_own(self, rows: FloatArray) -> None:
-        """Raise an `InputError` where its predictions disagree with those of the original model.
+        """Raise an `InputError` if its predictions disagree with those of the original model.
 
         They are compared on rows (n, columns), on the original scale.
         """
@@ -315,7 +315,7 @@ class OfTexts(ValueFunction, Protocol):
         ...
 
     def mean_prediction(self) -> FloatArray:
-        """v(empty) (k,) before the link: f where all tokens are absent."""
+        """v(empty) (k,) before the link: f if all tokens are absent."""
         ...
 
 
@@ -324,18 +324,18 @@ class OfFiles(RowReader, Protocol):
     """A reader of files, which other programs may change during a run."""
 
     def check_unchanged(self, start: int, stop: int) -> None:
-        """Raise where a file with rows start..stop has changed since it was opened."""
+        """Raise if a file with rows start..stop has changed since it was opened."""
         ...
 
 
 def check_unchanged(reader: RowReader, start: int, stop: int) -> None:
-    """Raise where rows start..stop are in a file that changed since the reader was opened."""
+    """Raise if rows start..stop are in a file that changed since the reader was opened."""
     if isinstance(reader, OfFiles):
         reader.check_unchanged(start, stop)
 
 
 def rounds_of(design: Design) -> tuple[Design, ...]:
-    """The designs of all rounds of a design; the design alone where it does not grow."""
+    """The designs of all rounds of a design; the design alone if it does not grow."""
     if isinstance(design, Rounds):
         return design.rounds
     return (design,)
@@ -356,14 +356,14 @@ def tuned(design: Design, record: Record) -> Design:
 
 
 def held_coalitions(design: Design) -> int:
-    """The number of coalition values that a design needs at once per row; 0 where sums suffice."""
+    """The number of coalition values that a design needs at once per row; 0 if sums suffice."""
     if isinstance(design, ValuesAtOnce):
         return design.held_coalitions
     return 0
 
 
 def interactions_of(design: Design, start: int, stop: int) -> FloatArray:
-    """Scores (m, pairs) of the interactions of pairs; an InputError where the design has none."""
+    """Scores (m, pairs) of the interactions of pairs; an InputError if the design has none."""
     if not isinstance(design, Interactions):
         raise InputError("interactions need designs.exact or designs.kriging: give one of them")
     return design.interactions(start, stop)
@@ -389,7 +389,7 @@ def checks_rows(design: Design) -> TypeGuard[ChecksRows]:
 
 
 def game_seconds(design: Design) -> float:
-    """Estimated seconds per game of a design's `of_values`; 0 where no pilot may choose that."""
+    """Estimated seconds per game of a design's `of_values`; 0 if no pilot may choose that."""
     if isinstance(design, ValuesAtOnce):
         return design.game_seconds
     return 0.0
@@ -458,7 +458,7 @@ def is_scaled(model: Predictor) -> TypeGuard[ScaledModel]:
 
 
 def tried_predictions(model: Predictor) -> FloatArray:
-    """The predictions (n, k) that a model is known again by; no row where it has tried none."""
+    """The predictions (n, k) that a model is known again by; no row if it has tried none."""
     if isinstance(model, TriedModel):
         return model.probe
     return np.empty((0, len(model.output_names)))
@@ -470,11 +470,11 @@ def is_of_texts(value: object) -> TypeGuard[OfTexts]:
 
 
 DRAW_REPLICATES = 20
-"""The number of groups of draws where the design has no jackknife groups of its own."""
+"""The number of groups of draws if the design has no jackknife groups of its own."""
 
 
 def draws_of(value: object) -> Draws | None:
-    """The random draws that the values are means over; None where they have no such error."""
+    """The random draws that the values are means over; None if they have no such error."""
     if isinstance(value, MeanOfDraws) and not _has_other_values(type(value)):
         return value.draws
     return None
@@ -493,8 +493,8 @@ def _has_other_values(kind: type) -> bool:
 def draw_replicates(value: object, info: DesignInfo) -> int:
     """The number of replicates that carry the error of the draws behind the values.
 
-    It is that of the design's jackknife groups, so that both errors share them.  0 where the values
-    have no such error, and where the design was asked for no standard errors.
+    It is that of the design's jackknife groups, so that both errors share them.  0 if the values
+    have no such error, and if the design was asked for no standard errors.
     """
     if draws_of(value) is None or not info.has_errors:
         return 0
@@ -557,7 +557,7 @@ class Work:
     micro_bytes: int = MICRO_BYTES
     """Bytes that one such evaluation should stay within."""
     check_data: Callable[[int], None] = _any_number
-    """Function of the number of rows to learn from, which raises InputError where these are too many."""
+    """Function of the number of rows to learn from, which raises InputError if these are too many."""
 
     @classmethod
     def of(cls, value: ValueFunction, design: Design) -> Work:

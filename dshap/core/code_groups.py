@@ -54,7 +54,7 @@ def checked_codes(name: str, given: Any) -> dict[str, list[str]]:
 
 
 def code_members(codes: Codes, players: Sequence[str], name: str = "codes") -> FloatArray:
-    """(d, C): 1 where a player belongs to a code, so that values (…, d) @ members are the codes'.
+    """(d, C): 1 if a player belongs to a code, so that values (…, d) @ members are the codes'.
 
     Raises
     ------

@@ -32,7 +32,7 @@ EXAMPLE = 'columns={"debt_ratio": {"label": "Debt-to-income ratio", "format": ".
 
 @dataclass(frozen=True)
 class ColumnEntry:
-    """The words of people for one column; each field is empty where they wrote nothing."""
+    """The words of people for one column; each field is empty if they wrote nothing."""
 
     label: str = ""
     """The name that people read in place of the column's."""
@@ -121,7 +121,7 @@ class ColumnDictionary(Mapping[str, ColumnEntry]):
 
     @classmethod
     def of_attributes(cls, attributes: Mapping[str, Any]) -> ColumnDictionary:
-        """The dictionary in the attributes of a cube; an empty one where they have none."""
+        """The dictionary in the attributes of a cube; an empty one if they have none."""
         try:
             return cls.of_note(json.loads(attributes[COLUMNS]))
         except (KeyError, TypeError, ValueError):
@@ -129,18 +129,18 @@ class ColumnDictionary(Mapping[str, ColumnEntry]):
 
     @classmethod
     def of_note(cls, note: Any) -> ColumnDictionary:
-        """The dictionary in the note of a cube; empty where there is none that this version reads."""
+        """The dictionary in the note of a cube; empty if there is none that this version reads."""
         try:
             return cls.of(note[ENTRIES])
         except (InputError, KeyError, TypeError):
             return cls()
 
     def entry(self, column: str) -> ColumnEntry:
-        """The entry of a column; an empty one where it has none."""
+        """The entry of a column; an empty one if it has none."""
         return self.entries.get(column, NO_ENTRY)
 
     def label_of(self, column: str) -> str:
-        """The label of a column; its name where it has none."""
+        """The label of a column; its name if it has none."""
         return self.entry(column).label or column
 
     def over(self, other: ColumnDictionary) -> ColumnDictionary:
@@ -152,13 +152,13 @@ class ColumnDictionary(Mapping[str, ColumnEntry]):
         return ColumnDictionary({name: self[name] for name in self if name in columns})
 
     def refuse_unknown(self, known: Collection[str], place: str = COLUMNS) -> None:
-        """Raise an `InputError` where a column is none of those that are known."""
+        """Raise an `InputError` if a column is none of those that are known."""
         for column in self.entries:
             if column not in known:
                 raise InputError(f"{place}: {unknown_name('column', column, known)}")
 
     def refuse_mistyped(self, known: Collection[str], place: str = COLUMNS) -> None:
-        """Raise an `InputError` where a column seems to be one of those that are known, mistyped.
+        """Raise an `InputError` if a column seems to be one of those that are known, mistyped.
 
         It is near one that has no entry.  Other unknown columns are those of other jobs, which share
         the dictionary.
@@ -171,7 +171,7 @@ class ColumnDictionary(Mapping[str, ColumnEntry]):
     def refuse_categories(
         self, categories: Mapping[str, Sequence[str]], place: str = COLUMNS
     ) -> None:
-        """Raise where `order` or `values` name a category that a column does not have.
+        """Raise if `order` or `values` name a category that a column does not have.
 
         `categories` are those of the columns of texts.
 
@@ -190,7 +190,7 @@ class ColumnDictionary(Mapping[str, ColumnEntry]):
                         raise InputError(f"{_place_of(place, column)} {key}: {said}")
 
     def refuse_texts_of_numbers(self, numbers: Collection[str], place: str = COLUMNS) -> None:
-        """Raise an `InputError` where `values` of a column of numbers name something else.
+        """Raise an `InputError` if `values` of a column of numbers name something else.
 
         `numbers` are the columns whose values are numbers, and neither flags nor categories.
         """
@@ -216,7 +216,7 @@ class ColumnDictionary(Mapping[str, ColumnEntry]):
 def dictionary_of_frame(rows: Any) -> ColumnDictionary:
     """The dictionary in `attrs["columns"]` of a data frame, of the columns that it has now.
 
-    It is empty for another table, and where another program has put something else there.
+    It is empty for another table, and if another program has put something else there.
 
     Raises
     ------
@@ -292,7 +292,7 @@ def _values(value: Any, place: str) -> dict[str, str]:
 
 
 def _check_format(text: str, place: str) -> None:
-    """Raise an `InputError` where Python can format no number and no time with a format."""
+    """Raise an `InputError` if Python can format no number and no time with a format."""
     said = (
         f'{place} format = {text!r}: give a format of Python such as ".0%", ",.2f" or "d", '
         '"%d.%m.%Y" for times, or "year"'
@@ -317,7 +317,7 @@ def is_time_format(text: str) -> bool:
 
 
 def formatted(value: float, text: str) -> str:
-    """A number in a format of Python; whole numbers where a format needs them, such as "d".
+    """A number in a format of Python; whole numbers if a format needs them, such as "d".
 
     Raises
     ------

@@ -29,7 +29,7 @@ def n_cores() -> int:
 
 
 def _affine_cores() -> int:
-    """The cores of the affinity of this process; of the machine where it has none."""
+    """The cores of the affinity of this process; of the machine if it has none."""
     if sys.version_info >= (3, 13):
         return os.process_cpu_count() or 1
     if sys.platform == "linux":
@@ -38,7 +38,7 @@ def _affine_cores() -> int:
 
 
 def quota_cores(root: Path) -> float | None:
-    """The smallest quota of the control groups of this process, in cores; None where none is set.
+    """The smallest quota of the control groups of this process, in cores; None if none is set.
 
     `root` is the folder that contains `proc` and `sys`.  A group has the quotas of all groups above
     it.
@@ -84,7 +84,7 @@ def _of_v2(group: Path) -> float | None:
 
 
 def _of_v1(group: Path) -> float | None:
-    """The quota of a group of version 1, in cores; it is -1 where none is set."""
+    """The quota of a group of version 1, in cores; it is -1 if none is set."""
     quota = _words(group / "cpu.cfs_quota_us")
     period = _words(group / "cpu.cfs_period_us")
     if not (quota and period) or int(quota[0]) <= 0:
@@ -93,7 +93,7 @@ def _of_v1(group: Path) -> float | None:
 
 
 def _words(file: Path) -> list[str]:
-    """The words of a file; none where it cannot be read."""
+    """The words of a file; none if it cannot be read."""
     try:
         return file.read_text().split()
     except OSError:

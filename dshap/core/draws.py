@@ -47,7 +47,7 @@ class Draws:
 
     @property
     def why_no_errors(self) -> str:
-        """Why the draws give no standard error; empty where they do."""
+        """Why the draws give no standard error; empty if they do."""
         if self.n_draws >= MIN_DRAWS:
             return ""
         return f"a single draw ({self.called}) has no standard error: {self.advice}"
@@ -98,7 +98,7 @@ class GroupedDraws:
 
     @property
     def indicator(self) -> FloatArray:
-        """(g, u): 1 where a draw is in a group."""
+        """(g, u): 1 if a draw is in a group."""
         return (self.group == np.arange(self.n_groups)[:, None]).astype(np.float64)
 
     def means(self, whole: FloatArray, parts: FloatArray) -> FloatArray:

@@ -62,7 +62,7 @@ def is_sparse(given: Any) -> bool:
 
 
 def shape_of(given: Any) -> tuple[Any, ...]:
-    """The shape of an array or a data frame, lazy or not; () where it has none."""
+    """The shape of an array or a data frame, lazy or not; () if it has none."""
     shape: tuple[Any, ...] = getattr(given, "shape", ())
     return shape
 

@@ -74,7 +74,7 @@ class DatabaseError(InputError):
     """A database refused a statement or a connection; the message quotes it without secrets."""
 
     sqlstate: str = ""
-    """The five characters by which SQL names the error; empty where the driver gives none."""
+    """The five characters by which SQL names the error; empty if the driver reports none."""
     is_refusal: bool = False
     """Whether the database answered, and refused the user, the database or a statement: it would
     refuse a repetition too, while a database that could not be reached may answer later."""

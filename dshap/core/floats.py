@@ -98,7 +98,7 @@ def rounded_refusal(name: str, value: int) -> str:
 
 
 def refuse_rounded(values: Any, name: str) -> None:
-    """Raise where a numpy array contains times, or an integer that float64 would round.
+    """Raise if a numpy array contains times, or an integer that float64 would round.
 
     Integers of less than 8 bytes always fit.
     """
@@ -111,7 +111,7 @@ def refuse_rounded(values: Any, name: str) -> None:
 
 
 def refuse_rounded_column(column: Any, what: str) -> None:
-    """Raise where a column of a data frame, nullable or not, contains times or large integers."""
+    """Raise if a column of a data frame, nullable or not, contains times or large integers."""
     _refuse_times(column, what)
     dtype = numpy_dtype(column.dtype)
     if dtype.kind in "iu":
@@ -119,7 +119,7 @@ def refuse_rounded_column(column: Any, what: str) -> None:
 
 
 def _refuse_rounded_columns(table: Any, what: str) -> None:
-    """Raise where a column of a data frame, or a series, contains times or large integers."""
+    """Raise if a column of a data frame, or a series, contains times or large integers."""
     if is_frame(table):
         for j, name in enumerate(table.columns):
             refuse_rounded_column(table.iloc[:, j], f"column {str(name)!r}")
@@ -128,7 +128,7 @@ def _refuse_rounded_columns(table: Any, what: str) -> None:
 
 
 def _refuse_times(values: Any, what: str) -> None:
-    """Raise where an array or a column contains times: as numbers they could be of any unit."""
+    """Raise if an array or a column contains times: as numbers they could be of any unit."""
     if values.dtype.kind in "mM":
         raise InputError(
             f"{what} contains times ({values.dtype}) where numbers are needed: give them as a "

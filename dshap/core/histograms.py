@@ -63,7 +63,7 @@ def number_bins(sample: FloatArray, n_bins: int = MAX_VALUE_BINS) -> Record:
     """Bins of about equally many numbers of a sample, at most `n_bins`.
 
     Returns `edges (bins − 1,)`: a number from an edge on is in the bin above it.  Each number is
-    alone where there are few.
+    alone if there are few.
     """
     values, counts = np.unique(sample[~np.isnan(sample)], return_counts=True)
     upto = np.cumsum(counts)
@@ -112,7 +112,7 @@ def number_of_bins(bins: Record) -> int:
 
 
 def value_bins(bins: Record, values: NDArray[Any]) -> CodeArray:
-    """The bin of each value (n,) of a column; that behind the others where it is NaN or None.
+    """The bin of each value (n,) of a column; that behind the others if it is NaN or None.
 
     Infinite numbers are there too, if the bins are those of `finite_bins`.
     """
@@ -234,7 +234,7 @@ def histogram_quantiles(histogram: Moments, shares: Sequence[float]) -> FloatArr
 
     So is the quantile of a share p, 0 < p < 1, within σ √((1 − p)/p) below and σ √(p/(1 − p))
     above the mean of the value bin, by Cantelli's inequality: attributions that are all the same
-    have it as every quantile.  NaN where a value bin is empty.
+    have it as every quantile.  NaN if a value bin is empty.
     """
     lower, upper = bin_ends(histogram["codes"])
     counts = histogram["counts"]

@@ -66,7 +66,7 @@ def checked_card(given: Any, place: str = CARD) -> dict[str, str]:
 
 
 def card_in(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """The card in the attributes of a cube; empty where they have none."""
+    """The card in the attributes of a cube; empty if they have none."""
     try:
         return card_of_note(json.loads(attributes[CARD]))
     except (KeyError, TypeError, ValueError):
@@ -74,7 +74,7 @@ def card_in(attributes: Mapping[str, Any]) -> dict[str, str]:
 
 
 def card_of_note(note: Any) -> dict[str, str]:
-    """The card in the note of a cube; empty where there is none that this version reads."""
+    """The card in the note of a cube; empty if there is none that this version reads."""
     try:
         return checked_card(note)
     except InputError:

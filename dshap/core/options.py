@@ -147,7 +147,7 @@ class RunOptions:
     """The treatment of NaN or infinity in a feature: "refuse" the run, "skip" those rows, "pass"
     them to the model."""
     max_coalitions: int | None = None
-    """The most coalitions of design "auto", which samples where there would be more; with `tol`,
+    """The most coalitions of design "auto", which samples if there would be more; with `tol`,
     the number at which rounds end."""
     tol: float | None = None
     """The largest std_error over the range of a row's attributions at which no more coalitions are
@@ -158,7 +158,7 @@ class RunOptions:
     """Whether to store `interaction (instance, feature, feature_other, output)` too."""
     codes: Mapping[str, Sequence[str]] | None = None
     """Code -> the players that it groups, such as the reasons of an adverse action notice; each
-    player has one code.  Where attributions have standard errors, `reason_code_error
+    player has one code.  If attributions have standard errors, `reason_code_error
     (instance, reason_code, reason_code_other, output)` is stored too: the standard error of the
     difference of two codes, on the diagonal that of one."""
     undo_codes: bool | None = None

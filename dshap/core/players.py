@@ -34,7 +34,7 @@ class Players:
 
     names: tuple[str, ...]
     members: BoolArray
-    """(d, columns): True where the column belongs to the player; a column belongs to one player, or
+    """(d, columns): True if the column belongs to the player; a column belongs to one player, or
     to none (see `over`)."""
 
     @classmethod

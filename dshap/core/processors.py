@@ -31,7 +31,7 @@ def processor() -> str:
 
 
 def _processor_name() -> str:
-    """The name of the processor as the operating system shows it; empty where it shows none."""
+    """The name of the processor as the operating system shows it; empty if it shows none."""
     try:
         found = _NAME.search(CPU_INFO.read_text(errors="replace"))
     except OSError:

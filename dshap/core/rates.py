@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def seconds_left(n_left: int, rate: float | None) -> float | None:
-    """The time for `n_left` things at a rate per second; None where the rate is unknown or 0."""
+    """The time for `n_left` things at a rate per second; None if the rate is unknown or 0."""
     if not n_left:
         return 0.0
     if not rate:

@@ -162,7 +162,7 @@ class Cost:
     """Peak bytes of `evaluate`, `scored` or `attribute` on a micro-block of n rows, the result
     included."""
     operations: float
-    """Operations for the values of n rows; infinity where a black box hides them."""
+    """Operations for the values of n rows; infinity if a black box hides them."""
     predictions: float = 0.0
     """The most rows that a black box predicts for the values of n rows."""
     moment_bytes: int = 0

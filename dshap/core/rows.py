@@ -32,7 +32,7 @@ class OfTable:
     """A random sample of so many of them; None: all."""
 
     def sample(self, reader: RowReader) -> FloatArray | None:
-        """The sample of a table, without rows that are skipped; None where all rows are used."""
+        """The sample of a table, without rows that are skipped; None if all rows are used."""
         if self.n_rows is None or self.n_rows >= reader.n_rows:
             return None
         return read_sample(reader, self.n_rows, seed=0)["x"]
@@ -77,7 +77,7 @@ def row_draws(positions: NDArray[np.integer], seed: int) -> FloatArray:
 def smallest_draws(n_rows: int, size: int, seed: int, below: float = 1.0) -> Positions:
     """The sorted positions of the `size` rows with the smallest draws below `below`.
 
-    There are fewer where fewer draws are below it.
+    There are fewer if fewer draws are below it.
     """
     positions = np.empty(0, dtype=np.int64)
     draws = np.empty(0)
@@ -93,7 +93,7 @@ def smallest_draws(n_rows: int, size: int, seed: int, below: float = 1.0) -> Pos
 
 
 def sample_positions(n_rows: int, size: int, seed: int) -> Positions:
-    """Sorted positions of a sample without replacement; all rows where there are at most `size`."""
+    """Sorted positions of a sample without replacement; all rows if there are at most `size`."""
     if n_rows <= size:
         return np.arange(n_rows)
     return np.sort(np.random.default_rng(seed).choice(n_rows, size, replace=False, shuffle=False))

@@ -1,6 +1,6 @@
-"""One rule for each option: it gives the option in plain form, or raises an `InputError`.
+"""One rule for each option: it returns the option in plain form, or raises an `InputError`.
 
-`checked(seed=seed, penalty=penalty)` looks up the rule of each name in `RULES` and gives the values
+`checked(seed=seed, penalty=penalty)` looks up the rule of each name in `RULES` and returns the values
 in that order.  A rule accepts the name of an option and the given value, and returns the value in
 plain form: floats, integers, tuples, never an array with one number.  Messages name the
 option, describe the given value, and list the allowed values.
@@ -40,7 +40,7 @@ OF_STORES = ("keys", "parts", "prepared", "rows", "runs", "state", "zarr.json")
 
 
 class Rule(Protocol):
-    """The rule of an option: a check that gives its plain form."""
+    """The rule of an option: a check that returns its plain form."""
 
     def __call__(self, name: str, given: Any) -> Any:
         """The option in its plain form, or an InputError."""
@@ -96,7 +96,7 @@ def _items(given: Any) -> list[Any] | None:
 
 @dataclass(frozen=True)
 class Whole:
-    """A rule: an integer of at least `least`, even where `is_even`.
+    """A rule: an integer of at least `least`, which must be even if `is_even`.
 
     `hint` ends the message.
     """
@@ -175,7 +175,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class MaybeFlag(Flag):
-    """A rule: True, False, or None where dshap decides."""
+    """A rule: True, False, or None if dshap decides."""
 
     def __call__(self, name: str, given: Any) -> Any:
         if given is None:
@@ -207,7 +207,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Names:
-    """A rule: a list of names, unchanged; None where none are given."""
+    """A rule: a list of names, unchanged; None if none are given."""
 
     example: tuple[str, ...] = ("age", "hours")
     """The names of a list that messages show."""
@@ -306,7 +306,7 @@ def for_columns(
     ------
     InputError
         A list of another length, a name that is no column, a column without a value, or a mapping
-        where the columns have no names.
+        if the columns have no names.
     """
     match given:
         case Mapping():
@@ -347,7 +347,7 @@ def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = No
     name : the option that a message names
     given : a path
     noun : the kind of thing at the path, "store", "table" or "file"
-    folder : the folder that a path is relative to; the working directory where None
+    folder : the folder that a path is relative to; the working directory if None
     """
     text = os.fsdecode(of_kind(name, given, str | os.PathLike, "a path"))
     if not text.strip():
@@ -378,7 +378,7 @@ def as_place(name: str, given: Any, noun: str = "store", folder: Path | None = N
 
 
 def name_fault(name: str) -> str:
-    """The reason why no folder in a store can have this name; empty where one can."""
+    """The reason why no folder in a store can have this name; empty if one can."""
     n_bytes = len(os.fsencode(name))
     if n_bytes > MAX_NAME_BYTES:
         return f"the name takes {n_bytes} bytes, at most {MAX_NAME_BYTES} allowed: choose a shorter one"

@@ -97,7 +97,7 @@ def is_known(scale: str) -> bool:
 def unit_words(units: str, scale: str, output: str = "") -> str:
     """The unit of attributions in words: "EUR", "log-odds", or "EUR, log"; empty without a unit.
 
-    `units` are the user's, "1" where none were given; `scale` is empty where it is not known.  A
+    `units` are the user's, "1" if none were given; `scale` is empty if it is not known.  A
     scale with which the name of the output beside these words begins is left out.
     """
     is_said = has_no_word(scale) or output.startswith(f"{scale} of ")

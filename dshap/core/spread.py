@@ -1,4 +1,4 @@
-"""The order in which a table is read where a part of its rows may be enough: rows far apart."""
+"""The order in which a table is read if a part of its rows may be enough: rows far apart."""
 
 from __future__ import annotations
 

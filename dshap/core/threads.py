@@ -65,8 +65,8 @@ def one_blas_thread() -> Iterator[None]:
 def process_threads() -> int:
     """The number of OpenMP threads in this process: OMP_NUM_THREADS, or its cores.
 
-    It is 1 where no OpenMP library is loaded.  OpenMP itself starts a thread for each core of the
-    affinity, also where a quota leaves the process fewer.
+    It is 1 if no OpenMP library is loaded.  OpenMP itself starts a thread for each core of the
+    affinity, also if a quota leaves the process fewer.
     """
     found = max(
         (

@@ -64,7 +64,7 @@ class Design(Protocol):
         ...
 
     def fingerprint(self) -> dict[str, JSON]:
-        """Name and parameters; two designs with equal fingerprints give the same numbers."""
+        """Name and parameters; two designs with equal fingerprints produce the same numbers."""
         ...
 
 
@@ -72,8 +72,8 @@ class Design(Protocol):
 class RowReader(Protocol):
     """A table that tasks on workers read in spans of rows: the protocol of all sources.
 
-    A reader is small and can be pickled, except that arrays in memory go with it.  A worker opens
-    the table again.
+    A reader can be pickled.  It is small, unless it contains arrays in memory; a worker opens any
+    other table again.
     """
 
     @property
@@ -134,7 +134,7 @@ class RowReader(Protocol):
 
     @property
     def null_counts(self) -> Mapping[str, int | None]:
-        """Feature, key or target -> nulls in the whole table; None where counting needs the rows."""
+        """Feature, key or target -> nulls in the whole table; None if counting needs the rows."""
         ...
 
     @property
@@ -229,7 +229,7 @@ class Link(Protocol):
         ...
 
     def bound(self, names: Sequence[str]) -> Link:
-        """Return this link for outputs of these names; an InputError where it does not fit them."""
+        """Return this link for outputs of these names; an InputError if it does not fit them."""
         ...
 
     def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -237,14 +237,14 @@ class Link(Protocol):
         ...
 
     def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:
-        """(n,): the output that each row is explained for; None where it is the same for all rows.
+        """(n,): the output that each row is explained for; None if it is the same for all rows.
 
         It follows from the predictions (n, k).
         """
         ...
 
     def check(self, prediction: FloatArray) -> None:
-        """Raise where predictions (n, k) are outside the domain of the link."""
+        """Raise if predictions (n, k) are outside the domain of the link."""
         ...
 
     def __call__(self, expected: FloatArray, prediction: FloatArray) -> FloatArray:
@@ -271,7 +271,7 @@ class Predictor(Protocol):
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the columns that the model was fitted on; None where it was fitted without."""
+        """Names of the columns that the model was fitted on; None if it was fitted without."""
         ...
 
     @property
@@ -286,7 +286,7 @@ class Predictor(Protocol):
 
     @property
     def categories(self) -> Mapping[str, tuple[Hashable, ...]]:
-        """Column -> its categories; rows contain positions in that list (NaN where missing)."""
+        """Column -> its categories; rows contain positions in that list (NaN if missing)."""
         ...
 
     def with_categories(self, categories: Mapping[str, tuple[Hashable, ...]]) -> Predictor:
@@ -297,7 +297,7 @@ class Predictor(Protocol):
     def check(self) -> Callable[[FloatArray], None] | None:
         """A function that raises an `InputError` for rows (n, columns) that cannot be explained.
 
-        None where every row of numbers can be.
+        None if every row of numbers can be.
         """
         ...
 
@@ -382,7 +382,7 @@ class GivenAttributor(Explained, Attributor, Protocol):
 
     @property
     def n_replicates(self) -> int:
-        """The number of groups of its standard errors, R; 0 where it has none."""
+        """The number of groups of its standard errors, R; 0 if it has none."""
         ...
 
     def cost(self, n: int = 1) -> Cost:

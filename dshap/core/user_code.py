@@ -41,7 +41,7 @@ def make_importable(folder: Path) -> None:
 def job_path(variables: Mapping[str, str]) -> dict[str, str]:
     """The variable PYTHONPATH of workers elsewhere, with the folder of the job file first.
 
-    It is empty where no job file was read.  `variables` may have a PYTHONPATH of their own.
+    It is empty if no job file was read.  `variables` may have a PYTHONPATH of their own.
     """
     folders = JOB_FOLDERS[-1:]
     if not folders:
@@ -102,7 +102,7 @@ def told_by_workers(error: BaseException) -> str:
 
 
 def _refuse_another(name: str) -> None:
-    """Raise where a module came from another file than the one first on the path now."""
+    """Raise if a module came from another file than the one first on the path now."""
     first = PathFinder.find_spec(name)
     taken = sys.modules[name].__spec__
     if first is None or taken is None or first.origin == taken.origin or first.origin is None:

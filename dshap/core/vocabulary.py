@@ -28,7 +28,7 @@ class Vocabulary:
     size: int | None = None
     """The number of ids; None: not known."""
     words: tuple[str, ...] = ()
-    """(size,): the word of each id; empty where they are not known."""
+    """(size,): the word of each id; empty if they are not known."""
     padding: int = 0
     """The id that fills rows beyond the end of a text; no text contains it."""
     tokenizer: Tokenizer | None = None
@@ -106,7 +106,7 @@ class Vocabulary:
             raise InputError(f"{place}: {error}") from None
 
     def shown(self, ids: NDArray[np.floating[Any]]) -> NDArray[Any]:
-        """The words of ids (…), "" where NaN; without words, integer ids, −1 where NaN."""
+        """The words of ids (…), "" if NaN; without words, integer ids, −1 if NaN."""
         plain = np.where(np.isnan(ids), -1, ids).astype(np.int64)
         if not self.words:
             return plain

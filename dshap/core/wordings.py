@@ -239,7 +239,7 @@ def _number(given: Any, place: str, asked: str) -> float:
 
 
 def _check_text(name: str, text: Any, place: str) -> None:
-    """Raise where a template is no text, cannot be filled in, or names a field that there is not."""
+    """Raise if a template is no text, cannot be filled in, or names a field that there is not."""
     match text:
         case str():
             pass

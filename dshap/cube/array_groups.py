@@ -36,7 +36,7 @@ class NewArray:
 
     @property
     def whole(self) -> NDArray[Any]:
-        """All values; a ValueError where there are none."""
+        """All values; a ValueError if there are none."""
         if self.values is None:
             raise ValueError("the array has no values yet")
         return self.values

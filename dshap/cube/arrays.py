@@ -512,7 +512,7 @@ def holds_runs_alone(path: Place) -> bool:
 def lost_its_metadata(path: Place) -> bool:
     """Whether this is a job's store that lost its own metadata.
 
-    It is, if the copy of its first metadata names a job.  Where that is lost too, it is one
+    It is, if the copy of its first metadata names a job.  If that is lost too, it is one
     if it contains whole states, or records of runs, and cubes of dshap, and nothing else.
     """
     return read_job(path) is None and _was_job_store(path)
@@ -575,7 +575,7 @@ def read_run(path: Place) -> dict[str, Any] | None:
 
 
 def _attributes_of(path: Place) -> Any:
-    """The attributes of the group at `path`; none where its document cannot be read."""
+    """The attributes of the group at `path`; none if its document cannot be read."""
     try:
         return json.loads(Folder(path).get("zarr.json") or b"")["attributes"]
     except (OSError, KeyError, ValueError, TypeError):
@@ -583,7 +583,7 @@ def _attributes_of(path: Place) -> Any:
 
 
 def _described(attributes: Any, name: str) -> dict[str, Any] | None:
-    """The record in an attribute; None where it is missing or no record."""
+    """The record in an attribute; None if it is missing or no record."""
     try:
         content = json.loads(str(attributes[name]))
     except (KeyError, ValueError, TypeError):

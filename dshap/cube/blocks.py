@@ -66,7 +66,7 @@ class CubeArrays:
 
     @cached_property
     def rows_digest(self) -> str | None:
-        """The digest of the rows that were explained; None where the cube has none."""
+        """The digest of the rows that were explained; None if the cube has none."""
         rows: Mapping[str, Any] = self._fingerprint.get("rows", {})
         return rows.get("digest")
 
@@ -96,13 +96,13 @@ class CubeArrays:
 
     @property
     def design(self) -> Mapping[str, Any]:
-        """The fingerprint of the design of its run; empty where it has none."""
+        """The fingerprint of the design of its run; empty if it has none."""
         found: Mapping[str, Any] = self._fingerprint.get("design", {})
         return found
 
     @cached_property
     def n_replicates(self) -> int:
-        """The number of jackknife groups; 0 where attributions have no standard errors."""
+        """The number of jackknife groups; 0 if attributions have no standard errors."""
         if not self.has("std_error"):
             return 0
         return int(self._array("blocks/attribution").shape[1]) - 1
@@ -129,7 +129,7 @@ class CubeArrays:
 
     @cached_property
     def base_value(self) -> FloatArray | None:
-        """The base value of each output (k,); None where it differs from row to row."""
+        """The base value of each output (k,); None if it differs from row to row."""
         if self._array("base_value").ndim > 1:
             return None
         return self.read("base_value", slice(None)).astype(np.float64)
@@ -229,17 +229,17 @@ class FinishedBlock:
 
     @property
     def prediction(self) -> FloatArray:
-        """Predictions (n, k); NaN where a row was skipped."""
+        """Predictions (n, k); NaN if a row was skipped."""
         return self.read("prediction").astype(np.float64, copy=False)
 
     @property
     def attribution(self) -> FloatArray:
-        """Attributions (n, d, k); NaN where a row was skipped or failed."""
+        """Attributions (n, d, k); NaN if a row was skipped or failed."""
         return self.read("attribution").astype(np.float64, copy=False)
 
     @property
     def std_error(self) -> FloatArray | None:
-        """Standard errors of the attributions (n, d, k); None where the cube has none."""
+        """Standard errors of the attributions (n, d, k); None if the cube has none."""
         if not self.cube.has("std_error"):
             return None
         return self.read("std_error").astype(np.float64, copy=False)

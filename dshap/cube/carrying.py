@@ -93,7 +93,7 @@ class CarriedRows:
         return rows_at(self._array("blocks/residual"), blocks).max(axis=0, initial=0.0)
 
     def base_value(self) -> FloatArray:
-        """The base value of the earlier cube: (k,), or (n, k) where it differs between rows."""
+        """The base value of the earlier cube: (k,), or (n, k) if it differs between rows."""
         array = self._array("base_value")
         return np.asarray(array.read(0, array.shape[0]), np.float64)
 
@@ -121,7 +121,7 @@ def rows_at(array: StoredRows, positions: NDArray[np.int64]) -> NDArray[Any]:
 
 
 def _sorted_rows_at(array: StoredRows, ordered: NDArray[np.int64]) -> NDArray[Any]:
-    # the shape and dtype of the result where no row is asked for
+    # the shape and dtype of the result if no row is asked for
     parts = [array.read(0, 0)]
     for piece in _pieces(ordered, array.chunk_rows, array.shard_rows):
         first = ordered[piece][0]
@@ -189,7 +189,7 @@ def block_sums_with_carried(
 
 
 def _chosen(values: NDArray[Any], is_chosen: BoolArray) -> NDArray[Any]:
-    """The chosen rows (m, …) of values (n, …); the values themselves where all are chosen."""
+    """The chosen rows (m, …) of values (n, …); the values themselves if all are chosen."""
     if is_chosen.all():
         return values
     return values[is_chosen]

@@ -28,7 +28,7 @@ def code_errors(phi: FloatArray, replicates: FloatArray, members: FloatArray) ->
     ----------
     phi : (n, d, k)
     replicates : (R, n, d, k), phi_(g) of `Design.replicates`
-    members : (d, C), 1 where a player belongs to a code
+    members : (d, C), 1 if a player belongs to a code
     """
     n, _, k = phi.shape
     n_codes = members.shape[1]

@@ -21,7 +21,7 @@ from dshap.cube.layout import FLAG_MEANINGS, flag_attributes, variable_names
 from dshap.cube.reader import ROW_PREFIX
 
 ReadColumn = Callable[[slice], NDArray[Any]]
-"""The function that gives the values of a column in a slice of the cube's rows."""
+"""The function that returns the values of a column in a slice of the cube's rows."""
 TIMES = frozenset({"date", "datetime", "datetime64"})
 """The kinds of objects that represent times, in the words of pandas."""
 
@@ -53,7 +53,7 @@ def column_variables(
 ) -> dict[str, xr.Variable]:
     """The variables `row_COLUMN` of explained columns with the values (n,).
 
-    Texts are str, NaN where they are missing; `long_name` is the column's name as it was, `order`
+    Texts are str, NaN if they are missing; `long_name` is the column's name as it was, `order`
     its categories in their order.  Columns in `flags` have 0 and 1 for False and True.
     """
     names = variable_names(columns)
@@ -144,7 +144,7 @@ def _read(cube: Any, rows: Any) -> Columns:
 
 
 def _held(cube: Any, names: Sequence[str]) -> Columns:
-    """The columns that are variables of a Dataset, from their store where they are its own."""
+    """The columns that are variables of a Dataset, from their store if they are its own."""
     stores = {getattr(stored_arrays(cube, name), "path", None) for name in names}
     store = None
     if len(stores) == 1:
@@ -168,7 +168,7 @@ def _given(cube: Any, rows: Any) -> Columns:
     """The columns of rows in memory."""
     if has_member(rows, "column_names"):
         names = [str(name) for name in rows.column_names]
-        # numpy's own arrays of Arrow's dictionaries have other texts where one is missing
+        # numpy's own arrays of Arrow's dictionaries have other texts if one is missing
         values = [rows[name].to_pandas() for name in names]
     elif has_columns(rows):
         names = [str(name) for name in rows.columns]

@@ -28,8 +28,8 @@ class BlockDifference:
     variables: tuple[str, ...]
     """The variables in which they differ."""
     gap: float
-    """The largest difference of two numbers, as a share of `scale`; infinite where one of both is no
-    number, or where texts or whole numbers differ."""
+    """The largest difference of two numbers, as a share of `scale`; infinite if one of both is no
+    number, or if texts or whole numbers differ."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class ComparingWriter:
     _arrays: dict[str, StoredRows] = field(default_factory=dict, repr=False)
 
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
-        """Compare the rows of a tile; gives a receipt without files."""
+        """Compare the rows of a tile; returns a receipt without files."""
         computed = arrays_of_block(self.layout, block, attribution)
         chosen = np.flatnonzero(self.compared.get(tile, np.zeros(len(block.x), bool)))
         mine = {name: values[chosen] for name, values in computed.items()}
@@ -153,7 +153,7 @@ def difference_of(
 
 
 def _is_other(then: NDArray[Any], now: NDArray[Any]) -> BoolArray:
-    """Where two arrays differ in a bit; NaN is NaN, and −0 is not 0."""
+    """If two arrays differ in a bit; NaN is NaN, and −0 is not 0."""
     if then.dtype.kind != "f":
         return np.array(then != now)
     bits = f"u{then.dtype.itemsize}"
@@ -162,7 +162,7 @@ def _is_other(then: NDArray[Any], now: NDArray[Any]) -> BoolArray:
 
 
 def _gap(then: NDArray[Any], now: NDArray[Any], other: BoolArray) -> float:
-    """The largest difference where values differ; infinite where they are no two numbers."""
+    """The largest difference if values differ; infinite if they are no two numbers."""
     if then.dtype.kind != "f":
         return float("inf")
     gaps = np.abs(then[other].astype(np.float64) - now[other].astype(np.float64))
@@ -170,6 +170,6 @@ def _gap(then: NDArray[Any], now: NDArray[Any], other: BoolArray) -> float:
 
 
 def _scale(stored: Mapping[str, NDArray[Any]]) -> float:
-    """The largest |prediction| of these rows, by which differences are judged; 1 where it is 0."""
+    """The largest |prediction| of these rows, by which differences are judged; 1 if it is 0."""
     largest = np.nan_to_num(np.abs(stored["prediction"])).max(initial=0.0)
     return float(largest) or 1.0

@@ -86,7 +86,7 @@ def _names_in(folder: Folder) -> Iterator[str]:
 
 
 def _copy_file(made: Folder, put: Folder, name: str) -> tuple[int, bool]:
-    """Copy a file, unless it is there; gives its bytes, and whether it was copied."""
+    """Copy a file, unless it is there; returns its bytes, and whether it was copied."""
     content = made.get(name) or b""
     if put.get(name) == content:
         return len(content), False

@@ -1,4 +1,4 @@
-"""Where a store can be made, how it appears whole, and its removal: on a disk and in a bucket.
+"""If a store can be made, how it appears whole, and its removal: on a disk and in a bucket.
 
 On a disk a store is made in a private folder and renamed.  In a bucket a mark is put first and the
 root document last; without that document there is no store, and with the mark alone there is one
@@ -197,7 +197,7 @@ def is_free(path: Place) -> bool:
 def clear_orphans(path: Place, older_s: float = 0.0) -> tuple[str, ...]:
     """Remove unfinished files of killed runs in the store at `path`; return their names.
 
-    Only the holder of the store's lock may ask for files of any age.  Where others may be writing,
+    Only the holder of the store's lock may ask for files of any age.  If others may be writing,
     give `older_s`, longer than any process needs to finish a file.  Links and files of others are
     left.  In a bucket it is the mark of a creation that ended, at most.
     """

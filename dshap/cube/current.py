@@ -48,7 +48,7 @@ def set_current(folder: Place, run_id: str) -> None:
     if before is not None and not files.has_file(CURRENT):  # a folder or a broken link
         files.clear_way(CURRENT)
         before = None
-    # only where nobody has written the pointer since it was read above
+    # only if nobody has written the pointer since it was read above
     if not files.exchange(CURRENT, before, f"{run_id}\n".encode()):
         raise LockedError(
             f"{folder / CURRENT} was written by another process while this process set it to "
@@ -57,7 +57,7 @@ def set_current(folder: Place, run_id: str) -> None:
 
 
 def current_of(folder: Place) -> str | None:
-    """The run whose cube is read; None where none is recorded.
+    """The run whose cube is read; None if none is recorded.
 
     Raises
     ------
@@ -74,13 +74,13 @@ def current_of(folder: Place) -> str | None:
 
 
 def fault_of_current(folder: Place) -> str | None:
-    """The fault of the pointer, in words; None where it has none, or there is no pointer."""
+    """The fault of the pointer, in words; None if it has none, or there is no pointer."""
     _, fault = _pointer(folder)
     return fault
 
 
 def _pointer(folder: Place) -> tuple[str | None, str | None]:
-    """(run that the pointer names, its fault in words); neither where there is no pointer."""
+    """(run that the pointer names, its fault in words); neither if there is no pointer."""
     content = _content(folder)
     if content is None:
         return None, None
@@ -95,7 +95,7 @@ def _pointer(folder: Place) -> tuple[str | None, str | None]:
 
 
 def _content(folder: Place) -> bytes | None:
-    """The content of the pointer, empty where it is no file; None where there is none."""
+    """The content of the pointer, empty if it is no file; None if there is none."""
     files = Folder(folder)
     content = files.get(CURRENT)
     if content is None and files.has(CURRENT):  # no file, or one that was written just now
@@ -104,12 +104,12 @@ def _content(folder: Place) -> bytes | None:
 
 
 def _named(folder: Place) -> str | None:
-    """The content of the pointer; None where it is missing, or not the name of a run."""
+    """The content of the pointer; None if it is missing, or not the name of a run."""
     return _run_in(Folder(folder).get(CURRENT) or b"")
 
 
 def _run_in(content: bytes) -> str | None:
-    """The name of a run that is the content of a pointer; None where it is none."""
+    """The name of a run that is the content of a pointer; None if it is none."""
     text = content.decode(errors="replace").strip()
     if RUN_ID.fullmatch(text):
         return text
@@ -144,7 +144,7 @@ def names_of_cubes(folder: Place) -> list[str]:
 def cube_at(folder: Place, run_id: str = "") -> Place:
     """The path of the cube that is read here: of this run, else of the current one.
 
-    It is the path itself where it is no folder of nights.  Without a pointer, in the first run,
+    It is the path itself if it is no folder of nights.  Without a pointer, in the first run,
     it is the newest cube.
 
     Raises
@@ -177,7 +177,7 @@ def _no_run(folder: Place, run_id: str) -> InputError:
 
 
 def remove_run(folder: Place, run_id: str) -> None:
-    """Remove the cube of a run, and the rest of a killed removal; nothing where it is gone.
+    """Remove the cube of a run, and the rest of a killed removal; nothing if it is gone.
 
     It goes in one step, by another name, so that no half of it is ever found under its own.  Only
     the holder of the store's lock may ask.

@@ -80,7 +80,7 @@ def _listed(axes: Iterable[Any]) -> str:
 def row_slices(cube: xr.Dataset, name: str = "attribution") -> Iterator[slice]:
     """Slices of the rows of a cube, each of a few megabytes of the variable `name`.
 
-    Where a Dataset is read lazily they are whole blocks of it.
+    If a Dataset is read lazily they are whole blocks of it.
     """
     n_rows = cube.sizes["instance"]
     block = max(cube[name].chunksizes.get("instance", (1,)))
@@ -91,7 +91,7 @@ def row_slices(cube: xr.Dataset, name: str = "attribution") -> Iterator[slice]:
 
 
 def attribution_of(cube: xr.Dataset, rows: slice, output: int) -> FloatArray:
-    """Attributions (n, d) of these rows for one output; NaN where a row has none."""
+    """Attributions (n, d) of these rows for one output; NaN if a row has none."""
     return variable_of(cube, "attribution", rows, output)
 
 
@@ -141,7 +141,7 @@ def rows_of(cube: xr.Dataset, name: str, rows: slice) -> NDArray[Any]:
 
 
 def key_coordinates(cube: xr.Dataset) -> list[str]:
-    """The coordinates of the rows' keys, in the order of the key where the Dataset records it."""
+    """The coordinates of the rows' keys, in the order of the key if the Dataset records it."""
     names = [str(name) for name in cube.coords if cube[name].dims == ("instance",)]
     order = str(cube["attribution"].encoding.get("coordinates", "")).split()
     return sorted(names, key=lambda name: order.index(name) if name in order else len(order))
@@ -176,7 +176,7 @@ def origin_of(cube: xr.Dataset) -> Place | None:
 
 
 def store_of(cube: xr.Dataset) -> Place | None:
-    """The store whose attributions a Dataset has as they are; None where they may be others."""
+    """The store whose attributions a Dataset has as they are; None if they may be others."""
     arrays = stored_arrays(cube, "attribution")
     if arrays is None:
         return None
@@ -203,7 +203,7 @@ def stored_arrays(cube: xr.Dataset, name: str) -> CubeArrays | None:
 def _stored(path: Place, version: str) -> tuple[CubeArrays | None, Mapping[str, str]]:
     """The arrays of a store, and the names of its lazy ones; `version` identifies their state.
 
-    There are none where `path` is not a cube of this program.
+    There are none if `path` is not a cube of this program.
     """
     if read_run(path) is None:
         return None, {}
@@ -216,7 +216,7 @@ def _stored(path: Place, version: str) -> tuple[CubeArrays | None, Mapping[str, 
 def global_means(cube: xr.Dataset) -> xr.Dataset:
     """Global importance of the features, as `feature_ranking` has it, of any Dataset.
 
-    They come from the summaries of the blocks where the Dataset is that of a store.  Else its rows
+    They come from the summaries of the blocks if the Dataset is that of a store.  Else its rows
     are added up, and `<name>_std_error` are upper bounds made of the rows' standard errors.
     """
     path = store_of(cube)
@@ -241,7 +241,7 @@ def coalition_share(cube: xr.Dataset) -> FloatArray:
     """(feature, output): the share of the sampled coalitions in the variance of `std_error`.
 
     The rest is that of random draws.  It comes from the store of a Dataset, or from the notes of
-    `loaded`: by name, and by position where features or outputs have other names.  It is 1 where
+    `loaded`: by name, and by position if features or outputs have other names.  It is 1 if
     neither has it.
     """
     found = _noted_share(cube)
@@ -273,7 +273,7 @@ def _named_share(cube: xr.Dataset, share: FloatArray) -> xr.DataArray:
 
 
 def loaded(path: Place) -> xr.Dataset:
-    """A cube in memory, without its store; where its errors have a part of draws, it notes how much."""
+    """A cube in memory, without its store; if its errors have a part of draws, it notes how much."""
     cube = read_cube(path)
     if "std_error" in cube:
         note_share(cube, stored_share(path))
@@ -302,7 +302,7 @@ def _sums_of(cube: xr.Dataset, rows: slice, share: FloatArray) -> Moments:
 def magnitude_errors(cube: xr.Dataset) -> FloatArray:
     """(R, d, k): the changes of the mean |φ| of `global_means` by sampled coalitions, R at least 0.
 
-    The squares add up to squared standard errors.  They come from the jackknife groups where the
+    The squares add up to squared standard errors.  They come from the jackknife groups if the
     Dataset is that of a store; else each feature has an error of its own, an upper bound.
     """
     path = store_of(cube)

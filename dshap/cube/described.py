@@ -33,7 +33,7 @@ class Description:
 
     @property
     def notes(self) -> dict[str, dict[str, Any]]:
-        """Name -> the note for a cube; an empty one where there is nothing to store."""
+        """Name -> the note for a cube; an empty one if there is nothing to store."""
         found: dict[str, dict[str, Any]] = {}
         if self.columns is not None:
             found[COLUMNS] = self.columns.to_note()
@@ -49,7 +49,7 @@ NOT_DESCRIBED = Description()
 
 
 def wording_in(attributes: Mapping[str, Any]) -> Wording:
-    """The wording of sentences in the attributes of a cube; English where there is none."""
+    """The wording of sentences in the attributes of a cube; English if there is none."""
     try:
         return wording_of_note(json.loads(attributes[SENTENCES]))
     except (KeyError, TypeError, ValueError):
@@ -57,7 +57,7 @@ def wording_in(attributes: Mapping[str, Any]) -> Wording:
 
 
 def wording_of_note(note: Any) -> Wording:
-    """The wording in the note of a cube; English where there is none that this version reads."""
+    """The wording in the note of a cube; English if there is none that this version reads."""
     try:
         return Wording.of(note)
     except InputError:

@@ -72,7 +72,7 @@ def erase_rows(path: Place, positions: NDArray[np.int64], *, has_learned: bool) 
     DamagedError
         A block that has such a row is not as it was written.
     """
-    # before the mark is written anew: it alone lists the other cubes of a job
+    # before the mark is written again: it alone lists the other cubes of a job
     others = _list_before(path)
     unpack_cube(path)
     # rows of earlier erasures stay in the note

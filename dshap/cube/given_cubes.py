@@ -1,4 +1,4 @@
-"""Cubes as callers give them: the path of a store, a mapping name -> cube, or an opened cube."""
+"""Cubes as arguments of callers: the path of a store, a mapping name -> cube, or an opened cube."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dshap.cube.named_cubes import named_cubes
 
 
 def given_cubes(given: Any, name: str = "cubes") -> dict[str, Place]:
-    """Name -> path of each cube that a caller gives.
+    """Name -> path of each cube from a caller.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def given_cubes(given: Any, name: str = "cubes") -> dict[str, Place]:
 
 
 def given_cube(given: Any, name: str = "cube") -> Place:
-    """The path of one cube that a caller gives.
+    """The path of one cube from a caller.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ FORM = 2
 
 
 def histogram_bytes(n_rows: int, attribution_bytes: int) -> int:
-    """The most bytes of all stored histograms of a cube; 0 where none are stored."""
+    """The most bytes of all stored histograms of a cube; 0 if none are stored."""
     if n_rows < LEAST_ROWS:
         return 0
     return int(SHARE * attribution_bytes)
@@ -62,7 +62,7 @@ class KeptHistograms:
         return cls(path, digest.hexdigest(), histogram_bytes(n_rows, n_bytes))
 
     def get(self, counted: str) -> Moments | None:
-        """The histogram of this digest; None where there is none, or it is damaged."""
+        """The histogram of this digest; None if there is none, or it is damaged."""
         folder = histograms_of(self.path)
         name = f"{self.values}-{counted}"
         if not folder.is_whole(name):
@@ -72,7 +72,7 @@ class KeptHistograms:
     def put(self, histograms: Mapping[str, Moments]) -> None:
         """Store histograms, by the digests of their counts, unless all would be too large together.
 
-        Nothing is stored where the store cannot be written, as by a reader without the right to.
+        Nothing is stored if the store cannot be written, as by a reader without the right to.
         """
         folder = histograms_of(self.path)
         with contextlib.suppress(OSError, InputError):

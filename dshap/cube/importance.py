@@ -31,7 +31,7 @@ class Importance:
 
     rows: int
     scale: str
-    """The scale of the attributions; empty where the cube states none."""
+    """The scale of the attributions; empty if the cube states none."""
     features: tuple[str, ...]
     outputs: tuple[str, ...]
     means: Mapping[str, Estimate]
@@ -68,7 +68,7 @@ def feature_ranking(path: Place) -> xr.Dataset:
     milliseconds at any number of rows.  Each has a `<name>_std_error`, the error of sampling
     coalitions and of random draws.  All instances share the coalitions and the draws, so this error
     comes from the statistics of the jackknife groups and does not fall with the number of instances;
-    it is 0 where all coalitions are evaluated and nothing is drawn.  The upward bias of |φ̂| and φ̂²
+    it is 0 if all coalitions are evaluated and nothing is drawn.  The upward bias of |φ̂| and φ̂²
     by sampled coalitions is subtracted (`dshap.cube.summary.estimates`): a player without effect has
     about 0.  Nothing is subtracted for draws (`dshap.cube.summary`).  `root_mean_square` has
     no error of its own: take the square roots of the ends of the interval of `mean_square`.

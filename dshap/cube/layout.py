@@ -94,7 +94,7 @@ class CubeLayout:
     interaction_errors: str = ""
     """Why the errors of the interactions are unknown; empty if they are exact."""
     codes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Code -> its players; empty where no codes are asked for, or nothing of them is stored."""
+    """Code -> its players; empty if no codes are asked for, or nothing of them is stored."""
     undoes_codes: bool = False
     """Whether the cube has v(N) − v(N without the players of a code)."""
     is_adaptive: bool = False

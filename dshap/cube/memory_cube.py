@@ -47,7 +47,7 @@ class MemoryCube:
         lay_out(self.group, layout)
         self.notes: dict[str, Any] = {}
         self.ended: dict[int, dict[str, Any]] = {}
-        """Block -> the record of how it ended, as `endings` gives it."""
+        """Block -> the record of how it ended, as `endings` returns it."""
 
     def write(self, tile: int, block: RowBlock, attribution: Attribution) -> dict[str, Any]:
         """Store the rows of a tile and its summary; return the record of the block."""
@@ -118,7 +118,7 @@ class MemoryCube:
         return np.asarray(self._values("blocks/residual").max(axis=0))
 
     def dataset(self, beside: Mapping[str, xr.Variable]) -> xr.Dataset:
-        """The cube as `open_cube` gives one from a store, its values in memory.
+        """The cube as `open_cube` opens one from a store, its values in memory.
 
         The Dataset has the arrays of this cube, not copies of them, and other variables `beside`.
         """

@@ -21,19 +21,19 @@ class ArrayFacts:
     shape: tuple[int, ...]
     data_type: str
     dims: tuple[str | None, ...]
-    """The names of the dimensions; empty where they have none."""
+    """The names of the dimensions; empty if they have none."""
     grid: tuple[int, ...]
     """The shape of the content of one file."""
     attributes: Mapping[str, Any]
 
     @property
     def kind(self) -> str:
-        """The kind of the type, as numpy's `dtype.kind`; empty where it is another one."""
+        """The kind of the type, as numpy's `dtype.kind`; empty if it is another one."""
         return KINDS.get(self.data_type.rstrip("0123456789"), "")
 
 
 def array_facts(path: Place) -> ArrayFacts | None:
-    """The facts of the array at `path`; None where there is no document of an array.
+    """The facts of the array at `path`; None if there is no document of an array.
 
     Raises
     ------

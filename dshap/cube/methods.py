@@ -137,7 +137,7 @@ def summary_line(cube: xr.Dataset) -> str:
 
 
 def _of_output(cube: xr.Dataset, name: str) -> str:
-    """Words for an output of a cube: its name where there are several, and the scale in brackets."""
+    """Words for an output of a cube: its name if there are several, and the scale in brackets."""
     if cube.sizes["output"] == 1:
         return _in_brackets(_scale_of(cube))
     return f" for {name}{_in_brackets(_scale_of(cube), name)}"

@@ -57,7 +57,7 @@ class Opening:
 def packed_opening(path: Place) -> Opening | None:
     """The opening of the cube at `path`, in one round of requests.
 
-    None where it is not packed, or its root document is not the one that was written.
+    None if it is not packed, or its root document is not the one that was written.
     """
     folder = Folder(path)
     asked: tuple[Callable[[], Any], ...] = (

@@ -21,7 +21,7 @@ from dshap.cube.reference_copy import failures_of, receipts_of
 from dshap.storage.sealed_files import ReceiptFolder
 
 RECENT = 16
-"""The most blocks, those that ended last, over which the recent rate is measured.  Where the times of
+"""The most blocks, those that ended last, over which the recent rate is measured.  If the times of
 blocks vary as much as their mean, sixteen of them estimate it to a quarter."""
 
 
@@ -35,7 +35,7 @@ class Pace:
     missing: tuple[tuple[int, int], ...]
     """The first and the last of each run of neighbouring blocks that have not ended."""
     rows_per_second: float | None
-    """Since the start; None where no block has ended since."""
+    """Since the start; None if no block has ended since."""
     recent_rows_per_second: float | None
     """The rate of the blocks that ended last, up to now."""
     recent_blocks: int
@@ -43,7 +43,7 @@ class Pace:
     n_again: int
     """The number of blocks that failed before the start, and have not ended again since."""
     seconds_left: float | None
-    """Rows left by the recent rate, 0 where none is left; None where the rate is unknown."""
+    """Rows left by the recent rate, 0 if none is left; None if the rate is unknown."""
 
     @property
     def n_missing(self) -> int:
@@ -91,7 +91,7 @@ class BlockTimes:
 
     @property
     def last(self) -> float | None:
-        """The time at which the last block ended; None where none has."""
+        """The time at which the last block ended; None if none has."""
         return max([*self.explained.values(), *self.failed.values()], default=None)
 
     def n_rows_of(self, blocks: Iterable[int]) -> int:
@@ -131,7 +131,7 @@ class BlockTimes:
         )
 
     def _rate(self, blocks: Sequence[int], seconds: float) -> float | None:
-        """Rows a second; None without blocks, or where clocks differ so that no time has passed."""
+        """Rows a second; None without blocks, or if clocks differ so that no time has passed."""
         if blocks and seconds > 0:
             return self.n_rows_of(blocks) / seconds
         return None

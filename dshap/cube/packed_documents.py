@@ -15,7 +15,7 @@ from dshap.cube.creation import ROOT
 from dshap.cube.shards import INDEX_AT_END, separator_of
 
 BLOCKS_OF_PACK = 512
-"""The blocks of a file of a packed cube, or all where there are fewer."""
+"""The blocks of a file of a packed cube, or all if there are fewer."""
 LEAST_BLOCKS = 32
 """The blocks from which a cube is packed: fewer are a few hundred files."""
 GROWING = "."

@@ -84,7 +84,7 @@ def _pack_blocks(path: Place) -> bool:
 
 
 def unpack_cube(path: Place) -> bool:
-    """Give each block its own files and its receipt again; False where it has them.
+    """Give each block its own files and its receipt again; False if it has them.
 
     A block whose chunks, or whose receipt, cannot be read any more gets no receipt: the same run
     computes it again.  Files of a killed packing or unpacking are removed.  Only the holder of the
@@ -216,7 +216,7 @@ class _Forms:
 
 
 def _pack_files(one: Shards, many: Shards, file: str, sizes: Mapping[str, int]) -> int:
-    """Write one file of an array from those of its blocks (name -> bytes); give its bytes.
+    """Write one file of an array from those of its blocks (name -> bytes); return its bytes.
 
     They are 0, and there is no file, where all of the values are fill values.
     """

@@ -88,7 +88,7 @@ def open_cube(store: str | Place, *, index: bool = False) -> xr.Dataset:
     xarray.Dataset
         A Dataset along (instance, feature, output) with the variables `attribution`, `prediction`,
         `base_value` and `status`, and the stored explained columns as `row_COLUMN`.  Each key
-        column is a coordinate of its name (with the prefix `key_` where the cube has a variable of
+        column is a coordinate of its name (with the prefix `key_` if the cube has a variable of
         that name).
 
     Raises
@@ -123,7 +123,7 @@ def open_cube(store: str | Place, *, index: bool = False) -> xr.Dataset:
 
 
 def read_cube(path: Place) -> xr.Dataset:
-    """The cube at `path` in memory, as `open_cube` gives it lazily."""
+    """The cube at `path` in memory, as `open_cube` opens it lazily."""
     opening = _opening_of(path)
     with reading(path):
         return _opened(path, opening, None).load()
@@ -154,7 +154,7 @@ def _refuse_unreadable(path: Place) -> None:
 
 
 def _opened(path: Place, opening: Opening, chunks: dict[str, int] | None) -> xr.Dataset:
-    """The cube at `path`, in lazy chunks; where `chunks` is None, without any."""
+    """The cube at `path`, in lazy chunks; if `chunks` is None, without any."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*does not have a Zarr V3 specification.*")
         cube = stored_dataset(path, chunks, opening.known).drop_vars(CONTAINER)
@@ -206,7 +206,7 @@ def _indexed(cube: xr.Dataset, keys: list[str]) -> xr.Dataset:
 
 
 def written_at(path: Place) -> datetime | None:
-    """The time at which the last block of a cube was finished; None where none is."""
+    """The time at which the last block of a cube was finished; None if none is."""
     times = receipts_of(path).times()
     if not times:
         return None
@@ -297,7 +297,7 @@ def _plain(array: zarr.Array[Any], rows: slice) -> np.ndarray:
 
 
 def key_texts(values: NDArray[Any]) -> NDArray[Any]:
-    """Keys as text (n,); times in ISO form, as a date alone where the time is midnight.
+    """Keys as text (n,); times in ISO form, as a date alone if the time is midnight.
 
     Times have as many parts of a second as they need.
     """
@@ -311,7 +311,7 @@ def key_texts(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _plain_value(array: zarr.Array[Any], position: int) -> Any:
-    """A stored value as a number or text; a time in ISO form, empty where it is missing."""
+    """A stored value as a number or text; a time in ISO form, empty if it is missing."""
     values = decoded(np.asarray(array[position : position + 1]), array)
     value = values[0]
     if values.dtype.kind == "T":

@@ -35,7 +35,7 @@ def block_name(tile: int) -> str:
 
 
 def block_of(name: str) -> int | None:
-    """The block of a mark with this name; None where it is of no block."""
+    """The block of a mark with this name; None if it is of no block."""
     found = BLOCK.fullmatch(name)
     if found is None:
         return None
@@ -79,7 +79,7 @@ class BlockReceipts(ReceiptFolder):
         return sorted((int(each[1]), int(each[2]), name) for each, name in found if each)
 
     def pack_of(self, name: str) -> str | None:
-        """The pack that has the receipt of this name; None where it has a file of its own, or none."""
+        """The pack that has the receipt of this name; None if it has a file of its own, or none."""
         block = block_of(name)
         if block is None:
             return None

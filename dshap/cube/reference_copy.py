@@ -91,7 +91,7 @@ def read_prepared(path: Place) -> dict[str, Any] | None:
 
 
 def fault_of_prepared(path: Place) -> str:
-    """The fault of the description of prepared states, in words; empty where it is whole or missing."""
+    """The fault of the description of prepared states, in words; empty if it is whole or missing."""
     fault = description_of(path).damage(DESCRIPTION)
     if fault is None or fault == NO_FILE:
         return ""
@@ -257,7 +257,7 @@ def restore_files(path: Place, names: Iterable[str]) -> None:
 def renew_copy(path: Place, fresh: Place) -> None:
     """Adopt the copy of an equal, newly created store, and restore the files that differ.
 
-    The root document comes after the others, and the copy last: where a process is killed before,
+    The root document comes after the others, and the copy last: if a process is killed before,
     nothing is compared with a copy of files that are not there yet.
     """
     source = copy_of(fresh)

@@ -70,7 +70,7 @@ class Shards:
         return self.separator.join(["c", str(shard), *["0"] * (len(self.shape) - 1)])
 
     def read(self, start: int, stop: int) -> NDArray[Any] | None:
-        """The rows start to stop − 1; None where a shard is not as it was written.
+        """The rows start to stop − 1; None if a shard is not as it was written.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class Shards:
         return True
 
     def _index_of(self, name: str) -> NDArray[np.int64] | None:
-        """The index of a file (chunk, 2); None where there is none, or it is damaged."""
+        """The index of a file (chunk, 2); None if there is none, or it is damaged."""
         if not self.is_sharded:
             size = self.folder.size(name)
             return np.array([[0, size]]) if size else None
@@ -179,7 +179,7 @@ class Shards:
         return True
 
     def encoded(self, values: NDArray[Any]) -> bytes | None:
-        """One file with these rows; None where all of them are fill values.
+        """One file with these rows; None if all of them are fill values.
 
         It has the bytes that Zarr writes: a chunk of fill values only is left out, and the last
         file of an array has fill values behind its last row.
@@ -192,7 +192,7 @@ class Shards:
         return self.file_of([self._encoded_chunk(chunk) for chunk in chunks])
 
     def file_of(self, chunks: Sequence[bytes | memoryview | None]) -> bytes | None:
-        """The file of these encoded chunks; None where all of them are fill values."""
+        """The file of these encoded chunks; None if all of them are fill values."""
         if all(chunk is None for chunk in chunks):
             return None
         if not self.is_sharded:
@@ -246,7 +246,7 @@ class Shards:
         ]
 
     def _encoded_chunk(self, values: NDArray[Any]) -> bytes | None:
-        """The bytes of a chunk; None where all of it are fill values."""
+        """The bytes of a chunk; None if all of it are fill values."""
         from numcodecs import Zstd
         from numcodecs.vlen import VLenUTF8
 
@@ -260,7 +260,7 @@ class Shards:
         return _with_checksum(Zstd(level=0).encode(content))
 
     def _chunk(self, content: memoryview) -> NDArray[Any] | None:
-        """The rows of a chunk; None where its bytes are not those that were written."""
+        """The rows of a chunk; None if its bytes are not those that were written."""
         from numcodecs import Zstd
         from numcodecs.vlen import VLenUTF8
 
@@ -279,7 +279,7 @@ class Shards:
 
 
 def shards_of(path: Place) -> Shards | None:
-    """The shards of the array at `path`; None where its values or codecs are of another kind."""
+    """The shards of the array at `path`; None if its values or codecs are of another kind."""
     folder = Folder(path)
     return shards_by(folder, folder.get("zarr.json") or b"{}")
 
@@ -332,7 +332,7 @@ def known_shards(folder: Folder, content: bytes) -> Shards:
 
 
 def separator_of(document: Mapping[str, Any]) -> str:
-    """The separator in the names of an array's files, from its document; "/" where it names none."""
+    """The separator in the names of an array's files, from its document; "/" if it names none."""
     encoding = document.get("chunk_key_encoding", {})
     return str(encoding.get("configuration", {}).get("separator", "/"))
 
@@ -343,7 +343,7 @@ def index_bytes(n_chunks: int) -> int:
 
 
 def index_in(content: memoryview, n_chunks: int) -> NDArray[np.int64] | None:
-    """The index (chunk, 2) at the end of a file: offsets and bytes; None where it is damaged."""
+    """The index (chunk, 2) at the end of a file: offsets and bytes; None if it is damaged."""
     index = _checked(content[-index_bytes(n_chunks) :])
     if index is None or len(index) != 16 * n_chunks:
         return None
@@ -387,7 +387,7 @@ def _with_checksum(content: bytes) -> bytes:
 
 
 def _checked(content: memoryview) -> memoryview | None:
-    """Bytes without the checksum at their end; None where it is not theirs."""
+    """Bytes without the checksum at their end; None if it is not theirs."""
     body = content[:-CRC_BYTES]
     if (
         google_crc32c.value(np.frombuffer(body, np.uint8)).to_bytes(CRC_BYTES, "little")

@@ -66,7 +66,7 @@ class StoredRows:
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """The stored values (stop − start, …) of the rows from `start` to `stop` − 1.
 
-        Where the cube was packed or unpacked since the document was read, it is read again.
+        If the cube was packed or unpacked since the document was read, it is read again.
         """
         try:
             found = self._by_files(start, stop)

@@ -1,7 +1,7 @@
 """Sums over the rows of a block, and the global estimates from them, with errors.
 
 The estimates are means, mean squares and mean magnitudes.  |φ̂| and φ̂² of a noisy φ̂ are biased
-upward: the square by se², the magnitude by 0.8 se where φ = 0.  A mean over rows does not remove
+upward: the square by se², the magnitude by 0.8 se if φ = 0.  A mean over rows does not remove
 this bias; it is subtracted here.  The se of this bias is that of the sampled coalitions alone, whose
 errors differ between columns and also occur in columns without effect.  An error of few draws or
 background rows is another thing: it shifts the attributions of all rows by about the same, is a part
@@ -44,7 +44,7 @@ MOST = 1e12
 DOUBT = 0.2
 """The uncertainty of the weight w of mean |φ̂| in the mean magnitude.
 
-The true weight is 0.1 to 0.3 away from w where φ is not normal.
+The true weight is 0.1 to 0.3 away from w if φ is not normal.
 """
 
 
@@ -67,10 +67,10 @@ class Estimate(NamedTuple):
 def split_magnitude(phi: FloatArray, std_error: FloatArray) -> tuple[FloatArray, FloatArray]:
     """T = |φ̂| (2Φ(u) − 1) − 2 se φ(u), u = |φ̂|/se, and its derivative by φ̂ (shapes as `phi`).
 
-    T is the mean of sign(a)·b where a and b are the estimates from two random halves of the
+    T is the mean of sign(a)·b if a and b are the estimates from two random halves of the
     coalitions, a = φ̂ + h, b = φ̂ − h, h ~ N(0, se²): their errors are independent, so that its
-    expectation is φ·(2Φ(φ/(√2 se)) − 1), which is 0 where φ = 0 and |φ| where |φ| is a few se.
-    T is |φ̂| where se = 0, and NaN where se is NaN.
+    expectation is φ·(2Φ(φ/(√2 se)) − 1), which is 0 if φ = 0 and |φ| if |φ| is a few se.
+    T is |φ̂| if se = 0, and NaN if se is NaN.
     """
     size = np.abs(phi)
     ratio = np.divide(size, std_error, out=np.full_like(size, FAR), where=std_error != 0)
@@ -172,7 +172,7 @@ def named_means(means: FloatArray) -> dict[str, FloatArray]:
 def share_of_coalitions(means: Mapping[str, FloatArray]) -> FloatArray:
     """(d, k): the share of the sampled coalitions in the variance of `std_error`, 0 to 1.
 
-    The rest is that of random draws.  It is 1 where there is no error, and in cubes of versions
+    The rest is that of random draws.  It is 1 if there is no error, and in cubes of versions
     that have not stored it.
     """
     variance = means["sum_of_variances"][0]
@@ -185,11 +185,11 @@ def estimates(means: Mapping[str, FloatArray]) -> dict[str, Estimate]:
 
     Biases are subtracted, and no magnitude or square is below 0.  The mean square is mean φ̂² −
     mean se².  Its variance is the variance of the replicates' mean squares plus 2 (mean se²)²,
-    the variance of φ̂² where φ = 0 and the errors of all rows move together.
+    the variance of φ̂² if φ = 0 and the errors of all rows move together.
 
     The mean magnitude is M = T + w (A − T), A = mean |φ̂|, T the mean of `split_magnitude`: A is
     too large, T too small or right.  With ρ = mean φ²/mean se², both estimated, w = (√ρ − τ)/(√(1 +
-    ρ) − τ), τ = ρ/√(2 + ρ), which makes the expectation of M that of |φ| where φ is normal about 0:
+    ρ) − τ), τ = ρ/√(2 + ρ), which makes the expectation of M that of |φ| if φ is normal about 0:
     0 for a player without effect, 2/3 for a player with a large one.  Its variance is the variance
     of the replicates, to first order, plus (`DOUBT` (A − T))² for the uncertainty of w.
 
@@ -245,7 +245,7 @@ def magnitude_deviations(means: Mapping[str, FloatArray]) -> FloatArray:
     """(R + 1, d, k): the changes of the mean magnitudes of `estimates` by sampled coalitions.
 
     They are the deviations of the jackknife replicates, and the doubt about the bias: the squares
-    add up to the square of the standard error.  Like it they are NaN where errors are not known.
+    add up to the square of the standard error.  Like it they are NaN if errors are not known.
     """
     plain, square, split = (means[name] for name in STATISTICS[1:4])
     noise = means["sum_of_variances"][0]
@@ -257,7 +257,7 @@ def magnitude_deviations(means: Mapping[str, FloatArray]) -> FloatArray:
 def _share_of_plain(signal: FloatArray, noise: FloatArray) -> FloatArray:
     """The weight w of `estimates`, in a form without cancellation.
 
-    Where there is no noise it is 1: A = T there, and A has the exact replicates.
+    If there is no noise it is 1: A = T there, and A has the exact replicates.
     """
     ratio = np.divide(signal, noise, out=np.zeros_like(signal), where=noise != 0)
     ratio = np.minimum(ratio, MOST)

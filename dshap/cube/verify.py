@@ -72,7 +72,7 @@ MISSING = "is missing"
 ANEW = "it stays readable, and the same run computes it again"
 Look = Callable[[Mapping[str, Any]], tuple[list[str], bool] | None]
 """Receipt -> the variables of its block whose values are not those of it, and whether the base value
-that all rows share is another; None where it is of another run."""
+that all rows share is another; None if it is of another run."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,7 @@ def repair_store(
 
 
 def _repair_pointer(folder: Place, fault: str, may_be_read: Callable[[Place], bool]) -> Damage:
-    """Let the pointer name the newest finished cube, or remove it where there is none."""
+    """Let the pointer name the newest finished cube, or remove it if there is none."""
     cubes = [folder / run for run in runs_of(folder)]
     finished = [cube.name for cube in cubes if may_be_read(cube) and is_finished(cube)]
     if not finished:
@@ -443,7 +443,7 @@ def _n_blocks(path: Place) -> int:
 def look_at_values(path: Place) -> Look | None:
     """The look at the stored values of the cube at `path`, which needs whole metadata.
 
-    None where this part of a store has no values.
+    None if this part of a store has no values.
     """
     if not Folder(path).has_room("attribution"):
         return None
@@ -515,7 +515,7 @@ def _is_as_written(read: Callable[[], NDArray[Any] | None], digest: str) -> bool
 
 
 def _read(read: Callable[[], NDArray[Any] | None]) -> NDArray[Any] | None:
-    """Values that are read; None where they cannot be."""
+    """Values that are read; None if they cannot be."""
     try:
         return read()
     except UnreachableError:

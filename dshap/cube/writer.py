@@ -163,7 +163,7 @@ class CubeWriter:
     def _refuse_other_store(self) -> None:
         """Refuse to write if the store now belongs to a different run: workers may outlive a run.
 
-        The document with the run is read anew where it was written since.
+        The document with the run is read again if it was written since.
         """
         version = Folder(self.path).version("zarr.json")
         if version == self._own_version and version is not None:
@@ -263,7 +263,7 @@ class CubeWriter:
     def endings(self) -> dict[int, dict[str, Any]]:
         """Block -> its record, of those that have ended: explained, or failed as a whole.
 
-        The record has `block`, `start`, `stop`, and `failed` where rows have no attributions.
+        The record has `block`, `start`, `stop`, and `failed` if rows have no attributions.
         """
         found = {}
         for _, failure in failures_of(self.path).whole():
@@ -282,7 +282,7 @@ class CubeWriter:
     ) -> bool:
         """Whether the receipt is of this run, and the files that it names are there.
 
-        `sizes` gives the bytes of a file.
+        `sizes` returns the bytes of a file.
         """
         is_own = receipt["fingerprint"] == self.fingerprint
         is_span = (receipt["start"], receipt["stop"]) == self._span(receipt["block"])
@@ -399,7 +399,7 @@ def lost_files(
 ) -> list[str]:
     """Files of a block that are missing or not as long as in its receipt.
 
-    Receipts of earlier versions name no files.  `sizes` gives the bytes of a file of the cube, for
+    Receipts of earlier versions name no files.  `sizes` returns the bytes of a file of the cube, for
     callers that ask for many blocks (`Folder.sizes`).
     """
     files: Mapping[str, int] = receipt.get("files", {})

@@ -31,7 +31,7 @@ class DesignByLength(BaseDesign):
 
     @cached_property
     def made(self) -> Design:
-        """The design for `n_players`; InputError if the function gives none."""
+        """The design for `n_players`; InputError if the function returns none."""
         found = self.make(self.n_players)
         if not isinstance(found, Design) or found.info.n_players != self.n_players:
             raise InputError(

@@ -68,7 +68,7 @@ class KernelShapDesign(BaseDesign):
     n_players: int
     """Number of players d."""
     budgets: tuple[int, ...]
-    """Numbers of coalitions after each round, ∅ and N counted: at most 2^d, even where paired."""
+    """Numbers of coalitions after each round, ∅ and N counted: at most 2^d, and even numbers if paired."""
     sampling: Literal["leverage", "kernel"] = "leverage"
     """How coalitions are drawn: "leverage" or "kernel"; see `kernelshap`."""
     paired: bool = True
@@ -189,7 +189,7 @@ class KernelShapDesign(BaseDesign):
     ) -> FloatArray:
         """Replicates (R, n, d, k): phi + √((R − 1)/R · (1 − (d − 1)/P)) (phi_(g) − phi).
 
-        phi_(g) is the solution without group g.  NaN where there are too few coalitions.
+        phi_(g) is the solution without group g.  NaN if there are too few coalitions.
         """
         phi = self.finish(sums, v_empty, v_full)
         out = np.full((self.n_replicates, *phi.shape), np.nan)
@@ -223,7 +223,7 @@ class KernelShapDesign(BaseDesign):
         return 1
 
     def _checked_budget(self, n_coalitions: int) -> int:
-        """The number of coalitions that a request gives: at most all, even where paired."""
+        """The number of coalitions that a request gives: at most all, and an even number if paired."""
         d = self.n_players
         least = 2 * d if self.paired else d + 1
         budget = min(*checked(n_coalitions=n_coalitions), 1 << d)
@@ -269,7 +269,7 @@ def kernelshap(
     seed : int
         Seed of the draws.  All instances share the coalitions of one seed.
     n_replicates : int
-        Number of jackknife groups for the standard errors, 2 to 100; 0 gives no standard errors.
+        Number of jackknife groups for the standard errors, 2 to 100; 0: no standard errors.
 
     Returns
     -------

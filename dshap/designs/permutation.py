@@ -83,7 +83,7 @@ class PermutationDesign(BaseDesign):
 
     @property
     def n_units(self) -> int:
-        """P: number of pairs of an order and its reversal, or of orders where not antithetic."""
+        """P: number of pairs of an order and its reversal, or of orders if not antithetic."""
         return self.n_permutations // (2 if self.antithetic else 1)
 
     @property
@@ -93,7 +93,7 @@ class PermutationDesign(BaseDesign):
 
     @property
     def orders(self) -> NDArray[np.int64]:
-        """(P, 2, d): the orders of each pair, (P, 1, d) where not antithetic."""
+        """(P, 2, d): the orders of each pair, (P, 1, d) if not antithetic."""
         orders = stream(self.seed).random((self.n_units, self.n_players)).argsort(axis=1)
         if self.antithetic:
             return np.stack([orders, orders[:, ::-1]], axis=1)
@@ -219,7 +219,7 @@ def permutation(
     seed : int
         Seed of the orders.  All instances share the orders of one seed.
     n_replicates : int
-        The most jackknife groups for the standard errors, 2 to 100; 0 gives no standard errors.
+        The most jackknife groups for the standard errors, 2 to 100; 0: no standard errors.
 
     Returns
     -------
@@ -271,7 +271,7 @@ class _Steps:
     player: NDArray[np.int64]
     """(e,): the player to whose contribution the step belongs."""
     sign: NDArray[np.int8]
-    """(e,): 1 where that player is the last of the prefix, −1 where it is the next one."""
+    """(e,): 1 if that player is the last of the prefix, −1 if it is the next one."""
     group: NDArray[np.int16]
     """(e,): jackknife group of the step."""
 

@@ -51,7 +51,7 @@ def _determined(centred: FloatArray, level: float) -> FloatArray:
     InputError if CAC has more than one zero eigenvalue, or is too near to that to be factored.
     """
     d = len(centred)
-    # LAPACK itself, as numpy raises where the factorisation fails: the message needs the rank
+    # LAPACK itself, as numpy raises if the factorisation fails: the message needs the rank
     factor, info = scipy.linalg.lapack.dpotrf(centred + level / d, lower=1)
     if info == 0 and np.diag(factor).min() ** 2 > SMALL_PIVOT * level:
         return np.asarray(factor)

@@ -56,7 +56,7 @@ def bin_counts(old: FloatArray, new: FloatArray, is_categorical: bool) -> FloatA
 
 
 def of_categories(counts: FloatArray) -> float:
-    """The p-value of the χ² test of homogeneity of counts (bins, 2); 1 where there is one bin."""
+    """The p-value of the χ² test of homogeneity of counts (bins, 2); 1 if there is one bin."""
     from scipy.stats import chi2_contingency  # takes half a second, which workers need not wait
 
     if len(counts) < 2:
@@ -74,7 +74,7 @@ def of_numbers(old: FloatArray, new: FloatArray) -> float:
     missing = [len(old) - present[0], len(new) - present[1]]
     if not any(missing):
         return float(ks_2samp(old_values, new_values, method="asymp").pvalue)
-    # Fisher's test and not χ²: it is exact where few values are missing, too
+    # Fisher's test and not χ²: it is exact if few values are missing, too
     of_missing = float(fisher_exact([missing, present]).pvalue)
     if not all(present):
         return of_missing

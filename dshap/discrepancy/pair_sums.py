@@ -156,7 +156,7 @@ class _Tiles:
     def _tile(
         self, factors: FloatArray, first: loops.Groups, second: loops.Groups
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The sums of a tile; all nodes are used where the chosen ones are not enough."""
+        """The sums of a tile; all nodes are used if the chosen ones are not enough."""
         base = self.rows.base
         found = loops.pair_game_sums(factors, base, self.nodes, first, second)
         n_exact = loops.exact_nodes(len(base))

@@ -120,7 +120,7 @@ def _shares(observed: FloatArray, permuted: FloatArray, slack: FloatArray) -> Fl
 def null_distribution(
     sums: FloatArray, cells: Cells, n_permutations: int, seed: int = 0
 ) -> NullDistribution:
-    """Permute cells over both samples; gives w′Φw for each statistic.
+    """Permute cells over both samples; returns w′Φw for each statistic.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ def compared_rows(
     Raises
     ------
     InputError
-        A kernel for numbers where a column contains categories, or one that a fit must choose.
+        A kernel for numbers if a column contains categories, or one that a fit must choose.
 
     Notes
     -----

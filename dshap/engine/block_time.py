@@ -84,7 +84,7 @@ class Deadline:
     def _refuse_long(self, evaluation: Evaluation, tile: int, sample_rows: int) -> None:
         """Raise a `WalltimeError` if a block would end neither in this attempt nor in a later one.
 
-        A block is the unit of work that a shard stores; where several tasks share the coalitions of
+        A block is the unit of work that a shard stores; if several tasks share the coalitions of
         a block, it is one such part.
         """
         n_parts = evaluation.n_parts(tile)

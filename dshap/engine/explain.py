@@ -416,7 +416,7 @@ def _stop_if_alike(failures: Sequence[Failure], n_blocks: int) -> None:
     Raises
     ------
     FailedBlocksError
-        All reasons are alike; the message gives the reason.
+        All reasons are alike; the message contains the reason.
     """
     # numbers, such as positions of rows, differ from block to block
     reasons = {re.sub(r"\d+", "#", failure.reason) for failure in failures}

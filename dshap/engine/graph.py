@@ -35,7 +35,7 @@ class Reduction:
     leaves: tuple[Call | Reduction, ...]
     finish: Call
     chain: int = CHAIN
-    """Number of leaves that are added one after the other; 1 where leaves are sums of chains."""
+    """Number of leaves that are added one after the other; 1 if leaves are sums of chains."""
 
 
 OnDone = Callable[[Reduction, Any], None]

@@ -86,7 +86,7 @@ class ClusterExecutor:
 
     @cached_property
     def started(self) -> DaskExecutor:
-        """Start the cluster at the first access; gives its executor."""
+        """Start the cluster at the first access; returns its executor."""
         client = self._connected()
         try:
             executor = engine.DaskExecutor(

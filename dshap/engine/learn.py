@@ -18,7 +18,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions f(x) of a table, span by span; stored where several passes need them."""
+    """Predictions f(x) of a table, span by span; stored if several passes need them."""
 
     predict: Callable[[FloatArray], FloatArray]
     store: RecordStore
@@ -131,7 +131,7 @@ def _sums_within(
 ) -> Iterator[Reduction]:
     """The largest sums of a pass whose pieces, numbered from `first`, are mine and not stored yet.
 
-    Where these spans are the whole pass, and all mine, it is finished.
+    If these spans are the whole pass, and all mine, it is finished.
     """
     n_pieces = _n_pieces(learning, spans)
     if not range(max(first, mine.start), min(first + n_pieces, mine.stop)):
@@ -149,7 +149,7 @@ def _sums_within(
 
 
 def _sum_of(learning: Learning, index: int, spans: Sequence[Span], finish: Call) -> Reduction:
-    """The sum of a pass over these spans, from two stored sums where there are enough spans.
+    """The sum of a pass over these spans, from two stored sums if there are enough spans.
 
     The finish removes those of the two that this run makes, as it can make them again: a cluster
     that loses a worker asks for lost results again.  Those of an earlier run stay until the pass is

@@ -72,7 +72,7 @@ class PeakMeter:
         return None
 
     def worker(self, executor: Executor | None) -> int | None:
-        """Peak bytes of the largest worker; None without workers, or where it is unknown."""
+        """Peak bytes of the largest worker; None without workers, or if it is unknown."""
         if self._are_reset:
             peaks = on_workers(executor, peak_bytes)
         else:

@@ -66,7 +66,7 @@ class PerformanceReport:
             client.sync(self._report.__aenter__)
 
     def end(self, client: Any) -> None:
-        """Write the page; where that is not possible, report it and go on."""
+        """Write the page; if that is not possible, report it and go on."""
         if self._report is None:
             return
         writing = self._report.__aexit__

@@ -79,9 +79,10 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Tiling):
-    """How a run is divided into tiles and stages, with the bytes and the work of each task.
+    """The division of a run into tiles and stages, with the bytes and the work of each task.
 
-    Print it for a table of the stages and the reason of each choice.  It follows from shapes,
+    A tile is a part of the rows or of the coalitions, which one task computes.  Print the plan for
+    a table of the stages and the reason of each choice.  The plan follows from shapes,
     options and seed alone, so that every machine makes the same plan and the same numbers.
 
     Examples
@@ -157,7 +158,7 @@ class Plan(Tiling):
         Raises
         ------
         DoesNotFitError
-            The plan does not fit; the message gives the bytes and the option to change.
+            The plan does not fit; the message contains the bytes and the option to change.
         """
         largest = largest_of(self.stages)
         option = STAGE_OPTIONS.get(largest.name, "row_span")

@@ -42,7 +42,7 @@ class LineProgress:
     Parameters
     ----------
     stream : text file, optional
-        Where the lines are written.  None: standard error.
+        If the lines are written.  None: standard error.
     interval : float, default 10
         Seconds between two lines if the stream is no terminal.
 
@@ -109,7 +109,7 @@ class JsonProgress(LineProgress):
     Parameters
     ----------
     stream : text file
-        Where the lines are written, such as `sys.stderr`.
+        If the lines are written, such as `sys.stderr`.
     interval : float, default 60
         Seconds between two lines of progress in the same stage.
 

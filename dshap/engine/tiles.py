@@ -1,6 +1,6 @@
 """Sizes of tiles: how many rows and coalitions a task has, from options and the cost of values.
 
-Nothing here depends on the number or memory of workers: the same shapes give the same tiles, and
+Nothing here depends on the number or memory of workers: the same shapes produce the same tiles, and
 with them the same sums, bit for bit, on any cluster.
 """
 
@@ -49,7 +49,7 @@ BLACK_BOX_TILE = 16
 BLACK_BOX_TASKS = 8
 """Tile of a black box: at least `BLACK_BOX_TILE` rows.
 
-Its coalitions are cut into groups where there would be fewer than `BLACK_BOX_TASKS` tasks.
+Its coalitions are cut into groups if there would be fewer than `BLACK_BOX_TASKS` tasks.
 """
 WANTED_LEAVES = 4
 """Number of tasks that share the work of the moments, where the data have few spans."""
@@ -60,7 +60,7 @@ A crash loses as much of each coalition tile that is being learned.  With half o
 sums are written, each of at most `MOMENT_TILE_BYTES`; beside 240 s even that is nothing.
 """
 MICRO_STATE_BYTES = 64 << 20
-"""Upper bound of a micro-block's bytes where the state is larger than the cache.
+"""Upper bound of a micro-block's bytes if the state is larger than the cache.
 
 Every micro-block reads the whole state again, so larger ones read it less often.
 """

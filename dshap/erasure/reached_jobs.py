@@ -104,7 +104,7 @@ def jobs_of_store(store: Place, job_file: str | None, target: str) -> ReachedJob
         The job file that is given; left out, the one that the last run was started with, where it
         is there.
     target : str
-        The target of the file; empty for none, and where `job_file` is left out for that of the run.
+        The target of the file; empty for none, and if `job_file` is left out for that of the run.
 
     Raises
     ------

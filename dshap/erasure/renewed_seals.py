@@ -51,7 +51,7 @@ def keys_of_seals(
     keys : sequence of SigningKey
         The keys that are here.
     unsigned : bool
-        Whether signed runs lose their signature where no key is here.
+        Whether signed runs lose their signature if no key is here.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def _warning(name: str, runs: Sequence[str], keys: Sequence[SigningKey]) -> str:
 def renew_seals(
     store: Place, keys: Mapping[str, SigningKey | None], jobs: ReachedJobs, reason: str
 ) -> list[str]:
-    """Seal these runs again; gives their ids.
+    """Seal these runs again; returns their ids.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ def check_day(job: Job, store: Place, as_of: date, *, is_backfill: bool) -> None
 
 
 def _refuse_no_backfill(last: LastDay | None, as_of: date) -> None:
-    """Raise where a date is no earlier than that of the last run."""
+    """Raise if a date is no earlier than that of the last run."""
     if last is None:
         raise InputError(f"--backfill --as-of {as_of}: no run came before it: leave --backfill out")
     if as_of >= last.as_of:
@@ -89,7 +89,7 @@ def _refuse_no_backfill(last: LastDay | None, as_of: date) -> None:
 
 
 def _refuse_rows_of_now(job: Job) -> None:
-    """Raise where the source would give a backfill the rows of now, for any date."""
+    """Raise if the source would give a backfill the rows of now, for any date."""
     source = dict(job.source)
     version = version_key(job.source.kind)
     if version and source[version] is None:
@@ -139,7 +139,7 @@ def is_backfill(store: Place, run_id: str) -> bool:
 
 
 def sink_of_backfill(sink: Sink) -> Sink | None:
-    """The sink as a backfill loads it, all rows and no deletions; None where it is left out."""
+    """The sink as a backfill loads it, all rows and no deletions; None if it is left out."""
     if sink.write != "append":
         return None
     return replace(sink, rows="all", deletes="keep")

@@ -39,7 +39,7 @@ class AcceptedNumber(NamedTuple):
 
     run_id: str
     value: float | None
-    """The number; None where it was not known."""
+    """The number; None if it was not known."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dshap.models.expansion import expansion_from
 
 
 def fit_report(store: Place) -> FitReport | None:
-    """The report of the fit in a job's store; None where the store has none."""
+    """The report of the fit in a job's store; None if the store has none."""
     states = states_of(store)
     for name in states.names():
         if name.startswith("model-"):

@@ -74,13 +74,13 @@ def job_description(job: Job, fingerprint: dict[str, Any]) -> dict[str, Any]:
 
 
 def version_of_cubes(cubes: Sequence[Place]) -> str:
-    """The version of dshap that wrote the first cube that is there; empty where none is."""
+    """The version of dshap that wrote the first cube that is there; empty if none is."""
     versions = (run["version"] for run in map(read_run, cubes) if run and "version" in run)
     return next(versions, "")
 
 
 def refuse_store(job: Job, store: Place) -> None:
-    """Raise where a store cannot be that of a job: by its place, or as it is another job's.
+    """Raise if a store cannot be that of a job: by its place, or as it is another job's.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def refuse_store(job: Job, store: Place) -> None:
 
 
 def refuse_place(store: Place) -> None:
-    """Raise where a store cannot be: by its name, inside a store, or at a place that is in use."""
+    """Raise if a store cannot be: by its name, inside a store, or at a place that is in use."""
     workspace_of(store).check()
     for above in store.parents:
         if read_job(above) is not None or read_run(above) is not None:

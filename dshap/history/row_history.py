@@ -44,7 +44,7 @@ CARRIED = (int(Status.OK), int(Status.SKIPPED))
 def counts_between(tonight: RunFolders, before: RunFolders | None, joins: KeyJoins) -> KeyCounts:
     """The numbers of keys of tonight's table against those of the run before.
 
-    Where another key identifies rows, every key is new.
+    If another key identifies rows, every key is new.
     """
     n_rows = len(tonight.digests)
     if before is None or not has_same_key(tonight, before):
@@ -83,7 +83,7 @@ class NightHistory:
 
     @cached_property
     def _said(self) -> dict[str, Any]:
-        """The decision as it was stored; empty where it is not written, or was altered."""
+        """The decision as it was stored; empty if it is not written, or was altered."""
         try:
             return whole_record(self._file, Folder(self.folders.keys).get(self._file) or b"")
         except ValueError:
@@ -100,7 +100,7 @@ class NightHistory:
 
     @cached_property
     def damage(self) -> str:
-        """The reason why the history cannot be read; empty where it can."""
+        """The reason why the history cannot be read; empty if it can."""
         if not self._said and self.is_there:
             return f"{self._file}: {ALTERED}"
         try:
@@ -137,7 +137,7 @@ class NightHistory:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """The facts of model and method for the record of the run; empty where they are not known."""
+        """The facts of model and method for the record of the run; empty if they are not known."""
         found: Mapping[str, Any] = self._said.get("facts", {})
         return found
 
@@ -164,7 +164,7 @@ class NightHistory:
         return self._runs[rows_of_array(self._computed, start, stop)]
 
     def changed_since(self, run_id: str, method: str) -> BoolArray | None:
-        """(n,): whether a row was computed after a run; None where that run is not known any more."""
+        """(n,): whether a row was computed after a run; None if that run is not known any more."""
         if self._before(run_id, method) is None:
             return None
         # ids of runs begin with their time, so that text order is the order of the runs
@@ -175,7 +175,7 @@ class NightHistory:
     def deleted_since(self, run_id: str, method: str) -> Iterator[Any] | None:
         """The key columns of rows of an earlier run that are not here, as batches of Arrow.
 
-        None where that run is not known any more.
+        None if that run is not known any more.
         """
         before = self._before(run_id, method)
         if before is None:
@@ -218,7 +218,7 @@ class NightHistory:
     ) -> None:
         """Decide which rows are carried from the cube of an earlier run, and store the decision.
 
-        `statuses` (n,) are those of that cube's rows, `Status.PENDING` where their block is
+        `statuses` (n,) are those of that cube's rows, `Status.PENDING` if their block is
         damaged: such rows are explained again.  `facts` describe model and method.  An earlier
         decision of this run is replaced: it is not there while its arrays are written again.
         """
@@ -292,7 +292,7 @@ class NightHistory:
 
     @property
     def previous(self) -> str:
-        """The run whose cube rows are carried from; empty where none are."""
+        """The run whose cube rows are carried from; empty if none are."""
         return str(self._said.get("previous", ""))
 
     @property

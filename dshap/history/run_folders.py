@@ -79,7 +79,7 @@ class RunFolders:
 
     @cached_property
     def about(self) -> RunAbout | None:
-        """The facts that the run began with; None where they were never written, or are damaged."""
+        """The facts that the run began with; None if they were never written, or are damaged."""
         content = Folder(self.record).get(ABOUT)
         with contextlib.suppress(ValueError, TypeError):
             return RunAbout(**whole_record(ABOUT, content or b""))
@@ -87,11 +87,11 @@ class RunFolders:
 
     @property
     def as_of(self) -> date | None:
-        """The date of the run; None where it has not begun."""
+        """The date of the run; None if it has not begun."""
         return date.fromisoformat(self.about.as_of) if self.about else None
 
     def refuse_damaged(self) -> None:
-        """Raise a `DamagedError` where the facts that the run began with were altered."""
+        """Raise a `DamagedError` if the facts that the run began with were altered."""
         if self.about is None and Folder(self.record).has_file(ABOUT):
             raise DamagedError(
                 f"{self.record / ABOUT} is damaged ({ALTERED}): dshap verify {self.store} --repair "
@@ -137,7 +137,7 @@ class RunFolders:
         """Store the keys and digests of the rows that the run read, batches of `digest_rows`.
 
         `confirm` is called once all rows are read, before anything has its name in the store; then
-        `census` gives the facts of these rows, which are stored with the digests.
+        `census` returns the facts of these rows, which are stored with the digests.
         """
         room = Folder(self.keys)
         with room.writing(ROWS) as private:
@@ -151,14 +151,14 @@ class RunFolders:
 
     @property
     def census(self) -> Mapping[str, Any]:
-        """The facts of the rows that were stored with their digests; empty where there are none."""
+        """The facts of the rows that were stored with their digests; empty if there are none."""
         with contextlib.suppress(ValueError):
             facts = whole_record(ROWS_MARK, Folder(self.keys).get(ROWS_MARK) or b"")
             return dict(facts.get("census", {}))
         return {}
 
     def begin(self, about: RunAbout) -> None:
-        """Write the description of the run; nothing changes where it is written already."""
+        """Write the description of the run; nothing changes if it is written already."""
         Folder(self.record).put_new(ABOUT, sealed_record(ABOUT, asdict(about)))
 
     def keep_look(self, snapshot: Snapshot) -> None:
@@ -167,7 +167,7 @@ class RunFolders:
 
     @property
     def look(self) -> Snapshot | None:
-        """The look at the source from `keep_look`; None where there is none, or it is damaged."""
+        """The look at the source from `keep_look`; None if there is none, or it is damaged."""
         content = Folder(self.record).get(LOOK)
         with contextlib.suppress(ValueError, TypeError):
             return Snapshot.from_json((content or b"").decode())

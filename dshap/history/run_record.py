@@ -80,7 +80,7 @@ class PartFacts:
     seconds: float = 0.0
     message: str = ""
     failure: DshapError | None = None
-    """The error that it ended with; None where it ended well, or was not tried."""
+    """The error that it ended with; None if it ended well, or was not tried."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class ExplanationFacts(PartFacts):
     stages: tuple[StageUse, ...] = ()
     """The stages of the run that belong to it, those that explanations share first."""
     cube: Place | None = None
-    """The cube that is read from now on; None where there is none."""
+    """The cube that is read from now on; None if there is none."""
     source: Mapping[str, Any] = field(default_factory=dict)
     """The table: kind, snapshot, rows, freshness, schema_digest."""
     keys: KeyCounts = KeyCounts()
@@ -105,11 +105,11 @@ class ExplanationFacts(PartFacts):
     prepared: Mapping[str, Any] = field(default_factory=dict)
     """The states that were learned: method, reused, age (seconds), reason."""
     accuracy: Mapping[str, Any] = field(default_factory=dict)
-    """The measured accuracy: residual, and mse_v and pilot where they are."""
+    """The measured accuracy: residual, and mse_v and pilot if they are."""
     cost: Mapping[str, Any] = field(default_factory=dict)
     """Planned and used: operations, tasks, bytes of a task; seconds, peaks of memory."""
     cluster: Mapping[str, Any] = field(default_factory=dict)
-    """Where it ran: kind, workers, threads, memory_limit."""
+    """If it ran: kind, workers, threads, memory_limit."""
     ranking: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Output -> feature -> mean |attribution| over the rows of the cube."""
 
@@ -141,16 +141,16 @@ class CheckResult:
     name: str
     status: CheckStatus
     value: float | None
-    """The number that was judged; None where there was none."""
+    """The number that was judged; None if there was none."""
     bound: float | None
-    """The bound that the status follows from; the one to stay within where the check passed."""
+    """The bound that the status follows from; the one to stay within if the check passed."""
     message: str
     kind: str = ""
     explain: str = ""
     """The explanation whose cube was judged."""
     metric: str = ""
     baseline: str = ""
-    """The run that the number compares with; empty where it compares with none."""
+    """The run that the number compares with; empty if it compares with none."""
     accepted: str = ""
     """The run with which a number beyond the bound was accepted; empty for none."""
 
@@ -173,7 +173,7 @@ class RunFacts:
     sinks: tuple[SinkFacts, ...] = ()
     checks: tuple[CheckResult, ...] = ()
     failure: DshapError | None = None
-    """The error that ended the whole run, such as a stale source; None where it went on."""
+    """The error that ended the whole run, such as a stale source; None if it went on."""
     is_backfill: bool = False
     """Whether it is for an earlier date than the last run, beside the cubes that are read."""
 
@@ -195,7 +195,7 @@ class RunFacts:
 
 
 def error_of(facts: RunFacts) -> DshapError | None:
-    """The error that a run ends with, which carries the exit status; None where all is well.
+    """The error that a run ends with, which carries the exit status; None if all is well.
 
     Of several the first of `WORST_FIRST` decides, and the message names all.  A check of kind
     "failed_rows" decides in the place of the failed rows of its explanation.
@@ -251,9 +251,9 @@ def exit_status(facts: RunFacts) -> int:
 
 
 def new_run_id(store: Place, now: datetime) -> str:
-    """The time in UTC as an id, or the second after the store's newest run where that is later."""
+    """The time in UTC as an id, or the second after the store's newest run if that is later."""
     at = now.astimezone(UTC)
-    # The order of ids is that of the runs, also where two begin in one second or a clock was set
+    # The order of ids is that of the runs, also if two begin in one second or a clock was set
     # back.
     ids = [name for name in Folder(store / RUNS).list() if ID.fullmatch(name)]
     if ids:
@@ -262,7 +262,7 @@ def new_run_id(store: Place, now: datetime) -> str:
 
 
 def write_record(store: Place, facts: RunFacts) -> Place:
-    """Write the record of a run, in one step, as its last file; gives its path.
+    """Write the record of a run, in one step, as its last file; returns its path.
 
     Raises
     ------
@@ -424,7 +424,7 @@ def _timing(
 
 
 def _said(error: DshapError | None) -> str:
-    """The message of an error; empty where there is none."""
+    """The message of an error; empty if there is none."""
     if error is None:
         return ""
     return str(error)
@@ -466,7 +466,7 @@ class RunRecord:
 
     run_id: str
     content: Mapping[str, Any] | None = None
-    """The content of its run_results.json; None where the run is not over."""
+    """The content of its run_results.json; None if the run is not over."""
 
     @property
     def is_over(self) -> bool:
@@ -503,20 +503,20 @@ class RunRecord:
         return next((each for each in self.results if each["unique_id"] == wanted), None)
 
     def rows(self, name: str) -> int:
-        """The number of rows of one explanation; 0 where it has no cube."""
+        """The number of rows of one explanation; 0 if it has no cube."""
         found = self.explanation(name)
         if found is None:
             return 0
         return int(found["adapter_response"]["rows_affected"])
 
     def cube_name(self, name: str) -> str:
-        """The name of the cube of one explanation in its folder; empty where there is none."""
+        """The name of the cube of one explanation in its folder; empty if there is none."""
         found = self.explanation(name) or {}
         return str(found.get("relation_name") or "").rpartition("/")[2]
 
     @property
     def as_of(self) -> date | None:
-        """The date of the run; None where its record has none."""
+        """The date of the run; None if its record has none."""
         written = self.about.get("as_of")
         if written is None:
             return None
@@ -528,7 +528,7 @@ class RunRecord:
         return bool(self.about.get("backfill"))
 
     def ranking(self, name: str) -> Mapping[str, Mapping[str, float]]:
-        """Output -> feature -> mean |attribution| of one explanation; empty where there is none."""
+        """Output -> feature -> mean |attribution| of one explanation; empty if there is none."""
         found = self.explanation(name)
         if found is None:
             return {}
@@ -582,12 +582,12 @@ def read_record(store: Place, run_id: str) -> RunRecord | None:
 
 
 def last_run(store: Place) -> str | None:
-    """The id of the newest run of a store that is over; None where there is none."""
+    """The id of the newest run of a store that is over; None if there is none."""
     return next((each.run_id for each in EarlierRuns(store) if each.is_over), None)
 
 
 def source_types_before(store: Place) -> Mapping[str, str] | None:
-    """Column -> type of the source in the newest run whose record has it; None where none has.
+    """Column -> type of the source in the newest run whose record has it; None if none has.
 
     Backfills are left out: they read tables of earlier days.
     """
@@ -603,7 +603,7 @@ def source_types_before(store: Place) -> Mapping[str, str] | None:
 
 
 def document_in(content: bytes) -> Mapping[str, Any] | None:
-    """The document in a file, without its seal; None where it is not one that a run wrote.
+    """The document in a file, without its seal; None if it is not one that a run wrote.
 
     A document of an earlier version has no seal: it is accepted as it is.
     """

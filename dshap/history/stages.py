@@ -28,7 +28,7 @@ class StageUse:
 
     name: str
     rows: int | None = None
-    """The number of rows of the table that it processed; None where it processes no rows."""
+    """The number of rows of the table that it processed; None if it processes no rows."""
     seconds: float = 0.0
     worker_peak: int | None = None
     """Peak resident bytes of the largest worker, memory from before included; None: not known."""
@@ -38,7 +38,7 @@ class StageUse:
     """The part that an earlier run had done, in words; empty for none."""
     started: datetime | None = None
     ended: datetime | None = None
-    """The times at which it began first and ended last; None where an earlier run had done it."""
+    """The times at which it began first and ended last; None if an earlier run had done it."""
 
     @property
     def rows_per_second(self) -> float | None:
@@ -94,7 +94,7 @@ class StageRecorder(Events):
         self._started = 0.0
         self._started_at = datetime.now(UTC)
         self._step = ""
-        """The current step of the explanation; "" where none runs."""
+        """The current step of the explanation; "" if none runs."""
         self._taken: dict[str, _Taken] = {}
         self._begun: dict[str, Count] = {}
         """Step -> how far it was when it began."""

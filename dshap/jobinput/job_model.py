@@ -88,12 +88,12 @@ class JobModel(ABC):
 
     @abstractmethod
     def outputs(self, explain: ExplainTable) -> tuple[str, ...] | None:
-        """The outputs of an explanation; None where only rows show them.
+        """The outputs of an explanation; None if only rows show them.
 
         Raises
         ------
         InputError
-            The model cannot be read, or is no tree ensemble where the explanation is one of trees.
+            The model cannot be read, or is no tree ensemble if the explanation is one of trees.
         """
 
     @property

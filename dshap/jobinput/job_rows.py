@@ -87,7 +87,7 @@ class JobRows:
         return Context(self, self.job.job.seed, self.job.model.kind, model, classes, executor)
 
     def check_kinds(self, value: Any) -> None:
-        """Refuse columns of text and of times where a value function needs numbers."""
+        """Refuse columns of text and of times if a value function needs numbers."""
         unknown = sorted(categories_of(self.reader).keys() - value.model.categories.keys())
         if unknown:
             raise InputError(

@@ -1,4 +1,4 @@
-"""MSE_v of a job's finished explanations, on rows held out of the fit where there are any."""
+"""MSE_v of a job's finished explanations, on rows held out of the fit if there are any."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_quality(explain: ExplainTable, plan: Plan, reader: RowReader) -> None:
 def stored_quality(explain: ExplainTable, job: Job, explanation: Explanation) -> Note | None:
     """The note of a quality that an earlier run measured on the same sample, or None.
 
-    It is None too where the note is damaged or gone.
+    It is None too if the note is damaged or gone.
     """
     note: Note = read_notes(explanation.path).get("mse_v", {})
     if note.get("sample") == _sample(explain, job):
@@ -74,7 +74,7 @@ def measured_by_job(
 def quality_sample(job: Job, reader: RowReader, n_rows: int) -> tuple[FloatArray, bool]:
     """A sample (n, columns) without NaN, and whether its rows were held out of the fit.
 
-    It is a sample of all rows where none were held out.  The rows are those with the smallest draws
+    It is a sample of all rows if none were held out.  The rows are those with the smallest draws
     of `rows.row_draws`, which also decide the rows held out; the table is read span by span.
     """
     holdout = model_of_job(job).holdout

@@ -349,7 +349,7 @@ def _table(source: FirstSource, given: str | None, query: str, questions: Questi
 
 
 def _model(what: str, folder: Path, questions: Questions, allow_pickle: bool) -> FirstModel:
-    """The model; a pickle only where its reader trusts it."""
+    """The model; a pickle only if its reader trusts it."""
     try:
         return FirstModel.of(what, folder, allow_pickle=allow_pickle)
     except PickleError:

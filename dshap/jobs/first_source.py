@@ -37,12 +37,12 @@ MARKED_BYTES = 16
 
 @dataclass(frozen=True)
 class FirstSource:
-    """Where the rows of a first job are."""
+    """If the rows of a first job are."""
 
     kind: str
     """"sql", "parquet", "csv" or "delta"."""
     given: str
-    """The address or path as it was given, absolute where it is of this machine."""
+    """The address or path as it was given, absolute if it is of this machine."""
 
     @classmethod
     def of(cls, text: str) -> FirstSource:
@@ -122,12 +122,12 @@ class FirstSource:
         return tables_in(self.database)
 
     def checked_table(self, name: str, tables: Sequence[str]) -> str:
-        """The name of a table, or of the only one where none is given.
+        """The name of a table, or of the only one if none is given.
 
         Raises
         ------
         InputError
-            No such table, no name where there are several, or a database without tables.
+            No such table, no name if there are several, or a database without tables.
         """
         if not tables:
             raise InputError(f"{self.describe()} has no table or view that can be read")
@@ -225,5 +225,5 @@ def proposed_key(columns: Mapping[str, Any], features: Collection[str], table: s
 
 
 def number_columns(columns: Mapping[str, Any]) -> list[str]:
-    """The columns of numbers, which are features where a model does not name its own."""
+    """The columns of numbers, which are features if a model does not name its own."""
     return [name for name, kind in columns.items() if is_number_type(str(kind))]

@@ -221,7 +221,7 @@ class _Checking:
         )
 
     def _explained_columns(self, look: SourceLook) -> Sequence[str]:
-        """The columns that are explained; every column of numbers where nothing names them."""
+        """The columns that are explained; every column of numbers if nothing names them."""
         if self.features is not None:
             return self.features
         freshness = dict(self.job.source).get("freshness")
@@ -231,7 +231,7 @@ class _Checking:
         return [name for name, kind in types if is_number_type(kind) and name not in others]
 
     def _outputs(self, explain: ExplainTable) -> tuple[str, ...] | None:
-        """The outputs that the model names; None too where it cannot be read, which has its own line."""
+        """The outputs that the model names; None too if it cannot be read, which has its own line."""
         if any(each.thing == "model" and each.failure for each in self.findings):
             return None
         return model_of_job(self.job).outputs(explain)
@@ -239,7 +239,7 @@ class _Checking:
     def columns(self) -> str:
         """Compare the dictionary of columns with the names of the source and the model.
 
-        Where rows alone name the outputs, a name that is near a column of the source is refused.
+        If rows alone name the outputs, a name that is near a column of the source is refused.
         """
         described = self.job.description
         if self.look is None:
@@ -292,7 +292,7 @@ def check_job(
     Returns
     -------
     JobCheck
-        `str` has a line for each thing; `refuse_faults` raises where one failed.
+        `str` has a line for each thing; `refuse_faults` raises if one failed.
 
     Raises
     ------
@@ -313,6 +313,6 @@ def check_job(
 
 
 def _place_of_model(job: Job) -> str:
-    """The file or the function of the model; its kind where the run fits it."""
+    """The file or the function of the model; its kind if the run fits it."""
     given = dict(job.model)
     return str(given.get("path") or given.get("function") or job.model.kind)

@@ -1,4 +1,4 @@
-"""The page of a run as an artifact of MLflow, beside the model that it is about."""
+"""The page of a run, logged in MLflow as an artifact."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from dshap.steps.results import JobResult
 
 
 def log_page(job: Job, page: Path, result: JobResult) -> str:
-    """Log the page of a run in the experiment of the job's name; gives the id of MLflow's run.
+    """Log the page of a run in the MLflow experiment of the job's name; returns MLflow's run id.
 
-    Its tags have the run of dshap, the store, and the version of a model of a registry.
+    The tags of MLflow's run are the job, the run of dshap, the store, and the model: its version in
+    a registry, or its digest.
 
     Raises
     ------

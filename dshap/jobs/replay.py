@@ -1,7 +1,7 @@
 """Replaying a run: rows of its cubes are computed again, and compared bit by bit.
 
 The rows of a block are computed together as in the run, since the last bits of matrix products follow
-from their sizes; only where a row by itself has the same bits already is that left out.  A row that
+from their sizes; only if a row by itself has the same bits already is that left out.  A row that
 was carried from an earlier night is computed among the rows of the night that explained it, as
 long as the store has these.
 """
@@ -218,7 +218,7 @@ class _Runs:
         return StoreRuns(self.job, self.store, self.session, self.recorder, command)
 
     def place(self, explain: ExplainTable, run_id: str) -> Place:
-        """The cube of an explanation that a run left; one of an earlier night where nothing changed."""
+        """The cube of an explanation that a run left; one of an earlier night if nothing changed."""
         folder = self.store / explain.name
         if not has_nights(folder):
             return folder
@@ -496,7 +496,7 @@ def sampled_rows(n_rows: int, block_rows: int, size: int, seed: int) -> NDArray[
     ----------
     n_rows : the rows of the table
     block_rows : those of a block
-    size : how many rows are wanted; all where the table has no more
+    size : how many rows are wanted; all if the table has no more
     seed : of the sample
     """
     if size >= n_rows:

@@ -1,4 +1,4 @@
-"""The outcome of a replay: rows that have the same bits, the first block that differs, and why."""
+"""The outcome of a replay: how many rows have the same bits, and which block differs first."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from dshap.core.errors import CheckFailedError
 from dshap.cube.comparing_writer import BlockDifference
 
 ROUNDING = 1e-6
-"""The largest difference, as a share of the largest prediction, that another processor or other
-rows beside it explain: see docs/clusters.md, "Different processors"."""
+"""The largest difference that counts as rounding, as a share of the largest prediction.
+
+A different processor, or different rows in the same computation, can cause such differences: see
+docs/clusters.md, "Different processors".
+"""
 
 
 @dataclass(frozen=True)
@@ -20,31 +23,32 @@ class WantedRows:
     n_rows: int = 1000
     """The size of a seeded sample."""
     keys: tuple[str, ...] = ()
-    """Keys of rows, in place of a sample: values of several key columns with commas between them."""
+    """Keys of rows, in place of a sample; several key columns are joined by commas: "7,2026"."""
     seed: int = 0
     explain: str = ""
-    """The explanation; all of them where empty."""
+    """The name of the explanation; empty: all explanations."""
 
 
 @dataclass
 class ReplayedCube:
-    """How rows of one cube compare with those that were computed again."""
+    """The comparison of rows of one cube with the same rows, computed again."""
 
     explain: str
     run_id: str
-    """The run that is replayed; of a cube that all runs share the newest one."""
+    """The run that is replayed; the newest run if all runs share one cube."""
     n_rows: int
     n_compared: int = 0
     n_carried: int = 0
-    """The number of these that were carried from an earlier night."""
+    """The number of compared rows that were carried from an earlier night."""
     differences: list[BlockDifference] = field(default_factory=list)
-    """The differences, block by block, that the rows computed together do not explain."""
+    """The differences of each block that a different grouping of rows does not explain."""
     rounded: int = 0
-    """Carried rows that differ by rounding, and whose night the store no longer has."""
+    """Carried rows that differ by rounding, because the store no longer has the night that computed
+    them: the rows of its computation are not known."""
     rounded_gap: float = 0.0
     block_rows: int = 1
     is_whole: bool = False
-    """Whether all rows were computed again, as the table has no more than were asked for."""
+    """Whether all rows were computed again, because the table has no more rows than `n_rows`."""
     not_computed: list[str] = field(default_factory=list)
 
     @property
@@ -111,16 +115,16 @@ class Replay:
     processor_then: str
     processor_now: str
     other_packages: list[str]
-    """Packages with other versions than those of the run, in words."""
+    """Packages whose versions differ from the versions of the run, in words."""
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing differs."""
+        """Whether all compared rows have the same bits."""
         return not any(each.differences or each.not_computed for each in self.cubes)
 
     @property
     def is_rounding(self) -> bool:
-        """Whether another processor explains all that differs."""
+        """Whether a different processor explains all differences."""
         is_small = all(each.gap <= ROUNDING and not each.not_computed for each in self.cubes)
         return self.processor_then != self.processor_now and is_small
 
@@ -154,7 +158,7 @@ class Replay:
         }
 
     def refuse_differences(self) -> None:
-        """Raise a `CheckFailedError` if a bit differs that rounding elsewhere does not explain."""
+        """Raise a `CheckFailedError` for differences that a different processor does not explain."""
         if self.is_same or self.is_rounding:
             return
         first = next(each for each in self.cubes if each.differences or each.not_computed)

@@ -1,7 +1,7 @@
-"""The end of a command that carries out a job, and its notifications: one listener for each.
+"""Notifications at the end of a command that runs a job: each is sent by a listener.
 
-A listener is a function of a `RunEnding`.  It never changes how the command ends: its failures are
-reported.
+A listener is a function of a `RunEnding`.  If a listener fails, the failure is printed, and the exit
+status of the command stays the same.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ BUG = 1
 
 @dataclass(frozen=True)
 class RunEnding:
-    """The end of one command: with a record, as a part of a run without one, or by an error."""
+    """The end of one command: a finished run, a part of a run without a record, or an error."""
 
     job: Job
     started: datetime
     ended: datetime
     exit_status: int
     message: str = ""
-    """The message of the error that it ended with; empty if all is well."""
+    """The message of the error that ended the command; empty without an error."""
     run: RecordedRun | None = None
-    """The run as far as it came; None if it was refused, or interrupted."""
+    """The run, finished or not; None if it was refused or interrupted."""
 
     @property
     def facts(self) -> RunFacts | None:
-        """The facts of the run; None if it was refused, or interrupted."""
+        """The facts of the run; None if it was refused or interrupted."""
         return None if self.run is None else self.run.facts
 
     @property
     def is_part(self) -> bool:
-        """Whether the command was a part of a run that others go on with."""
+        """Whether the command was a part of a run (such as a shard) that other commands continue."""
         return self.run is not None and self.run.record is None
 
     def to_dict(self) -> dict[str, Any]:
-        """The facts in a few keys, for JSON."""
+        """The facts as values for JSON."""
         about: dict[str, Any] = {}
         if self.run is not None:
             about = run_content(self.run.facts, self.run.record)
@@ -63,12 +63,12 @@ class RunEnding:
 
 
 Listener = Callable[[RunEnding], None]
-"""A function that hears how a command has ended."""
+"""A function that is called with the end of a command."""
 
 
 @dataclass
 class EndedRun:
-    """The run of a command, once it is known."""
+    """The run of a command; the command sets it when the run has ended."""
 
     run: RecordedRun | None = None
 
@@ -77,13 +77,13 @@ class EndedRun:
 def telling_end(
     job: Job, listeners: Sequence[Listener], say: Callable[..., None]
 ) -> Iterator[EndedRun]:
-    """Notify listeners of the end of the command in this block, also by an error.
+    """Call listeners when the `with` block ends, also if it ends by an error.
 
     Parameters
     ----------
     job : Job
     listeners : sequence of Listener
-        Each is called, also after an error of another one.
+        All are called, even if some of them fail.
     say : function
         Receives a line about the failure of a listener.
     """
@@ -108,7 +108,7 @@ def telling_end(
 
 
 def _ending_of(error: BaseException) -> tuple[int, str]:
-    """The exit status of a command that an error ends, and the message."""
+    """The exit status and the message of a command that ends by this error."""
     match error:
         case DshapError():
             return error.exit_status, str(error)

@@ -47,7 +47,7 @@ HEADS = (
     "what was done",
 )
 OPTIONAL = ("as of", "target", "baseline")
-"""Heads of columns that are left out where no run has anything in them."""
+"""Heads of columns that are left out if no run has anything in them."""
 
 
 def runs_summary(store: Place, width: int | None = None) -> tuple[list[str], dict[str, Any]]:
@@ -262,7 +262,7 @@ def _is_good(result: Mapping[str, Any]) -> bool:
 
 
 def _word(result: Mapping[str, Any]) -> str:
-    """The name of a result, with its kind where it is no explanation, and its end.
+    """The name of a result, with its kind if it is no explanation, and its end.
 
     An ending as it should be is left out.
     """

@@ -204,9 +204,9 @@ class _Sampling:
     """How the rows of a kind of source become those of a sample."""
 
     rows: Callable[[Job, date, Callable[[str], None]], tuple[RowsReadOnce, SpoolRules]]
-    """Function that gives all rows of the job, and the columns of them that are stored."""
+    """Function that returns all rows of the job, and the columns of them that are stored."""
     source: Callable[[Job, Place], Any]
-    """Function that gives the table [source] of the sample, whose parts are in a folder."""
+    """Function that returns the table [source] of the sample, whose parts are in a folder."""
     has_columns: bool = True
     """Whether the cube of the sample stores columns, whose values the page shows."""
 

@@ -308,7 +308,7 @@ class StoreRuns:
     ) -> RecordedRun | None:
         """Finish the run whose last block this shard found explained, unless another does that.
 
-        Where rows failed, other shards may be trying them again: then nothing is finished.
+        If rows failed, other shards may be trying them again: then nothing is finished.
         """
 
         def has_failed() -> bool:
@@ -343,7 +343,7 @@ class StoreRuns:
         return self.carry_out(run)
 
     def _refuse_ended_badly(self) -> None:
-        """Raise as the last run did where it is over and did not end well."""
+        """Raise as the last run did if it is over and did not end well."""
         last = next((each for each in EarlierRuns(self.store) if each.is_over), None)
         if last is None:
             return
@@ -375,7 +375,7 @@ class StoreRuns:
                     f"--backfill: run {run.run_id} was learned without it: leave --backfill out"
                 )
             is_same = self.source.is_of_job(run, self._job_digest)
-            # a changed job does not matter where all cubes are finished: only sinks are left
+            # a changed job does not matter if all cubes are finished: only sinks are left
             if not (is_same or self.cubes.are_whole(self.under_way(run))):
                 other = [
                     name
@@ -390,7 +390,7 @@ class StoreRuns:
         return None
 
     def _nothing_to_do(self) -> RecordedRun:
-        """The outcome where no run waits for a part: the last one is over."""
+        """The outcome if no run waits for a part: the last one is over."""
         over = last_run(self.store)
         if over is None:
             raise NotLearnedError(f"{self.store} has not learned anything yet")

@@ -142,7 +142,7 @@ def _part_summary(job: Job, result: JobResult) -> JobSummary:
 
 
 def _content_of(tables: list[report.SegmentTable]) -> dict[str, Any]:
-    """Explanation, with the output where there are several -> its segments."""
+    """Explanation, with the output if there are several -> its segments."""
     return {
         ", ".join(filter(None, [table.explanation, table.output])): table.content()
         for table in tables

@@ -134,7 +134,7 @@ class Nystrom:
         are drawn without replacement.  "leverage": rows are drawn without replacement, in proportion
         to ridge leverage scores.  "given": `landmarks`.
     seed : int
-        Seed of the draws.  The same seed and sample give the same landmarks.
+        Seed of the draws.  The same seed and sample produce the same landmarks.
     landmarks : (r, columns), optional
         Landmarks of your own; `selection` becomes "given".
 

@@ -29,7 +29,7 @@ class Family:
     """A kind of factor, k = polynomial(t)·exp(rate·t), with t a distance between two values."""
 
     kind: int
-    """Kind of t: (x − z)², |x − z|, |x − z| with a polynomial, or 1 where x ≠ z."""
+    """Kind of t: (x − z)², |x − z|, |x − z| with a polynomial, or 1 if x ≠ z."""
     rate: Callable[[float], float]
     """Function of the column's parameter that gives the rate."""
 

@@ -100,7 +100,7 @@ def ridge_solve(
     Raises
     ------
     InputError
-        If the system is not positive definite in float64; the message gives the rank, the smallest
+        If the system is not positive definite in float64; the message contains the rank, the smallest
         eigenvalue and a sufficient ridge.
 
     Examples
@@ -176,7 +176,7 @@ def chosen_penalty(
     one row at a time if all rows have the same leverage; no row is left out in fact.  Fits that
     differ by d_i in row i differ in squared error by about 2 (g_i − Φ_i w) d_i, so that the
     standard error of E(λ) − E(λ*) is 2 (E(λ*) Σd²/n)^½ / n^½.  If that is less than 0.5 % of E(λ*),
-    0.5 % are allowed: where the data do not decide, the smoother fit is chosen.
+    0.5 % are allowed: if the data do not decide, the smoother fit is chosen.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def chosen_penalty(
     Notes
     -----
     λn is at least 0.01 up to 1,000 rows, and falls with the square of the rows beyond.  It goes
-    below that only where this halves the error, and never below rounding, which is that of n, as
+    below that only if this halves the error, and never below rounding, which is that of n, as
     features have a norm of at most 1.  The cost is 4/3 p³: with G = Q T Qᵀ, T tridiagonal, every λ
     costs p·k.  Sources: Craven & Wahba (1979); Kim & Gu, Smoothing spline Gaussian regression
     (2004), for γ = 1.4; Breiman et al., Classification and Regression Trees (1984), for the

@@ -5,7 +5,7 @@ from __future__ import annotations
 SQUARE, DISTANCE, MATERN32, MATERN52, DIFFERENT = range(5)
 """Kinds of a column's distance t in a product kernel.
 
-(x − z)², |x − z|, |x − z| with a polynomial (1 − rate·t; 1 − rate·t + (rate·t)²/3), and 1 where x ≠
+(x − z)², |x − z|, |x − z| with a polynomial (1 − rate·t; 1 − rate·t + (rate·t)²/3), and 1 if x ≠
 z.
 """
 NUMBER, NEAR_ZERO, ZERO_MISSING, NEVER_MISSING, CATEGORY, VALUE = range(6)

@@ -42,7 +42,7 @@ def add_exponents(x, z, kinds, rates, total, polynomial):
 def fill_exponents(x, z, kinds, rates, totals, polynomials):
     """totals (columns, n, r), zeros before, and polynomials (columns, n, r), ones before.
 
-    From x (columns, n, 1), z (columns, 1, r).  Polynomials may be (columns, 0, 0) where no column
+    From x (columns, n, 1), z (columns, 1, r).  Polynomials may be (columns, 0, 0) if no column
     has one.
     """
     for column in range(len(kinds)):

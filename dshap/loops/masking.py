@@ -1,7 +1,7 @@
 """Compiled loops over rows that mix an instance with a background row.
 
 A column in which the instance equals the background row is the same in every mix, so that
-coalitions which agree on the other columns give the same row, which is predicted once.
+coalitions which agree on the other columns produce the same row, which is predicted once.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ class MemberSums:
     def _placed(self) -> tuple[FloatArray, NDArray[np.int64]]:
         """The table w_S T[r, S] (r, k, first, second) by entries of the two groups, and bounds.
 
-        It is 0 where there is no coalition.  The bounds (3,) are the first column of each group and
+        It is 0 if there is no coalition.  The bounds (3,) are the first column of each group and
         the number of columns.
         """
         coalitions = Coalitions.of(self.columns)

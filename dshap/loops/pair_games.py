@@ -24,7 +24,7 @@ Groups = tuple[NDArray[np.intp], FloatArray]
 
 
 def even_nodes(q: int) -> tuple[FloatArray, FloatArray]:
-    """`legendre_nodes`, with one of weight 0 where q is odd: the loop processes two at a time."""
+    """`legendre_nodes`, with one of weight 0 if q is odd: the loop processes two at a time."""
     t, w = legendre_nodes(q)
     if q % 2:
         return np.append(t, 0.5), np.append(w, 0.0)

@@ -25,7 +25,7 @@ class RidgeSolutions(NamedTuple):
     pivots: FloatArray
     """The least pivot of T + ridge I and T + ridge I/2 (L,).
 
-    Where it is positive, both matrices are positive definite.
+    If it is positive, both matrices are positive definite.
     """
 
 

@@ -49,7 +49,7 @@ class SharedRows:
     changed: NDArray[np.int64]
     """(n,): the first column that differs from the row before.
 
-    c where none does, 0 in the first row.
+    c if none does, 0 in the first row.
     """
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Sums of products over rows that share values, with each column applied only where it changes.
+"""Sums of products over rows that share values, with each column applied only if it changes.
 
 Member sums are linear in the factors of every column.  With coefficients T[e] of all subsets e of c
 columns, the factor b of column j leaves T'[e] = T[e] + b T[e ∪ j] for all subsets of the others,
@@ -47,7 +47,7 @@ FACTOR_COST = 16.0
 
 `CONTRACTION_COST` and `EXPANSION_COST` are for a multiplication whose numbers pass through memory,
 `PLACING_COST` for an entry of the table put in its place, and `FACTOR_COST` for a factor, which is
-computed for every row where rows share none.
+computed for every row if rows share none.
 """
 
 entries_of_level = njit(nogil=True, cache=True)(level_entries)

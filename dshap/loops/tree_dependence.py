@@ -1,4 +1,4 @@
-"""The mean margin of trees where one player is given, from known values of the others."""
+"""The mean margin of trees if one player is given, from known values of the others."""
 
 from __future__ import annotations
 

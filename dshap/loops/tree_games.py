@@ -1,7 +1,7 @@
 """The Shapley values of the leaves of trees, for all patterns of decisions in one pass.
 
 A leaf of weight w whose path tests k players is worth, to a coalition, w times the share of the
-background that passes its decisions where the players of the row are put in.  Only N[u] matters:
+background that passes its decisions if the players of the row are put in.  Only N[u] matters:
 the share of the background that fails at exactly the players u of the leaf.  With the sums
 M_p[a] = Σ_{u in p, |u| = a} N[u] over the players p that the row passes, and b = k − |p| that it
 fails,
@@ -155,7 +155,7 @@ def fill_tables(first_bit, leaves, values, columns, start, shares, pairs, factor
     values (nodes, w) : what leaves add to the margins
     columns : for each leaf's players, or pairs of them, the table of its group
     start (groups,) : the first number of a group's tables, which follow each other by value
-    shares : (counts, first of each group, total); no counts where ratios are used
+    shares : (counts, first of each group, total); no counts if ratios are used
     """
     first_leaf, node_of, first_player, _, wanted, unwanted, ratio = leaves
     first_column, column_of, n_columns = columns

@@ -1,6 +1,6 @@
 """The Shapley values of trees of any depth by quadrature, rows as lanes.
 
-The path-dependent game of a leaf of weight w is w Π_j (p_j or r_j): p_j is 1 where a row passes all
+The path-dependent game of a leaf of weight w is w Π_j (p_j or r_j): p_j is 1 if a row passes all
 decisions of player j, and r_j the share of the training weight that does.  With the nodes t and
 weights of a Gauss–Legendre rule on (0, 1),
 
@@ -48,7 +48,7 @@ def shares_passed(first, right, player, parent, weight, before, share):
 
 @njit(nogil=True, cache=True)
 def _decide(codes, node, nodes, sets, start, is_left):
-    """is_left (LANES,): 1.0 where a row goes left at a node; lanes after the last row repeat it."""
+    """is_left (LANES,): 1.0 if a row goes left at a node; lanes after the last row repeat it."""
     _, code, place, missing_left, set_of = nodes
     kind = codes.dtype.type
     lanes = codes[code[node], start : start + LANES]
@@ -185,7 +185,7 @@ def add_integrals(codes, nodes, sets, shape, leaves, trees, rules, pairs, n_play
                     for q in range(len(rule)):
                         for lane in range(LANES):
                             sums[d, value, q, lane] = worth * mass[q] * products[d, q, lane]
-                # a leaf ends its parent too where it is the right child, and so on
+                # a leaf ends its parent too if it is the right child, and so on
                 done = node
                 while parent[done] >= 0:
                     d = depth[done]

@@ -21,7 +21,7 @@ CODED = 256
 
 @njit(nogil=True, cache=True)
 def _read(rows, column, kind, is_single, missing, values):
-    """values (n,): a column of rows (n, columns) as a library reads it; NaN where missing."""
+    """values (n,): a column of rows (n, columns) as a library reads it; NaN if missing."""
     if is_single:
         missing = np.float64(np.float32(missing))
     for i in range(len(values)):
@@ -85,7 +85,7 @@ def code_rows(rows, columns, kinds, thresholds, starts, is_single, missing, code
 
 @njit(nogil=True, cache=True)
 def _decide(codes, code, place, missing_left, sets, set_of, start, stop, decisions):
-    """decisions (nodes, lanes): 1 where a row goes left at a node from `start` to `stop`."""
+    """decisions (nodes, lanes): 1 if a row goes left at a node from `start` to `stop`."""
     n_lanes = codes.shape[1]
     kind = codes.dtype.type
     for node in range(start, stop):
@@ -99,7 +99,7 @@ def _decide(codes, code, place, missing_left, sets, set_of, start, stop, decisio
             for i in range(n_lanes):
                 out[i] = held[lanes[i]]
         else:
-            # the sum wraps: the largest code, of missing values, becomes 0 where these go left
+            # the sum wraps: the largest code, of missing values, becomes 0 if these go left
             shift = kind(missing_left[node])
             last = kind(place[node] + missing_left[node])
             for i in range(n_lanes):
@@ -108,7 +108,7 @@ def _decide(codes, code, place, missing_left, sets, set_of, start, stop, decisio
 
 @njit(nogil=True, cache=True)
 def ways_of(codes, nodes, sets, tree):
-    """(lanes, nodes of a tree): 1 where a coded row (C, lanes) goes left; one row after the other."""
+    """(lanes, nodes of a tree): 1 if a coded row (C, lanes) goes left; one row after the other."""
     first, code, place, missing_left, set_of = nodes
     decisions = np.zeros((first[tree + 1] - first[tree], codes.shape[1]), np.uint8)
     _decide(codes, code, place, missing_left, sets, set_of, first[tree], first[tree + 1], decisions)
@@ -119,7 +119,7 @@ def ways_of(codes, nodes, sets, tree):
 def _number(decisions, bits, literals, first_node, first_bit, patterns):
     """patterns (lanes,): the number of each row's pattern in a group, from its bits.
 
-    A bit is 1 where a row goes the way of all its literals, (node, whether to the left).
+    A bit is 1 if a row goes the way of all its literals, (node, whether to the left).
     """
     n_lanes = len(patterns)
     patterns[:] = 0

@@ -1,6 +1,6 @@
 """The values of trees of any depth against few background rows: a walk for each pair of rows.
 
-Where both rows go the same way the walk follows them.  Where they part, the decision's player goes
+If both rows go the same way the walk follows them.  If they part, the decision's player goes
 the way of the row in one branch (it is in A) and that of the background row in the other (it is in
 B).  A leaf of weight w that is reached with a = |A| and b = |B| adds w (a − 1)! b!/(a + b)! to the
 players of A and −w a! (b − 1)!/(a + b)! to those of B, as in `tree_games`.

@@ -247,7 +247,7 @@ class KernelModel(ABC):
         return block.x[self.roles_of(block) < HELD_OUT]
 
     def roles_of(self, block: RowBlock) -> NDArray[np.int8]:
-        """(n,): the role of each row; `SKIPPED` where a feature or the target is not finite."""
+        """(n,): the role of each row; `SKIPPED` if a feature or the target is not finite."""
         is_ok = is_finite(block.x, block.targets)
         return np.where(is_ok, self.roles(block.positions), SKIPPED).astype(np.int8)
 
@@ -346,7 +346,7 @@ class KernelModel(ABC):
     def _scores(self, moments: Moments) -> dict[str, FloatArray]: ...
 
     def warn_unless_converged(self) -> None:
-        """Warn where a fit stopped before it converged."""
+        """Warn if a fit stopped before it converged."""
         convergence = self.report_.convergence
         if convergence is not None and not convergence.is_converged:
             warnings.warn(f"{type(self).__name__} {convergence}", RuntimeWarning, stacklevel=3)

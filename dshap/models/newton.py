@@ -102,7 +102,7 @@ def logistic_sums(
         loss, gap = class_loss(psi @ weights @ contrast.T, codes)
         chance = np.exp(gap - loss[:, None])  # (n, K)
         mean = chance @ contrast  # (n, c)
-        # P − Y; of the row's class P − 1 = expm1(−loss), which keeps its digits where P is near 1
+        # P − Y; of the row's class P − 1 = expm1(−loss), which keeps its digits if P is near 1
         residual = np.where(codes[:, None] == np.arange(classes), np.expm1(-loss)[:, None], chance)
         out["counts"] += np.bincount(codes, minlength=classes)
         out["loss"] += loss.sum()
@@ -152,7 +152,7 @@ class Newton:
         penalty/2 ‖f‖² + Σ wᵀ form w / 2.
 
         A point whose objective is not above the last one is accepted, and Newton's step is taken
-        from there; otherwise the step is halved.  The method has converged where λ_N²/2 = gᵀH⁻¹g/2,
+        from there; otherwise the step is halved.  The method has converged if λ_N²/2 = gᵀH⁻¹g/2,
         the gain of the full step, is at most tol·objective, and no log-odds can change by more than
         1 (‖Ψ‖ ≤ √2): then the last step is safe and is taken without evaluating it.  A start that
         is worse than the point without features, as from a separable sample, is replaced by it.

@@ -15,7 +15,7 @@ from dshap.core.rows import chosen_rows
 from dshap.core.types import Pass
 
 RunPass = Callable[[Pass], Any]
-"""Function that runs a single pass over the rows; gives its result, or the pass that follows."""
+"""Function that runs a single pass over the rows; returns its result, or the pass that follows."""
 
 
 def any_size(n_outputs: int) -> None:
@@ -34,7 +34,7 @@ class Tune:
     strengths: tuple[float, ...] | None
     """Strengths of the Shapley penalty, see `KernelModel.fit_path`; None: the model's own."""
     check: Callable[[int], None] = any_size
-    """Raises an error where a fit with this number of outputs does not fit in memory."""
+    """Raises an error if a fit with this number of outputs does not fit in memory."""
     known: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the model's `tuned` that are known of the target, such as its classes."""
     wants = ("target",)

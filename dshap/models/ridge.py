@@ -144,7 +144,7 @@ class KernelRidge(KernelModel):
         return TunedRidge(self.unfitted(), features, targets.mean(axis=0), y.ndim, names, tuning)
 
     def predict(self, X: MatrixLike) -> FloatArray:
-        """f(X) (n,), or (n, k) where the target had two axes.
+        """f(X) (n,), or (n, k) if the target had two axes.
 
         Columns of a table are matched by name.
         """

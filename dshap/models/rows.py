@@ -40,7 +40,7 @@ Blocks = Callable[[], Iterable[tuple[Any, Any]]]
 def as_rows(x: Any, n_columns: int | None = None, names: Sequence[str] | None = None) -> FloatArray:
     """The rows (n, columns) of an array or table as float64.
 
-    Columns of a table are selected by name where `names` is given.
+    Columns of a table are selected by name if `names` is given.
 
     Raises
     ------

@@ -271,7 +271,7 @@ class _Terms:
         """Build them from an expansion `unit` whose coefficients are all 1.
 
         `embedding` is the model's own, `sample` (n, columns) are rows of the data, and `weights`
-        (r, k) the coefficients of the model where it is fitted.
+        (r, k) the coefficients of the model if it is fitted.
         """
         d = unit.n_columns
         player = OnePlayer.of(

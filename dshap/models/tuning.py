@@ -43,7 +43,7 @@ LOGIT_RHO_RANGE = (-7.0, 7.0)
 JITTER = 1e-11
 """Diagonal term of the trial solves, times the number of rows.
 
-It makes their Cholesky factors stable where landmarks coincide.
+It makes their Cholesky factors stable if landmarks coincide.
 """
 BLOCK = 512
 """Number of rows whose (rows, landmarks) temporaries fit in cache."""

@@ -92,7 +92,7 @@ class ExpansionModel(NamedModel):
     Parameters
     ----------
     expansion : Expansion
-    feature_names : names of the columns, used where the expansion has none
+    feature_names : names of the columns, used if the expansion has none
     output_names : names of the outputs; if None those of the expansion, which for a decision
         function are made of its scale and the classes, such as "score of a"
     """
@@ -146,7 +146,7 @@ class BothKinds(ExpansionModel):
 def expansion_model(model: Any, data: Any, output_names: Sequence[str] | None) -> ExpansionModel:
     """The predictor of a fitted model, an expansion, or a list of them (their sum).
 
-    Column names come from the data where the model has none.
+    Column names come from the data if the model has none.
     """
     expansion = expansion_of(model)
     (output_names,) = checked(output_names=output_names)

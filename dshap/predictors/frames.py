@@ -258,7 +258,7 @@ def _numpy_times(column: Any, kind: str) -> NDArray[np.datetime64]:
 def _in_dtype(column: Any, kind: str, dtype: Any) -> Any:
     """Cast a column of UTC times to the dtype of a template.
 
-    They stay in microseconds where the template's unit cannot represent them all.
+    They stay in microseconds if the template's unit cannot represent them all.
     """
     zone = zone_of(kind)
     if zone:

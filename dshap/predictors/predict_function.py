@@ -122,7 +122,7 @@ class PredictFunction(NamedModel):
         return other
 
     def call(self, rows: FloatArray) -> FloatArray:
-        """f(x) (n, k) by one call, with a data frame where the model accepts one."""
+        """f(x) (n, k) by one call, with a data frame if the model accepts one."""
         hint = ""
         if self._k is None:  # a form of rows that worked once needs no hint
             hint = self._hint(rows)
@@ -203,7 +203,7 @@ class RowForms:
     def function(
         self, predict: Callable[[Any], Any], probe_rows: FloatArray, **options: Any
     ) -> PredictFunction:
-        """The predict function with the first form of rows that gives numbers.
+        """The predict function with the first form of rows with which it returns numbers.
 
         Raises
         ------
@@ -221,7 +221,7 @@ class RowForms:
             )
         try:
             with warnings.catch_warnings():
-                # scikit-learn warns where a model was fitted on arrays
+                # scikit-learn warns if a model was fitted on arrays
                 warnings.simplefilter("error", UserWarning)
                 found = PredictFunction(predict, probe_rows, self.frame, **options)
             found.form = FRAMES_NOTE

@@ -81,7 +81,7 @@ def scale_of_function(predict: Callable[..., Any], probe: FloatArray) -> str:
     """The scale of a predict function whose predictions for some rows are `probe` (n, k).
 
     A method of an estimator is known by its name; `predict` is in the unit of the target. A
-    function of several outputs gives probabilities where those of every row are at least 0 and add
+    function of several outputs gives probabilities if those of every row are at least 0 and add
     up to 1. The scale of any other function is not stated.
     """
     stating = _stating(predict)

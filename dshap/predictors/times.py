@@ -126,7 +126,7 @@ def _refuse(bad: NDArray[np.datetime64], name: str, why: str) -> None:
 def from_microseconds(numbers: FloatArray, kind: str) -> NDArray[Any]:
     """Convert microseconds (n,) to times (n,), NaN to missing; zoned times in UTC.
 
-    They are in the unit of the kind where it represents all of them, else in microseconds; dates
+    They are in the unit of the kind if it represents all of them, else in microseconds; dates
     are `datetime.date`.
     """
     is_missing = np.isnan(numbers)

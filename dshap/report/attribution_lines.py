@@ -118,7 +118,7 @@ def _mean(ranking: Ranking, feature: str, decimals: int) -> str:
 
 
 def _with_error(value: float | None, half: float, decimals: int, sign: bool = False) -> str:
-    """Format a value: 12.34 ± 0.05 in the digits of its error, "± —" where that is not known."""
+    """Format a value: 12.34 ± 0.05 in the digits of its error, "± —" if that is not known."""
     if value is not None and math.isnan(half):
         return f"{number(value, decimals, sign=sign)} ± —"
     return with_error_text(value, half, sign)
@@ -217,7 +217,7 @@ def breakdown_lines(row: Breakdown, units: str = "", texts: ColumnTexts = NO_TEX
 
 
 def _states(row: Breakdown) -> str:
-    """The statuses that explain missing numbers; empty where all are ok."""
+    """The statuses that explain missing numbers; empty if all are ok."""
     states = [f"{label(part.label)}: {part.status}" for part in row.parts if part.status != "ok"]
     if states:
         return f" ({'; '.join(states)})"

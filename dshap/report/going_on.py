@@ -35,7 +35,7 @@ class RunView:
     failed: tuple[int, ...]
     """The blocks without any attribution."""
     left_alone: tuple[tuple[int, int], ...]
-    """Missing blocks that no running process has: all of them where none runs."""
+    """Missing blocks that no running process has: all of them if none runs."""
     last: float | None
     """The time at which the last block ended, in seconds since 1970."""
     is_unmanned: bool = False
@@ -45,7 +45,7 @@ class RunView:
     def n_again(self) -> int:
         """The number of failed blocks that are left to try again.
 
-        A process with a share tries those of its share.
+        A process with a share tries the blocks of its share.
         """
         if not self.shares:
             return self.pace.n_again
@@ -58,7 +58,7 @@ class RunView:
 
     @property
     def seconds_left(self) -> float | None:
-        """An estimate of the seconds until every block has ended; None where it is not known.
+        """An estimate of the seconds until every block has ended; None if it is not known.
 
         Processes with shares are waited for until the last of them is done.
         """
@@ -227,7 +227,7 @@ def _duration(seconds: float) -> str:
 
 
 def _utc(at: float | None) -> str | None:
-    """A time as holders write it; None where there is none."""
+    """A time as holders write it; None if there is none."""
     if at is None:
         return None
     return datetime.fromtimestamp(at, UTC).strftime(SEEN)

@@ -1,4 +1,4 @@
-"""Labels of features for a width: whole names on two lines where they fit, and no two alike."""
+"""Labels of features for a width: whole names on two lines if they fit, and no two alike."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def labels_with_values(
     Parameters
     ----------
     names, width, given : as in `labels_of`
-    values : the value of each feature as text; "" where there is none
+    values : the value of each feature as text; "" if there is none
 
     Examples
     --------
@@ -97,12 +97,12 @@ def labels_with_values(
 
 
 def one_label(name: str, width: int, *, lines: int = 1) -> str:
-    """Label one name by itself, such as that of an axis or a legend."""
+    """Label a single name, such as the name of an axis or a legend."""
     return labels_of([name], width, lines=lines)[0]
 
 
 def wrapped(text: str, width: int, lines: int) -> str | None:
-    r"""A text on at most so many lines (1 or 2), with ``\n`` between them; None where it is longer.
+    r"""A text on at most so many lines (1 or 2), with ``\n`` between them; None if it is longer.
 
     It is broken behind a separator, where both lines are about equally long; else anywhere.
     """
@@ -162,7 +162,7 @@ def _cut(texts: Sequence[str], room: int) -> list[str]:
 def _in_common(texts: Sequence[str]) -> tuple[int, int]:
     """The number of characters of the common beginning and of the common end of several texts.
 
-    They are whole words where they have separators.
+    They are whole words if they have separators.
     """
     if len(texts) == 1:
         return 0, 0
@@ -181,7 +181,7 @@ def _common_beginning(texts: Sequence[str]) -> str:
 
 
 def _whole_words(text: str) -> int:
-    """The number of characters up to the last separator of a text; all where it has none."""
+    """The number of characters up to the last separator of a text; all if it has none."""
     return 1 + max(map(text.rfind, SEPARATORS)) or len(text)
 
 
@@ -189,7 +189,7 @@ def _without(text: str, head: int, tail: int, room: int) -> str:
     """A text of at most `room` characters: its common head is cut first, then its common tail."""
     if _size(text) <= room:
         return text
-    room = room * len(text) // _size(text)  # fewer letters where some are wide
+    room = room * len(text) // _size(text)  # fewer letters if some are wide
     n_out = len(text) - room + 1
     if n_out <= head:
         return f"{text[: head - n_out]}{CUT}{text[head:]}"

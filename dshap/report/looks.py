@@ -30,7 +30,7 @@ class Looks:
     """
 
     ax: Any = None
-    """The matplotlib axes to draw in; None: those of a new figure."""
+    """The matplotlib axes to draw in; None: the axes of a new figure."""
     title: str = ""
     chart: ChartLibrary = "matplotlib"
     texts: ColumnTexts = field(default_factory=ColumnTexts)
@@ -69,7 +69,7 @@ class Looks:
 def words_of_columns(cubes: Any, rows: Any = None) -> ColumnTexts:
     """The words for the columns of a cube, or of the first of several by name or in a store.
 
-    There are none where these are no cubes; the picture reports this error.
+    There are none if these are no cubes; the picture reports this error.
     """
     first = cubes
     if has_member(cubes, "items") and not has_member(cubes, "data_vars"):

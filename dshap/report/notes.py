@@ -18,7 +18,7 @@ PEAKS: tuple[tuple[str, str, int], ...] = (
 )
 """Key of a stage with a peak of memory, the head of its column, and the column's width."""
 ONE_PEAK = ("client_peak_bytes", "peak memory", 16)
-"""The column of peaks where one process does all."""
+"""The column of peaks if one process does all."""
 
 
 def accuracy_lines(found: Mapping[str, Mapping[str, JSON]]) -> list[str]:

@@ -60,7 +60,7 @@ LETTER = 6.0
 LETTER_INCHES = 0.068
 """The width of a letter of a small text, in inches."""
 SMALL_SHARE = 0.8
-"""The size of a small text, as a part of that of others."""
+"""The size of a small text, as a part of the usual size."""
 LEAST_LINE = 16
 """The least characters of a line of words beside axes."""
 SHARE_OF_SEVERAL = 0.7
@@ -76,7 +76,7 @@ POINT_STEP = 0.08
 
 
 def new_axes(ax: Any, width: float, height: float) -> Any:
-    """The axes to draw in: those given, or those of a new figure of this size in inches.
+    """The axes to draw in: the given axes, or the axes of a new figure of this size in inches.
 
     The figure of axes that are given gets a constrained layout if it has none, so that names do
     not overlap the axes beside them.
@@ -134,7 +134,7 @@ def label_width(axes: Any) -> int:
 def write_numbers(axis: Any, inches: float | None = None) -> None:
     """Write the numbers of an axis as all pictures do, as many as have room; limits are set before.
 
-    `inches` is the length of the axis where it is not that of the axes.
+    `inches` is the length of the axis, if it differs from the length of the axes.
     """
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 

@@ -25,7 +25,7 @@ COLOURS = ("#33658a", "#f26419", "#86bbd8", "#f6ae2d", "#758e4f", "#7d5ba6")
 
 
 def require_matplotlib() -> None:
-    """Raise an `InputError` where matplotlib is not installed; imports nothing.
+    """Raise an `InputError` if matplotlib is not installed; imports nothing.
 
     The message names the extra to install.
 
@@ -40,7 +40,7 @@ def require_matplotlib() -> None:
 
 
 def saved(figure: Any, path: Path) -> Path:
-    """Write a matplotlib figure as PNG; an `InputError` where it is too large or not writable."""
+    """Write a matplotlib figure as PNG; an `InputError` if it is too large or not writable."""
     picture = png(figure)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

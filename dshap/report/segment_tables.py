@@ -41,7 +41,7 @@ class SegmentTable:
 
     explanation: str
     output: str
-    """The name of the output; empty where there is one."""
+    """The name of the output; empty if there is one."""
     segments: Segments
     texts: ColumnTexts = NO_TEXTS
     """The dictionary of columns: their labels, and the words for their values."""
@@ -76,7 +76,7 @@ class SegmentTable:
         ]
 
     def _column_words(self, column: str) -> str:
-        """The label of the column, with the number of bins where the segments are bins."""
+        """The label of the column, with the number of bins if the segments are bins."""
         return self.texts.label_of(column) + label(self.segments.column.removeprefix(column))
 
     def _left_out(self) -> list[str]:

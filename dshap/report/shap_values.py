@@ -119,7 +119,7 @@ def explanation_of(cube: Any, data: NDArray[Any] | None, interactions: bool = Fa
 
 
 def by_output(values: FloatArray) -> FloatArray:
-    """Drop the last axis of values (…, k) where there is one output, as shap does."""
+    """Drop the last axis of values (…, k) if there is one output, as shap does."""
     if values.shape[-1] == 1:
         return values[..., 0]
     return values
@@ -143,7 +143,7 @@ def require_shap() -> Any:
 
 
 def _refuse_large(cube: Any, interactions: bool) -> None:
-    """Raise a `DoesNotFitError` where the arrays would be larger than `IN_EXPLANATION_BYTES`."""
+    """Raise a `DoesNotFitError` if the arrays would be larger than `IN_EXPLANATION_BYTES`."""
     # the last one is that of the columns' values
     n_arrays = cube.sizes["output"] * (1 + ("std_error" in cube)) + 1
     if interactions:
@@ -158,7 +158,7 @@ def _refuse_large(cube: Any, interactions: bool) -> None:
 
 
 def _data_of(cube: Any, rows: Any) -> NDArray[Any] | None:
-    """The values (n, d) of the features' columns; None where one is not known."""
+    """The values (n, d) of the features' columns; None if one is not known."""
     every = slice(0, cube.sizes["instance"])
     if "token" in cube and rows is None:
         return np.asarray(cube["token"].values)

@@ -94,7 +94,7 @@ def progress_summary(
 
 
 def status_lines(statuses: Mapping[str, CubeStatus]) -> list[str]:
-    """The progress of each cube; and where rows failed, the count and first row of each reason."""
+    """The progress of each cube; and if rows failed, the count and first row of each reason."""
     lines = []
     for name, status in statuses.items():
         lines.append(f"{name}: {_progress_line(status)}")

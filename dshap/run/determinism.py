@@ -21,7 +21,7 @@ ALONE = 4
 """Rows that are predicted a second time: `ASKED` together, and `ALONE` of them one by one."""
 OF_SPREAD = 1e-4
 OF_SIZE = 1e-5
-"""Differences that rounding explains (in float32, or where sums are made in any order), relative to
+"""Differences that rounding explains (in float32, or if sums are made in any order), relative to
 the standard deviation of the answers and to the largest one."""
 
 

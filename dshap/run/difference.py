@@ -302,7 +302,7 @@ def data_said(name: str, was: int | None, now: int | None) -> str:
 
 
 def _leaf(name: str, was: Any, now: Any) -> str:
-    """Describe a change of one entry; where only digests are known, just that it differs."""
+    """Describe a change of one entry; if only digests are known, just that it differs."""
     name = KINDS.get(name, name.removeprefix("options."))
     if _is_digest(was) or _is_digest(now):
         return f"{name} is not the one that the store was made with"

@@ -398,7 +398,7 @@ class Explanation:
     def keep_note(self, name: str, content: dict[str, Any]) -> None:
         """Store a small record beside the cube of an explanation that has ended."""
         self.work.cube.write_note(name, content)
-        # the mark lists the digests of all notes, so it is written anew with this one
+        # the mark lists the digests of all notes, so it is written again with this one
         mark_finished(self.path)
 
     def attributor(self, session: Session) -> Attributor:

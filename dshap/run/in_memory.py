@@ -69,7 +69,7 @@ class ExplanationInMemory:
         """Do nothing: the cube is there, every row pending."""
 
     def run(self, session: Session) -> Self:
-        """Learn and explain; gives this explanation with the blocks that failed."""
+        """Learn and explain; returns this explanation with the blocks that failed."""
         attributor, facts = learned(session, self.work)
         evaluation = self.work.evaluation(attributor)
         failures = evaluate(session.executor, evaluation, session.progress)

@@ -69,7 +69,7 @@ class Wanted:
         method = settled.method.with_value(self.value)
         options = replace(settled.options, interactions=asked.interactions)
         if options.interactions:
-            method.with_interactions()  # refuses where there are none
+            method.with_interactions()  # refuses if there are none
         if options.tol is None:  # with tol a row takes as many coalitions as its own error asks for
             method = method.checking()
         return method, options
@@ -145,7 +145,7 @@ def _refuse_by_rows(value: Explained, options: RunOptions) -> None:
 
 
 def _data_of(wanted: Wanted) -> tuple[RowReader | None, DataSummary]:
-    """Open the data of the value function, and take their census; no reader where it needs none."""
+    """Open the data of the value function, and take their census; no reader if it needs none."""
     value = wanted.value
     if not reads_data(value):
         return None, NO_DATA
@@ -243,7 +243,7 @@ def _described(path: Place) -> dict[str, Any] | None:
 def refuse_other_numerics(path: Place) -> None:
     """Raise a StoreMismatchError if a version with other numerics has fixed the method at `path`.
 
-    No row is read.  Nothing is raised where no method is there.
+    No row is read.  Nothing is raised if no method is there.
     """
     content = _described(path)
     if content is not None:

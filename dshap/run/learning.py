@@ -1,6 +1,6 @@
 """The steps of a run: landmarks, base value, pilots, coalition tiles, rows.
 
-Each leaves its result as a state, and is skipped where its state exists.
+Each leaves its result as a state, and is skipped if its state exists.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Run:
 
     @property
     def predictions(self) -> Predictions:
-        """The predictions of the data, stored where the coalition tiles need them too."""
+        """The predictions of the data, stored if the coalition tiles need them too."""
         states = self.states
         is_kept = needs_predictions(self.value) and not self.learned_from.have_predictions
         return Predictions(self.value.model, states.store, states.predictions_name, is_kept)
@@ -290,7 +290,7 @@ def _learn_base(session: Session, run: Run) -> None:
     states = run.states
     predictions = run.predictions
     wants_predictions = predictions.is_kept and not run.are_tiles_learned
-    # this pass also stores the predictions that the tiles read: it runs again where a killed run
+    # this pass also stores the predictions that the tiles read: it runs again if a killed run
     # left tiles without them
     is_there = predictions.are_there(spans) or not wants_predictions
     if states.store.has(states.base_name) and is_there:

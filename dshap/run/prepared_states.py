@@ -213,7 +213,7 @@ class PreparedAttributor:
         return not (is_of_texts(self.method.value) or model.categories or times_of(model))
 
     def dependence(self, rows: FloatArray, player: int) -> tuple[FloatArray, FloatArray]:
-        """The mean prediction (n, k) where one player is that of each row (n, columns); base (k,).
+        """The mean prediction (n, k) if one player is that of each row (n, columns); base (k,).
 
         Raises
         ------
@@ -248,7 +248,7 @@ class PreparedAttributor:
     def _tiling(self, n_rows: int) -> Tiling:
         """The tiling that `explain` uses for so many rows, with all states in memory."""
         tiling = tiling_of(self.work, n_rows, self.data_rows, self.session.options)
-        # not 0, which means that states are read anew for each tile
+        # not 0, which means that states are read again for each tile
         return replace(tiling, cache_bytes=max(1, tiling.cache_bytes))
 
     def _made_for(self, n_rows: int) -> tuple[Tiling, Attributor]:
@@ -351,7 +351,7 @@ def open_prepared(store: str | Place, value: Explained) -> Prepared:
 
 
 def refuse_other(stored: Prepared, wanted: Prepared) -> Prepared:
-    """Give the stored states where they are those asked for; else raise an `InputError`."""
+    """Give the stored states if they are those asked for; else raise an `InputError`."""
     if stored.data.digest != wanted.data.digest:
         said = data_said("data", stored.data.n_rows, wanted.data.n_rows)
         raise InputError(f"{stored.path} was prepared with another table ({said}): {ANOTHER_STORE}")

@@ -26,7 +26,7 @@ def rounding_of(predictions: FloatArray, noise: FloatArray | float = 0.0) -> Flo
 
         bound = max(r, √(r · NOTICED · σ)),   r = max(ε · s, noise)
 
-    ε is the spacing of the numbers that the predictions were made in: 1.2e-7 where all of them are
+    ε is the spacing of the numbers that the predictions were made in: 1.2e-7 if all of them are
     numbers of float32, as of XGBoost or most models in ONNX, else 2.2e-16.
 
     Parameters
@@ -34,7 +34,7 @@ def rounding_of(predictions: FloatArray, noise: FloatArray | float = 0.0) -> Flo
     predictions : (n, k)
     noise : (k,)
         The largest difference of two predictions of one row in the same process, alone and with
-        other rows (`determinism.check_steady`).  It exceeds one ε where sums cancel.
+        other rows (`determinism.check_steady`).  It exceeds one ε if sums cancel.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def _spacing(known: FloatArray) -> float:
 
 
 def _spread(predictions: FloatArray, size: FloatArray) -> FloatArray:
-    """The standard deviation (k,) of predictions; their size where all of them are equal."""
+    """The standard deviation (k,) of predictions; their size if all of them are equal."""
     finite = np.ma.masked_invalid(predictions)
     spread = np.ma.filled(finite.std(axis=0), 0.0)  # (k,)
     return np.where(spread > 0.0, spread, size)

@@ -137,7 +137,7 @@ def mean_by_sizes(of_coalitions: FloatArray, masks: BoolArray) -> FloatArray:
 
     A design samples small and large coalitions more often than their share of all coalitions, but
     draws uniformly within a size; so this estimates the mean over *all* proper coalitions, and
-    equals it where all are listed.  A size without coalitions is interpolated linearly between the
+    equals it if all are listed.  A size without coalitions is interpolated linearly between the
     nearest sizes with some (beyond the outermost, their value).
     """
     means = means_of_sizes(of_coalitions, masks)

@@ -237,7 +237,7 @@ class KeyDifference:
     def _word_of_changed(self) -> str:
         """The word for changed rows.
 
-        Where the predictions of most keys differ, the model has changed rather than the rows.
+        If the predictions of most keys differ, the model has changed rather than the rows.
         """
         if (
             self.content == "predictions"

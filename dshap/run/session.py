@@ -80,7 +80,7 @@ class Session:
         return self.workspace.folder(name)
 
     def learn(self, one: Pass, reader: RowReader) -> Any:
-        """Run a pass over all rows of a table; gives its result."""
+        """Run a pass over all rows of a table; returns its result."""
         return learn_from(self.executor, one, reader)
 
     def each_partition(self, parts: Sequence[Any], write: Callable[[Any, int], int]) -> list[int]:

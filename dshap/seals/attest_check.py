@@ -313,7 +313,7 @@ class _OneRun:
         content = Folder(self.store).get(name)
         room = name.rpartition("/")[0]
         if not self.is_newest and name == ROOT:
-            return  # a later run may have described the store anew
+            return  # a later run may have described the store again
         if not self.is_newest and name.startswith("keys/") and not Folder(self.store / room).list():
             return
         if content is None:

@@ -63,7 +63,7 @@ def encoded(payload: bytes) -> bytes:
 
 
 def enveloped(statement: Mapping[str, Any], key: SigningKey | None) -> Envelope:
-    """Put a statement into an envelope, signed where there is a key."""
+    """Put a statement into an envelope, signed if there is a key."""
     payload = json.dumps(statement, indent=1, ensure_ascii=False, allow_nan=False).encode()
     signatures = {}
     if key is not None:

@@ -1,6 +1,7 @@
-"""The materials of a run: its source, model, job, packages, dshap, and the statement before.
+"""The materials of a run: the things that it was made from, with their digests.
 
-These are the resolved dependencies of its statement.
+They are its source, models, methods, job file, packages and dshap's source files, and the statement
+of the previous run.  The statement of the run lists them as its resolved dependencies.
 """
 
 from __future__ import annotations
@@ -24,19 +25,18 @@ from dshap.seals.statement import ATTESTATION, Resource
 from dshap.storage.folder import Folder
 from dshap.warehouse.snapshot import SNAPSHOT
 
-"""The record of rows that were read once, which has the digest of each part."""
 OF_STORE = ("prepared/", "parts/", "state/", f"{RUNS}/")
-"""The beginnings of addresses of materials in the store."""
+"""Addresses of materials in the store begin with one of these."""
 OF_ROWS = "dshapRows"
-"""The digest of the used columns of a table, as the census computes it: see docs/stores.md."""
+"""Name of the digest of the used columns of a table (docs/stores.md describes it)."""
 OF_MODEL = "dshapPredictions"
-"""The digest that identifies a model without a file: of its predictions, or its parts."""
+"""Name of the digest of a model without a file: it is computed from its predictions or its parts."""
 
 
 def dependencies_of(
     job: Job, store: Place, run_id: str, cubes: Mapping[str, str], previous: str | None
 ) -> Iterator[Resource]:
-    """The materials of a run.
+    """Yield the materials of a run.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def dependencies_of(
     cubes : mapping
         Explanation -> the name of its cube in the store.
     previous : str or None
-        The run before.
+        The id of the previous run; None if this is the first one.
     """
     yield _source(job, store, run_id, cubes)
     yield from _models(job, store, cubes)
@@ -66,7 +66,7 @@ def attestation_file(run_id: str) -> str:
 
 
 def installed_packages() -> str:
-    """The installed distributions, one a line, as a lock file of requirements has them."""
+    """The installed packages in the form of a lock file: a line such as "numpy==2.1.0" for each."""
     found = {
         f"{each.metadata['Name']}=={each.version}"
         for each in metadata.distributions()
@@ -76,7 +76,7 @@ def installed_packages() -> str:
 
 
 def digest_of_package() -> str:
-    """The SHA-256 digest of the source files of dshap that run: lines of digest and name."""
+    """The SHA-256 digest of a list with the digest and name of each source file of dshap."""
     root = Path(__file__).parents[1]
     lines = [
         f"{sha256_of_bytes(file.read_bytes())}  {file.relative_to(root).as_posix()}\n"
@@ -86,7 +86,7 @@ def digest_of_package() -> str:
 
 
 def _source(job: Job, store: Place, run_id: str, cubes: Mapping[str, str]) -> Resource:
-    """The rows that were explained: parts of the store, or a table that stays where it is."""
+    """The rows that were explained: parts in the store, or a table that stays in place."""
     about = {"kind": job.source.kind}
     parts = RunFolders(store, run_id).parts
     content = Folder(parts).get(SNAPSHOT)
@@ -123,7 +123,7 @@ def _models(job: Job, store: Place, cubes: Mapping[str, str]) -> Iterator[Resour
 
 
 def _digest_of_module(function: str) -> dict[str, str]:
-    """The digest of the file of the module that a function is in; empty if it has none."""
+    """The digest of the file of a function's module; empty if the module has no file."""
     found = importlib.util.find_spec(function.partition(":")[0])
     if found is None or not found.origin or not Path(found.origin).is_file():
         return {}
@@ -131,7 +131,7 @@ def _digest_of_module(function: str) -> dict[str, str]:
 
 
 def _methods(store: Place, cubes: Mapping[str, str]) -> Iterator[Resource]:
-    """The methods of cubes: stored ones by the file that describes them, others by fingerprint."""
+    """Yield the methods of cubes, with the digest of the method's file or of its fingerprint."""
     for explain, cube in cubes.items():
         run = read_run(store / cube) or {}
         method = str(run.get("method") or "")
@@ -147,7 +147,7 @@ def _methods(store: Place, cubes: Mapping[str, str]) -> Iterator[Resource]:
 def _file(
     store: Place, name: str, file: str, annotations: Mapping[str, Any] | None = None
 ) -> Iterator[Resource]:
-    """A file of the store; nothing where it is not there."""
+    """Yield a file of the store, if it exists."""
     folder = Folder(store)
     if folder.has_file(file):
         with folder.open(file) as opened:

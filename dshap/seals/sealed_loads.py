@@ -84,7 +84,7 @@ class SealedLoad:
     def renewed(self, sink: Sink, joins: KeyJoins) -> Resource:
         """The subject of the load with the lines that its cube has now.
 
-        It stays as it is where these cannot be computed: the cube is gone, or the run since which
+        It stays as it is if these cannot be computed: the cube is gone, or the run since which
         rows were written.
         """
         if not self.is_there:

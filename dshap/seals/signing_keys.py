@@ -78,7 +78,7 @@ class SigningKey:
         return VerifyingKey(self.private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
 
     def sign(self, content: bytes) -> bytes:
-        """Sign some content; gives the 64 bytes of the signature."""
+        """Sign some content; returns the 64 bytes of the signature."""
         return bytes(self.private.sign(content))
 
 

@@ -1,7 +1,8 @@
-"""Statements signed by Sigstore, without a key: with the identity of a CI job, for example.
+"""Statements signed by Sigstore with an identity, such as a CI job's, in place of a key.
 
-The bundle is a file next to the statement.  Sigstore's programs check it; `dshap attest --verify`
-compares its statement with that of the run.
+A *bundle* is a file next to the statement: it contains the statement, the signature and its
+certificate.  Sigstore's programs check the signature; `dshap attest --verify` checks that the bundle
+contains the statement of the run.
 """
 
 from __future__ import annotations
@@ -19,18 +20,19 @@ from dshap.storage.folder import Folder
 BUNDLE = "attestation.sigstore.json"
 """The file of the bundle in the folder of a run."""
 Sign = Callable[[bytes], str]
-"""A function that signs a statement, and gives the bundle as JSON."""
+"""A function that signs a statement (bytes) and returns the bundle as JSON."""
 
 
 def add_bundle(store: Place, run_id: str, sign: Sign) -> Place:
-    """Sign the statement of a run by Sigstore; gives the place of the bundle.
+    """Sign the statement of a run by Sigstore, and return the place of the bundle.
 
     Parameters
     ----------
     store : Place
     run_id : str
     sign : function
-        Called with the statement as bytes; returns the bundle as JSON: `ambient_signer()`.
+        Called with the statement as bytes; returns the bundle as JSON.  Example:
+        `ambient_signer()`.
 
     Raises
     ------
@@ -52,7 +54,7 @@ def add_bundle(store: Place, run_id: str, sign: Sign) -> Place:
 
 
 def fault_of_bundle(content: bytes, payload: bytes) -> str:
-    """The fault of a bundle about a statement, in words; empty for none."""
+    """Check that a bundle contains a statement; returns the fault in words, or an empty text."""
     try:
         signed = json.loads(content)["dsseEnvelope"]["payload"]
         is_same = base64.b64decode(signed, validate=True) == payload
@@ -64,12 +66,12 @@ def fault_of_bundle(content: bytes, payload: bytes) -> str:
 
 
 def ambient_signer() -> Sign:
-    """Sign with the identity that the surroundings give, such as a job of GitHub or GitLab.
+    """Build a signer with the identity of this process, such as a job of GitHub or GitLab.
 
     Raises
     ------
     InputError
-        The package sigstore is missing, or there is no such identity here.
+        The package sigstore is missing, or this process has no such identity.
     """
     try:
         from sigstore import dsse, oidc

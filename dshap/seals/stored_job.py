@@ -1,7 +1,7 @@
 """The stored job of a run, without secrets, so that the run can be replayed.
 
-Tables of a job file are stored as they are written: values of the environment appear in them as
-`{{ env_var(NAME) }}`.  A job that was made in Python is stored as its tables.
+Tables of a job file are stored as they are written, so a value of the environment appears as
+`{{ env_var(NAME) }}`.  A job that was made in Python is stored as the tables of its fields.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dshap.storage.seals import sealed_record, whole_record
 JOB = "job.json"
 """The file of the job in the folder of a run."""
 OF_ITS_MACHINE = ("cluster", "worker", "notify", "seal", "report")
-"""The tables of a job on its machines and its notifications, which a check does not use."""
+"""Tables about machines, notifications, seals and pages, which replays and checks do not need."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class StoredJob:
 
     @classmethod
     def of(cls, job: Job, job_file: str, settings: Sequence[str], target: str = "") -> StoredJob:
-        """The job of a command; of one without a file its tables."""
+        """Build the record from the job file, or from the job's fields if it has no file."""
         file = Path(job_file)
         try:
             tables = with_target(tomllib.loads(file.read_text(encoding="utf-8")), target)
@@ -54,12 +54,12 @@ class StoredJob:
 
     @classmethod
     def read(cls, store: Place, run_id: str) -> StoredJob:
-        """The job of a run.
+        """Read the stored job of a run.
 
         Raises
         ------
         InputError
-            The run has stored none, or it was altered.
+            The run has stored no job, or the file is damaged or was altered.
         """
         name = f"{RUNS}/{run_id}/{JOB}"
         content = Folder(store).get(name)
@@ -83,21 +83,21 @@ class StoredJob:
         more: Sequence[str] = (),
         without: Collection[str] = OF_ITS_MACHINE,
     ) -> Job:
-        """The job in this process.
+        """The stored tables as a checked `Job`.
 
         Parameters
         ----------
         store : Place, optional
-            The present path of its store; None: the recorded path.
+            The present path of its store, if it was moved; None: the recorded path.
         more : sequence of str
-            Texts of --set, which count after those of the command.
+            Further texts of --set; they replace the settings of the recorded command.
         without : collection of str
-            Tables that are not needed: their files and secrets need not be on this machine.
+            Names of tables to leave out: their files and secrets need not be on this machine.
 
         Raises
         ------
         InputError
-            A secret in it is masked, or a variable of the environment is not set here.
+            A secret of the job is masked, or a variable of the environment is not set here.
         """
         tables = {name: each for name, each in self.tables.items() if name not in without}
         replaced = [f"{name}." for name in without]
@@ -116,7 +116,7 @@ class StoredJob:
 
 
 def _safe(value: Any) -> Any:
-    """Tables without secrets, at any depth."""
+    """The tables with all secrets masked, at any depth."""
     match value:
         case dict():
             return {name: _safe(safe_value(name, each)) for name, each in value.items()}

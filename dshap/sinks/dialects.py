@@ -209,7 +209,7 @@ class Dialect:
         return False
 
     def retyped(self, table: str, name: str, found: str, sql_type: str) -> str:
-        """The statement that gives a column of type `found` another type.
+        """The statement that changes a column of type `found` to a different type.
 
         Values that the type cannot represent are lost, or refused by the database.
         """
@@ -472,7 +472,7 @@ class PostgreSQL(Dialect):
 
     @contextmanager
     def _draft_of(self, session: LoadSession, query: str) -> Iterator[str]:
-        """A temporary view of a query; gives its name."""
+        """A temporary view of a query; returns its name."""
         draft = "pg_temp._dshap_view"
         session.run(f"CREATE VIEW {draft} AS {query}")
         yield draft
@@ -553,7 +553,7 @@ _COLUMNS = (
 )
 """The query of PostgreSQL for the columns of a table or view, with their types."""
 _NAME_PART = re.compile(r'"(?:[^"]|"")*"|[^.]+')
-"""Pattern of one part of a name with dots, in quotes where it needs them."""
+"""Pattern of one part of a name with dots, in quotes if it needs them."""
 
 
 def _in_iso_form(moments: pa.Array) -> pa.Array:
@@ -629,5 +629,5 @@ DIALECTS: Mapping[str, Dialect] = {
 
 
 def dialect_of(kind: str) -> Dialect:
-    """The dialect of a kind of database; plain SQL where none is known."""
+    """The dialect of a kind of database; plain SQL if none is known."""
     return DIALECTS.get(kind, Dialect())

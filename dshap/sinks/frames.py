@@ -258,7 +258,7 @@ def _tokens_at(cube: Any, place: int, rows: slice) -> NDArray[Any]:
 
 
 def _keys_of(cube: Any, rows: slice) -> dict[str, NDArray[Any]]:
-    """key column -> its values in these rows; their positions where the cube has no key."""
+    """key column -> its values in these rows; their positions if the cube has no key."""
     names = key_coordinates(cube)
     if not names:
         return {POSITION: np.arange(*rows.indices(cube.sizes["instance"]))}

@@ -135,7 +135,7 @@ class Ledger:
             each.name: f"{each.name} {dialect.types[TYPES[str(each.type)]]}"
             for each in fields(LoadLine)
         }
-        if not self.exists():  # PostgreSQL asks for the right to make it even where it is there
+        if not self.exists():  # PostgreSQL asks for the right to make it even if it is there
             columns = ", ".join(types.values())
             self.session.run(f"CREATE TABLE IF NOT EXISTS {self.table} ({columns})")
         for name in self.lacking():

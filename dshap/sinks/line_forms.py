@@ -84,7 +84,7 @@ class LineForm:
         Raises
         ------
         InputError
-            An output that the cube does not have, or a choice where each row has its own class.
+            An output that the cube does not have, or a choice if each row has its own class.
         """
         is_known = any(facts.outputs)  # a job file alone names no outputs
         if not self.outputs or not is_known:

@@ -191,7 +191,7 @@ def _as_sent(values: NDArray[Any]) -> pa.Array:
 
 
 def forget_in_files(folder: Path, line: Path, keys: Mapping[str, NDArray[Any]]) -> int:
-    """Remove the lines of these keys from the Parquet files of one load; gives their number.
+    """Remove the lines of these keys from the Parquet files of one load; returns their number.
 
     `line` is the record of the load, which counts its lines and follows last.
     """
@@ -224,7 +224,7 @@ def keys_in_files(folder: Path, keys: Mapping[str, NDArray[Any]]) -> set[int]:
 
 
 def _forget_in_file(file: Path, keys: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
-    """(lines that went, lines that are left) of one file, which is written again where some go."""
+    """(lines that went, lines that are left) of one file, which is written again if some go."""
     with open_parquet(file) as opened:
         names = key_names_in(opened.schema_arrow.names, list(keys))
         wanted = WantedKeys({names[name]: _in_file(values) for name, values in keys.items()})

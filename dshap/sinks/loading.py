@@ -504,7 +504,7 @@ def delete_lines(load: TableLoad, choice: LoadChoice) -> None:
     keeps_none = choice.chosen is None and load.sink.deletes == "remove"
     is_renewed = keeps_none and load.sink.write == "delete_insert"
     if load.sink.write == "replace" or (is_renewed and not has_lines_of_user(load)):
-        # SQLite frees whole pages where no condition is given: a quarter of the time of a load
+        # SQLite frees whole pages if no condition is given: a quarter of the time of a load
         load.session.run(f"DELETE FROM {load.table}")
         return
     if is_renewed:

@@ -342,7 +342,7 @@ def _write_files(
     nul: NulTexts,
     day: RunDay,
 ) -> int:
-    """Write the lines as files of about `FILE_LINES` lines; gives their number."""
+    """Write the lines as files of about `FILE_LINES` lines; returns their number."""
     schema = table_schema(sink.lines, CubeFacts.of_cube(cube))
     batches = nul.cleaned(batches_of(sink, cube.path, history, as_of=day.as_of))
     n_lines = 0

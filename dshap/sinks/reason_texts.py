@@ -40,7 +40,7 @@ class RowsInWords:
     """Whether these are all outputs of the cube, so that the largest one is the predicted class."""
 
     def sentences(self) -> pa.Array:
-        """The sentence (n · k,) about each row and output; null where a row has no attributions."""
+        """The sentence (n · k,) about each row and output; null if a row has no attributions."""
         if self.are_all:
             return pa.array(self._sentences(slice(None)).ravel(), pa.string())
         each = [self._sentences(slice(j, j + 1)) for j in range(len(self.outputs))]
@@ -62,7 +62,7 @@ class RowsInWords:
     ) -> pa.Array:
         """The phrase (lines,) about a feature of a row: "a guarantor lowered it (−0.23)".
 
-        It is null where a line has no feature, which then is −1.
+        It is null if a line has no feature, which then is −1.
         """
         found: list[str | None] = []
         for i, j, feature in zip(rows.tolist(), outputs.tolist(), features.tolist(), strict=True):

@@ -24,7 +24,7 @@ LEAST_ROUNDING = 1e-12
 
 
 class CodeValues(NamedTuple):
-    """The codes of rows, signed so that they count against a row where they are above 0."""
+    """The codes of rows, signed so that they count against a row if they are above 0."""
 
     values: FloatArray
     """(n, C, outputs): sums of attributions."""
@@ -140,7 +140,7 @@ def _errors(
     output: NDArray[np.intp],
     has_reason: NDArray[np.bool_],
 ) -> pa.Array:
-    """The standard error of the code of each line; null where values are exact."""
+    """The standard error of the code of each line; null if values are exact."""
     if codes.errors is None:
         return pa.nulls(len(row), pa.float64())
     return _numbers(np.where(has_reason, codes.errors[row, code, code, output], np.nan))

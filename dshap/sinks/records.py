@@ -577,7 +577,7 @@ class SinkResult:
 
 
 def all_rows_in_words(reason: str) -> str:
-    """The words for a load of all rows, with the reason where there is one."""
+    """The words for a load of all rows, with the reason if there is one."""
     if reason:
         return f"all rows, as {reason}"
     return "all rows"

@@ -1,7 +1,7 @@
-"""The rights that a load needs, asked of the database or the file system before a load.
+"""The rights that a load needs, checked before the load.
 
-Whatever is written to find out is removed.  `MISSING_RIGHTS` has a function for each kind of
-database; for other kinds nothing is asked.
+The database or the file system answers; a probe that is written for this is removed.
+`MISSING_RIGHTS` has a function for each kind of database; other kinds are not checked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TABLE = (
 def missing_rights_on_file(path: Path) -> Iterator[str]:
     """Yield missing rights on the file of a database, in words.
 
-    The first load makes a file that is not there.
+    The file need not exist, because the first load makes it.
     """
     folder = path.parent
     if path.exists() and not os.access(path, os.R_OK | os.W_OK):
@@ -62,10 +62,10 @@ class _Role:
     """The schema of the sink; None if the search path has none that the role may use."""
     is_read_only: bool
     may_stage: bool
-    """Whether it may make temporary tables."""
+    """Whether the role may make temporary tables."""
 
     def lacks(self, session: LoadSession, rights: list[str], thing: str, why: str = "") -> str:
-        """The words for rights on a thing that the role does not have, with the remedy."""
+        """A message about missing rights on a thing, with the GRANT statement that adds them."""
         listed = ", ".join(rights)
         grant = f"GRANT {listed} ON {thing} TO {session.dialect.quoted(self.name)}"
         return f"role {self.name!r} lacks {listed} on {thing}{why}: {grant}"
@@ -85,14 +85,14 @@ class _TableRights:
 
     @classmethod
     def of(cls, session: LoadSession, table: Table) -> _TableRights | None:
-        """The rights on a table; None if it is not there."""
+        """Read the rights on a table; None if it does not exist."""
         for found in session.rows(_TABLE, session.dialect.place(table)):
             return cls(*found)
         return None
 
 
 def _of_postgresql(session: LoadSession, sink: Sink, ledger: Ledger) -> Iterator[str]:
-    """Ask the catalog of PostgreSQL; the answers have the statements that grant missing rights."""
+    """Yield missing rights by PostgreSQL's catalog, with the statements that grant them."""
     role = _Role(*session.rows(_ROLE, sink.schema)[0])
     if role.is_read_only:
         yield (
@@ -133,7 +133,7 @@ def _on_tables(
     ledger: Ledger,
     tables: Mapping[Table, _TableRights | None],
 ) -> Iterator[str]:
-    """Yield the role's missing rights on the sink's table and on that of the loads."""
+    """Yield the role's missing rights on the sink's table and on the table of loads (`Ledger`)."""
     target = tables[ledger.target]
     if target is not None and not target.is_view:
         marks = sink.deletes == "mark" and sink.write != "append"
@@ -181,7 +181,7 @@ def _of_sqlite(session: LoadSession, sink: Sink, ledger: Ledger) -> Iterator[str
     if sink.schema and not session.rows(query, sink.schema):
         yield f"there is no schema {sink.schema!r}: SQLite has main alone: leave it out of table"
         return
-    # a lock of another process shows only where something is written; it is taken back
+    # only a write shows the lock of another process; the rollback removes the table
     session.run(f"CREATE TABLE {OWN_NAMES}probe (x INTEGER)")
     session.connection.rollback()
 

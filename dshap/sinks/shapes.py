@@ -37,10 +37,10 @@ from dshap.sinks.table_columns import (
 )
 
 BATCH_LINES = 65_536
-"""The most lines of a batch: 30 MB of text and numbers of a long table."""
+"""The most lines of a batch: about 30 MB of text and numbers in a table of shape "long"."""
 CODE_ERRORS = "reason_code_error"
 CODES_UNDONE = "reason_code_undone"
-"""The variables of a cube with the results for codes."""
+"""The variables of a cube with the results for reason codes."""
 Wanted = slice | NDArray[np.intp]
 """The positions of the wanted rows in a block."""
 
@@ -57,10 +57,10 @@ def batches_of(
 
     Parameters
     ----------
-    chosen : (n rows,), optional
-        The rows that are wanted; all if None.
+    chosen : bool array (n rows,), optional
+        True for the rows to write; None: all rows.
     as_of : date, optional
-        The date of the run that writes the lines.
+        The date that the run is for; every line has it in a column.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def batches_of(
 def key_batches_of(
     sink: Sink, path: Place, history: RowHistory, chosen: BoolArray | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the keys of the rows that `batches_of` yields, as `key_schema` names them, once a row.
+    """Yield the keys of the rows of `batches_of`, one line for each row, with `key_schema`.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def key_batches_of(
 def _chosen_lines(
     sink: Sink, path: Place, history: RowHistory, chosen: BoolArray | None, as_of: date | None
 ) -> Iterator[Lines]:
-    """Yield the chosen rows of each block that has some, read whole."""
+    """Read the chosen rows of each block that has chosen rows, and yield them."""
     version = sink.model_version or version_in_card(path) or history.method
     stamp = Stamp(version, as_of, dictionary_of(path))
     if sink.lines.in_words:
@@ -128,7 +128,8 @@ def _without_erased(path: Place, chosen: BoolArray | None) -> BoolArray | None:
 
 
 def _one_ahead(items: Iterator[Lines]) -> Iterator[Lines]:
-    """Yield items while a thread makes the next: databases take as long as reading blocks does."""
+    """Yield items while a thread makes the next item."""
+    # loading into a database takes about as long as reading a block, so both run at the same time
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(next, items, None)
         while (item := coming.result()) is not None:
@@ -146,11 +147,11 @@ def _refuse_gap(path: Place, stop: int, start: int) -> None:
 
 @dataclass(frozen=True)
 class Lines:
-    """The arrays of some rows of a cube, from which the columns of lines are made."""
+    """The arrays of some rows of a cube; the lines of a sink's table are made from them."""
 
     keys: tuple[pa.Array, ...]
     columns: Mapping[str, NDArray[Any]]
-    """stored column -> values (n,)."""
+    """Stored column -> values (n,)."""
     phi: FloatArray
     """(n, d, k)."""
     errors: FloatArray | None
@@ -169,13 +170,13 @@ class Lines:
     schema: pa.Schema
     player_columns: Mapping[str, tuple[str, ...]]
     dictionary: ColumnDictionary = field(default_factory=ColumnDictionary)
-    """The words of people for the columns."""
+    """Labels, units and formats of the columns."""
     stored_epsilon: float = 2.0**-52
-    """The distance from 1 to the next number of the type that attributions are stored in."""
+    """The distance from 1 to the next larger number in the stored type of attributions."""
     code_errors: FloatArray | None = None
-    """(n, C, C, k): of shape "reasons", the standard errors of differences of codes."""
+    """(n, C, C, k): standard errors of differences of codes, for the shape "reasons"."""
     undone: FloatArray | None = None
-    """(n, C, k): of shape "reasons" with undo, v(N) − v(N without each code)."""
+    """(n, C, k): v(N) − v(N without the code), for the shape "reasons" with `undo`."""
 
     @classmethod
     def of_block(
@@ -257,7 +258,7 @@ class Lines:
         return heads
 
     def line_ends(self, rows: NDArray[np.intp], outputs: NDArray[np.intp]) -> list[pa.Array]:
-        """The columns `TAIL` of lines of these rows and outputs, without those that yield to a key."""
+        """The columns `TAIL` of lines of these rows and outputs, except names that a key has."""
         at = pa.array(rows)
         ends = {
             "prediction": _numbers(self.prediction[rows, outputs]),
@@ -280,9 +281,9 @@ class Lines:
         return texts, numbers
 
     def _values_of(self, feature: str, rows: slice) -> tuple[pa.Array, pa.Array]:
-        """The values (n,) of one feature as text and as numbers, null where they are not stored.
+        """The values (n,) of one feature as text and as numbers; null if they are not stored.
 
-        A feature of several columns has a text that names them, and no number.
+        A feature of several columns has a text with their names and values, and no number.
         """
         n_rows = rows.stop - rows.start
         no_numbers = pa.nulls(n_rows, pa.float64())
@@ -305,7 +306,7 @@ class Lines:
         return pc.binary_join_element_wise(*parts, ", ")
 
     def _texts_of(self, column: str, values: NDArray[Any]) -> pa.Array:
-        """The values (n,) of a column as text, in the format of its dictionary where it has one."""
+        """The values (n,) of a column as text, in the format of the dictionary of columns if any."""
         entry = self.dictionary.entry(column)
         if not (entry.format or entry.values):
             return value_texts(values)
@@ -315,7 +316,7 @@ class Lines:
 def _of_codes(
     block: FinishedBlock, wanted: Wanted, form: LineForm, at: list[int]
 ) -> dict[str, FloatArray]:
-    """The arrays of codes in a cube, of the wanted rows and outputs; none for other shapes."""
+    """Read the arrays of reason codes for the wanted rows and outputs; empty for other shapes."""
     found = {}
     if form.shape == "reasons" and block.cube.has(CODE_ERRORS):
         found["code_errors"] = block.read(CODE_ERRORS)[wanted][..., at].astype(np.float64)
@@ -330,16 +331,16 @@ class Stamp:
 
     model_version: str = ""
     as_of: date | None = None
-    """The date of the run that writes them."""
+    """The date that the run is for."""
     dictionary: ColumnDictionary = field(default_factory=ColumnDictionary)
-    """The words of people for the columns."""
+    """Labels, units and formats of the columns."""
     writer: SentenceWriter | None = None
     """The writer of reasons in words; None if lines have none."""
 
 
 def computed_at(run_ids: pa.Array) -> pa.Array:
-    """The times (n,) at which runs began, which their ids state; null for ids of another form."""
-    # many rows have one run: each id is parsed once
+    """The times (n,) at which runs began, read from their ids; null for ids of a different form."""
+    # many rows have the same run, so each id is parsed once
     coded = pc.dictionary_encode(run_ids)
     times = [_time_of(name) for name in coded.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(coded.indices, pa.array(times, MOMENT)).cast(MOMENT)
@@ -355,7 +356,7 @@ def _time_of(run_id: str) -> datetime | None:
 def formatted_texts(texts: ColumnTexts, column: str, values: NDArray[Any]) -> pa.Array:
     """The values (n,) of a column as people read them; missing ones are null.
 
-    Each different value is written once.
+    Each distinct value is formatted once.
     """
     coded = pc.dictionary_encode(pa.array(_plain_values(values), from_pandas=True))
     words = [texts.value_text(column, value) for value in _as_numpy(coded.dictionary)]
@@ -391,14 +392,14 @@ def value_texts(values: NDArray[Any]) -> pa.Array:
 
 
 def value_numbers(values: NDArray[Any]) -> pa.Array:
-    """The values (n,) of a column as numbers; null where they are missing or no numbers."""
+    """The values (n,) of a column as numbers; null if they are missing, or not numbers."""
     if values.dtype.kind in "iuf":
         return pa.array(values.astype(np.float64), from_pandas=True)
     return pa.nulls(len(values), pa.float64())
 
 
 def key_values(name: str, values: NDArray[Any]) -> pa.Array:
-    """The values of a key column as Arrow has them, times in microseconds.
+    """The values of a key column as an Arrow array, with times in microseconds.
 
     Raises
     ------
@@ -430,14 +431,14 @@ def _numbers(values: FloatArray) -> pa.Array:
 
 
 def names_at(names: Sequence[str], positions: NDArray[np.integer[Any]]) -> pa.Array:
-    """The names at these positions, −1 for none, as text."""
+    """The names at these positions as text; null for the position −1."""
     mask = positions < 0
     indices = pa.array(positions.astype(np.int32), mask=mask)
     return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string())).cast(pa.string())
 
 
 def _wide(lines: Lines, _: LineForm) -> Iterator[pa.RecordBatch]:
-    """One line a row and output: attributions of all features beside each other."""
+    """One line for each row and output, with a column for each feature's attribution."""
     n_outputs = lines.phi.shape[2]
     for piece in lines.pieces(n_outputs):
         rows = np.repeat(np.arange(piece.start, piece.stop), n_outputs)
@@ -460,7 +461,7 @@ def _beside_each_other(values: FloatArray) -> list[pa.Array]:
 
 
 def _long(lines: Lines, _: LineForm) -> Iterator[pa.RecordBatch]:
-    """One line a row, output and feature."""
+    """One line for each row, output and feature."""
     _, d, n_outputs = lines.phi.shape
     for piece in lines.pieces(d * n_outputs):
         n_rows = piece.stop - piece.start
@@ -469,10 +470,10 @@ def _long(lines: Lines, _: LineForm) -> Iterator[pa.RecordBatch]:
 
 
 def _top_k(lines: Lines, form: LineForm) -> Iterator[pa.RecordBatch]:
-    """One line a row, output and rank: the k features with the largest |attribution|.
+    """One line for each row, output and rank: the k features with the largest |attribution|.
 
-    Features whose attribution is 0 have no line.  A row without any attribution other than 0 has
-    one line with rank 0, without feature.
+    Features whose attribution is 0 have no line.  If all attributions of a row are 0, it has one
+    line with rank 0 and no feature.
     """
     _, d, n_outputs = lines.phi.shape
     k = min(form.k, d)
@@ -488,7 +489,7 @@ def _top_k(lines: Lines, form: LineForm) -> Iterator[pa.RecordBatch]:
 
 
 def _reasons(lines: Lines, form: LineForm) -> Iterator[pa.RecordBatch]:
-    """Lines of at most four codes a row and output: those that count against the row, in order."""
+    """Lines of at most four reason codes for each row and output, the strongest reason first."""
     for piece in lines.pieces(MOST_REASONS * lines.phi.shape[2]):
         found = reason_lines(_code_values(lines, piece, form), form)
         rows = piece.start + found.row
@@ -499,7 +500,7 @@ def _reasons(lines: Lines, form: LineForm) -> Iterator[pa.RecordBatch]:
 
 
 def _code_values(lines: Lines, piece: slice, form: LineForm) -> CodeValues:
-    """The codes of some rows."""
+    """The values of reason codes for some rows."""
     assert form.book is not None, "the form was checked"
     sign = sign_of(form)
     phi = lines.phi[piece]
@@ -517,7 +518,7 @@ def _code_values(lines: Lines, piece: slice, form: LineForm) -> CodeValues:
 def _largest(phi: FloatArray, k: int) -> NDArray[np.intp]:
     """The features (n, outputs, k) with the largest |φ|, from phi (n, d, outputs).
 
-    Ties are in the order of the features; −1 where φ is not known, or 0.
+    Ties are in the order of the features.  A feature is −1 if its φ is NaN or 0.
     """
     magnitude = np.abs(phi).swapaxes(1, 2)  # (n, outputs, d)
     order = np.argsort(-magnitude, axis=2, kind="stable")[..., :k]
@@ -526,7 +527,7 @@ def _largest(phi: FloatArray, k: int) -> NDArray[np.intp]:
 
 
 def _without_rounding(lines: Lines, piece: slice) -> FloatArray:
-    """Attributions (n, d, outputs) of these rows, with 0 for mere rounding errors."""
+    """Attributions (n, d, outputs) of these rows, in which rounding errors are replaced by 0."""
     phi = lines.phi[piece]
     ends = np.fmax(np.abs(lines.prediction[piece]), np.abs(lines.base_value[piece]))
     scale = np.fmax(ends, np.fmax.reduce(np.abs(phi), axis=1))  # (n, outputs); NaN beyond a text
@@ -537,13 +538,15 @@ def _without_rounding(lines: Lines, piece: slice) -> FloatArray:
 def _feature_batch(
     lines: Lines, piece: slice, places: NDArray[np.intp], rank: pa.Array | None = None
 ) -> pa.RecordBatch:
-    """Lines of one feature each as a batch, in the order of the columns `OF_FEATURES`.
+    """A batch of lines, each about one feature, in the order of the columns `OF_FEATURES`.
 
     Parameters
     ----------
-    places : (3, lines): the row of each line, counted from the start of the piece, its output, and
-        its feature, −1 if it has none
-    rank : (lines,), of the shape that has ranks
+    places : int array (3, lines)
+        The row of each line, counted from the start of the piece; its output; and its feature, −1 if
+        it has none.
+    rank : Arrow array (lines,), optional
+        The ranks, for the shape "top_k".
     """
     row, output, feature = places
     rows = piece.start + row
@@ -571,7 +574,7 @@ def _at_features(
     output: NDArray[np.intp],
     feature: NDArray[np.intp],
 ) -> pa.Array:
-    """The values (lines,) of an array (n, d, k); null where a line has no feature, or all unknown."""
+    """The values (lines,) of an array (n, d, k); null for lines without a feature, or if None."""
     if values is None:
         return pa.nulls(len(rows), pa.float64())
     return _numbers(np.where(feature < 0, np.nan, values[rows, feature, output]))

@@ -109,7 +109,7 @@ def key_schema(sink: Sink, facts: CubeFacts) -> pa.Schema:
 def primary_key(sink: Sink, facts: CubeFacts) -> list[str]:
     """The columns that name one line of a table."""
     names = list(key_columns(sink.lines, facts).values())
-    if not facts.classes:  # where each row has its own class, a row that failed has none
+    if not facts.classes:  # if each row has its own class, a row that failed has none
         names.append(CLASS)
     match sink.shape:
         case "long":

@@ -284,7 +284,7 @@ class Night:
         run.is_idle = True
 
     def history(self, explain: ExplainTable, run_id: str = "") -> NightHistory:
-        """The history of an explanation's cube of a run; of this one where none is named."""
+        """The history of an explanation's cube of a run; of this one if none is named."""
         run_id = run_id or self.run.run_id
         known = (run_id, explain.name)
         if known not in self.histories:
@@ -370,7 +370,7 @@ class Night:
         return {"model": model_facts(self.run.job), "prepared": prepared}
 
     def cube(self, explain: ExplainTable, run_id: str = "") -> Place:
-        """The cube of an explanation that a run writes; this one where none is named."""
+        """The cube of an explanation that a run writes; this one if none is named."""
         return self.store / explain.name / (run_id or self.run.run_id)
 
     def is_carried_whole(self, explain: ExplainTable) -> bool:

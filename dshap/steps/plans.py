@@ -76,7 +76,7 @@ class JobPlan:
 
     @property
     def timed(self) -> list[tuple[str, Plan]]:
-        """The explanations, with the measured time of the model where a probe has one."""
+        """The explanations, with the measured time of the model if a probe has one."""
         plans = dict(self.explanations)
         for speed in self.speeds or ():
             plans[speed.explain] = speed.timed(plans[speed.explain])

@@ -221,7 +221,7 @@ def _error(place: BucketPath, error: Exception) -> Exception:
 
 
 def _where(place: BucketPath) -> str:
-    """The address of the service and the variable that sets it, in words; "" where none does."""
+    """The address of the service and the variable that sets it, in words; "" if none does."""
     prefix, _ = SETTINGS[place.scheme]
     for name in sorted(ENDPOINTS):
         address = os.environ.get(name, "")

@@ -179,7 +179,7 @@ class DiskFiles:
             self.path.rmdir()
 
     def copy(self, name: str, to: Place) -> None:
-        """Give a file another name, as it is never changed; a copy where there are no hard links."""
+        """Give a file another name, as it is never changed; a copy if there are no hard links."""
         target = Path(str(to))
         make_folder(target.parent)
         try:
@@ -221,7 +221,7 @@ class DiskFiles:
         return 0
 
     def sizes(self, n_files: int) -> Callable[[str], int]:
-        """A function that gives the bytes of a file: it is asked for."""
+        """A function that returns the bytes of a file: it is asked for."""
         return self.size
 
     def version(self, name: str) -> str | None:
@@ -307,7 +307,7 @@ class DiskFiles:
                     yield str(file.relative_to(self.path))
 
     def clear_private_rooms(self) -> tuple[str, ...]:
-        """Remove the private folders beside this one, in it and in its rooms; give those inside."""
+        """Remove the private folders beside this one, in it and in its rooms; return those inside."""
         return clear_private_rooms(self.path)
 
 

@@ -231,5 +231,5 @@ class Folder:
         return self._files.unfinished(older_s)
 
     def clear_private_rooms(self) -> tuple[str, ...]:
-        """Remove rooms that a killed process left before they had their name; give those inside."""
+        """Remove rooms that a killed process left before they had their name; return those inside."""
         return self._files.clear_private_rooms()

@@ -15,7 +15,7 @@ from dshap.storage.folder import Folder
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """The error numbers of a disk without space, and of a user whose quota is used up."""
 AGAIN = "make room there, or choose another place; the same command then continues"
-"""The remedy for a full disk where no better one is known."""
+"""The remedy for a full disk if no better one is known."""
 
 
 def is_full_disk(error: OSError) -> bool:

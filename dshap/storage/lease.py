@@ -10,7 +10,7 @@ once when both are on one machine and the holder's process is gone.
 
 A holder may have slept, with its process stopped or its machine suspended, and another may have
 acquired the name meanwhile.  `Lease.check` compares the age of the last sign of life by a clock
-that counts sleep, and reads the files again where that age is near the three minutes.
+that counts sleep, and reads the files again if that age is near the three minutes.
 `Lease.confirm` reads them always: call it before a step that destroys the work of another holder.
 """
 
@@ -245,7 +245,7 @@ class Lease:
     def check(self) -> None:
         """Raise a `LockedError` if the lease was lost: by silence, or to another process.
 
-        It reads the files only where the last sign of life is so old that another process may have
+        It reads the files only if the last sign of life is so old that another process may have
         acquired the name, as after a suspension of this machine.
         """
         if self._mine is not None and self._is_late:
@@ -329,7 +329,7 @@ class Lease:
     def _renew(self) -> None:
         """Give a sign of life, unless the lease is lost or another process has acquired the name.
 
-        A failure is a loss only where the last sign is old: no other process can have the name
+        A failure is a loss only if the last sign is old: no other process can have the name
         before.
         """
         with self._renewal:
@@ -349,7 +349,7 @@ class Lease:
                 self._last = began
 
     def _sign_of_life(self) -> str:
-        """Write a sign of life; gives the reason where the lease is lost, else an empty text."""
+        """Write a sign of life; returns the reason if the lease is lost, else an empty text."""
         mine = self._mine
         assert mine is not None, "a lease is renewed while it is held"
         was_late = self._is_late

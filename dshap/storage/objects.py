@@ -223,7 +223,7 @@ class ObjectFiles:
             obstore.copy(self._store, self._key(name), cast(BucketPath, to).key)
 
     def put_file(self, name: str, file: Path) -> None:
-        """Send a file, in pieces where it is large."""
+        """Send a file, in pieces if it is large."""
         upload(self.place / name, file)
 
     def folder_to_fill(self, elsewhere: Callable[[], Path]) -> Path:
@@ -244,7 +244,7 @@ class ObjectFiles:
         return 0 if found is None else int(found["size"])
 
     def sizes(self, n_files: int) -> Callable[[str], int]:
-        """A function that gives the bytes of an object; of many, from one listing of all."""
+        """A function that returns the bytes of an object; of many, from one listing of all."""
         if n_files < MANY:
             return self.size
         found = listed(self.place)

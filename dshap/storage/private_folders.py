@@ -31,7 +31,7 @@ def clear_private_folders(path: Path) -> None:
 
 
 def clear_private_rooms(path: Path) -> tuple[str, ...]:
-    """Remove the private folders beside a folder, in it and in its rooms; give the names of those inside.
+    """Remove the private folders beside a folder, in it and in its rooms; return the names of those inside.
 
     Links are not followed.
     """

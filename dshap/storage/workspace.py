@@ -133,7 +133,7 @@ class WorkspaceOnDisk:
     """The hidden folder beside a store on a disk, private to its user.
 
     A symbolic link in its place is not followed, and the folder of another user is refused: only
-    files of runs are removed.  Where the store itself is a symbolic link, the folder is beside
+    files of runs are removed.  If the store itself is a symbolic link, the folder is beside
     its target, so that a store has one lock under all its names.
 
     Raises
@@ -228,7 +228,7 @@ class WorkspaceInBucket:
     def clear(self, rooms: Rooms) -> None:
         """Objects by which killed processes tried the bucket are removed.
 
-        The folders of killed runs are removed where new ones are made.
+        The folders of killed runs are removed when new ones are made.
         """
         folder = self.leases()
         for name in folder.list():

@@ -55,7 +55,7 @@ class ArraySource(LaidOut):
         dtype.
     categories : mapping, optional
         feature -> its categories, if x contains their positions, such as ``{"city": ("Bonn",
-        "Ulm")}`` where x has 0 for Bonn and 1 for Ulm.
+        "Ulm")}`` if x has 0 for Bonn and 1 for Ulm.
 
     Raises
     ------

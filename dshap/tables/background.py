@@ -89,8 +89,8 @@ def background_of(reader: RowReader, learn: Learn, size: int, method: str, seed:
     """Choose `size` rows of an open table that represent all its rows, with weights.
 
     Sums over the rows of a table of more than `SUMMED_ROWS` rows are over so many in the
-    `SpreadOrder`; the number of its rows is then estimated where bad rows are left out.  There are
-    fewer where rows repeat; see `dshap.choose_background`.
+    `SpreadOrder`; the number of its rows is then estimated if bad rows are left out.  There are
+    fewer if rows repeat; see `dshap.choose_background`.
 
     Raises
     ------

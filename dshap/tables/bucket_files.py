@@ -83,7 +83,7 @@ def head_of_object(path: str) -> dict[str, Any]:
 def open_object(path: str, size: int | None = None) -> pa.NativeFile:
     """The object at an address as a file of Arrow, which reads ranges of it.
 
-    Give its bytes as `size` where they are known, which saves a request.
+    Give its bytes as `size` if they are known, which saves a request.
     """
     place = place_of(path)
     assert isinstance(place, BucketPath), f"{path} is not the address of a bucket"

@@ -524,7 +524,7 @@ def _required_time(schema: pa.Schema, name: str, wanted: str) -> str:
 
 
 def kind_of_key(schema: pa.Schema, name: str) -> str:
-    """The name in `KEY_DTYPES` for a key column; an InputError where it cannot be a key."""
+    """The name in `KEY_DTYPES` for a key column; an InputError if it cannot be a key."""
     kind = _require(schema, name)
     dtype = key_dtype(kind)
     if dtype is None:

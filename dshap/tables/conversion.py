@@ -154,7 +154,7 @@ def open_dask_array(asked: Asked) -> RowReader:
 
 
 def open_dask_frame(asked: Asked) -> RowReader:
-    """Open a Dask dataframe: its files where it is those, else Parquet parts that are written."""
+    """Open a Dask dataframe: its files if it is those, else Parquet parts that are written."""
     columns = [str(name) for name in asked.rows.columns]
     _check_columns(asked, columns)
     files = plain_files_of(asked.rows)
@@ -351,7 +351,7 @@ def open_hugging_face(asked: Asked) -> Asked:
 
 
 def _wanted_of(asked: Asked, held: Sequence[str]) -> list[str] | None:
-    """The columns that are read of a table with these columns; None where all may be.
+    """The columns that are read of a table with these columns; None if all may be.
 
     Raises
     ------

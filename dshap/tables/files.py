@@ -256,7 +256,7 @@ def find_partitions(root: str, files: Sequence[str], inside: pa.Schema) -> Parti
     """The partition columns of files (paths below `root`), except those `inside` the files.
 
     Every folder "key=value" below the folder of the table counts, whichever part of the table
-    `root` is.  As in pyarrow's datasets a column is int32 where all its values are such numbers,
+    `root` is.  As in pyarrow's datasets a column is int32 if all its values are such numbers,
     else text; %-escapes are resolved, and ``__HIVE_DEFAULT_PARTITION__`` is null.
 
     Raises

@@ -15,9 +15,9 @@ KINDS = frozenset({"integer", "string", "datetime64", "datetime"})
 
 
 def with_index(rows: Any, key: Any, say: Callable[[str], None]) -> tuple[Any, Any]:
-    """The rows and their key, with the index of a data frame as columns where it is the key.
+    """The rows and their key, with the index of a data frame as columns if it is the key.
 
-    It is the key where `key` is an index of pandas, or None while the index has a name, names each
+    It is the key if `key` is an index of pandas, or None while the index has a name, names each
     row once, and contains integers, texts or times.  A line reports a named index with repeated
     values.
 

@@ -59,7 +59,7 @@ class TableVersion:
     files: tuple[DataFile, ...]
     """The files in the order of the rows."""
     field_ids: Mapping[str, int] = field(default_factory=dict)
-    """Column -> its number in the files; empty where files are read by name."""
+    """Column -> its number in the files; empty if files are read by name."""
     mapped_ids: Mapping[str, int] = field(default_factory=dict)
     """Name in files without numbers -> the number of the column that it is."""
 
@@ -274,7 +274,7 @@ def version_to_read(
     table : LakeFiles
         The newest version.
     begun : mapping
-        The `version_of` the table in the store; empty where it has none.
+        The `version_of` the table in the store; empty if it has none.
     store : place of the store
     say : function
         Receives the line about a table that has another version by now.

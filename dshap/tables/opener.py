@@ -80,7 +80,7 @@ def open_rows(
         as_times(times),
     )
     reader = opened(asked)
-    # possible only where the model names no columns
+    # possible only if the model names no columns
     if n_columns is not None and len(reader.feature_names) != n_columns:
         held = f"{len(reader.feature_names)} columns of numbers{in_brackets(reader.feature_names)}"
         raise InputError(f"the rows have {held}, the {made_for(asked)}")

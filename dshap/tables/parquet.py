@@ -54,7 +54,7 @@ AS_PARQUET: Mapping[str, str] = {
 class ParquetFiles:
     """The files of a table, read in row order as Arrow batches of chosen columns.
 
-    It can be pickled, and opens its files again where it is unpickled.  Every read checks by their
+    It can be pickled, and opens its files again when it is unpickled.  Every read checks by their
     stamps that the files are still those that were first opened, so that all rows are of one table.
     """
 
@@ -145,7 +145,7 @@ class ParquetFiles:
         return tuple(column[0].as_py() for column in batch.columns)
 
     def template(self, names: Sequence[str]) -> pd.DataFrame:
-        """An empty data frame of these columns, in the types that pandas gives them."""
+        """An empty data frame of these columns, in the types of pandas."""
         return pa.schema([self._schema.field(name) for name in names]).empty_table().to_pandas()
 
     def listed(self, names: Iterable[str]) -> list[str]:
@@ -202,7 +202,7 @@ class ParquetFiles:
 
     @contextmanager
     def _unchanged(self, index: int) -> Iterator[None]:
-        """Raise where a file changed while it was read."""
+        """Raise if a file changed while it was read."""
         try:
             yield
         # reading a changed file fails like reading a damaged one
@@ -248,7 +248,7 @@ class ParquetSource(ParquetFiles, BatchReader):
         row can be explained, and `fit` skips it.
     key : name or names
         The columns that name a row, such as ``"id"``.  Integers become int64, text StringDType,
-        dates and timestamps datetime64[ns] (in UTC where they have a zone).  A key may be a feature
+        dates and timestamps datetime64[ns] (in UTC if they have a zone).  A key may be a feature
         too.
     missing : {"refuse", "skip", "pass"}
         What a run does with rows that contain NaN or infinity: it stops with an error, leaves them
@@ -259,7 +259,7 @@ class ParquetSource(ParquetFiles, BatchReader):
     times : names or mapping, optional
         Features with timestamps or dates, or feature -> the kind that the model accepts
         ("datetime64[us]", "datetime64[us, Europe/Berlin]", "date").  They are read as microseconds
-        since 1970, in UTC where they have a zone, for a predict function of data frames.
+        since 1970, in UTC if they have a zone, for a predict function of data frames.
 
     Raises
     ------

@@ -256,7 +256,7 @@ class LaidOut:
 
     @property
     def stamp(self) -> Mapping[str, JSON] | None:
-        """The stamp of the table; None where readers must read rows to recognize them."""
+        """The stamp of the table; None if readers must read rows to recognize them."""
         return None
 
     @cached_property

@@ -39,7 +39,7 @@ class Kind(NamedTuple):
     files: str = ""
     """The place of the class of its files, which know the columns before these have roles."""
     version: str = ""
-    """The option that names a version of the table; empty where it has none."""
+    """The option that names a version of the table; empty if it has none."""
 
     def knows(self, rows: Any) -> bool:
         has_members = bool(self.members) and all(hasattr(rows, name) for name in self.members)
@@ -113,7 +113,7 @@ IN_FILES = tuple(name for name, kind in KINDS.items() if kind.files)
 
 
 def version_key(kind: str) -> str:
-    """The option that names a version of a table of this kind; empty where it has none."""
+    """The option that names a version of a table of this kind; empty if it has none."""
     return KINDS.get(kind, Kind()).version
 
 

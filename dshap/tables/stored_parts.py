@@ -20,7 +20,7 @@ PART = re.compile(r"part-[^/]*\.parquet")
 TRANSFERS = 4
 """The number of parts that are read, put into a bucket, or copied there, at once."""
 FETCHED_BYTES = 8 << 20
-"""The bytes of an object that one request fetches where all of it is read."""
+"""The bytes of an object that one request fetches if all of it is read."""
 
 
 def parts_in(room: Place) -> list[Place]:

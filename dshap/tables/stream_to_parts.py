@@ -18,7 +18,7 @@ GROUP_BYTES = 128 << 20
 class PartWriter:
     """Writes batches of one schema as ``part-000000.parquet`` and so on, in a folder.
 
-    A part appears under its name when it is whole and on the disk.  Where no row comes, one part
+    A part appears under its name when it is whole and on the disk.  If no row comes, one part
     without rows is left, so that the columns are known.
 
     Parameters

@@ -45,7 +45,7 @@ class RowStream:
     pieces: Sequence[Piece]
     """The pieces in the order of the rows."""
     n_rows: int | None = None
-    """The number of rows by a count of the source itself; None where it was not counted."""
+    """The number of rows by a count of the source itself; None if it was not counted."""
     detail: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -63,7 +63,7 @@ class StreamColumns:
     given : pa.Schema
         The columns of the source.
     used : collection of names, optional
-        The columns to store; all that Parquet can store where None.
+        The columns to store; all that Parquet can store if None.
     keys : collection of names
         Columns of the key: whole decimals become int64.
     kind : str
@@ -88,7 +88,7 @@ class StreamColumns:
 
     @cached_property
     def types(self) -> dict[str, str]:
-        """Column -> its type, of all that the source gives."""
+        """Column -> its type, of all columns of the source."""
         return {each.name: str(self._plain(each.type)) for each in self.given}
 
     @cached_property
@@ -203,7 +203,7 @@ def _is_uuid(kind: pa.DataType) -> bool:
 
 
 def _refusal(kind: pa.DataType) -> str:
-    """The reason why a column of this type cannot be stored; empty where it can."""
+    """The reason why a column of this type cannot be stored; empty if it can."""
     is_opaque = isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.opaque"
     if is_opaque and getattr(kind, "type_name", "") == "numeric":
         return "is NUMERIC, and its numbers arrive as text"
@@ -246,7 +246,7 @@ def _uuid_texts(stored: pa.Array) -> pa.Array:
 
 
 def refuse_infinite(column: pa.Array, name: str) -> None:
-    """Raise where a date or time is outside of the years 1 to 9999."""
+    """Raise if a date or time is outside of the years 1 to 9999."""
     kind = column.type
     if pa.types.is_date32(kind):
         numbers = column.cast(pa.int32())

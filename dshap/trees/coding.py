@@ -53,7 +53,7 @@ class CodedColumns:
     is_single: bool
     """Whether the library reads values in single precision."""
     missing: float
-    """The number that means missing, as NaN does; NaN where there is none."""
+    """The number that means missing, as NaN does; NaN if there is none."""
 
     @property
     def dtype(self) -> type[np.uint16] | type[np.uint32]:

@@ -132,7 +132,7 @@ class LeafGroups:
     bits: Whole
     """(bits + 1,): the first literal of each bit."""
     literals: Whole
-    """(literals, 2): node, and whether the literal is true where a row goes left there."""
+    """(literals, 2): node, and whether the literal is true if a row goes left there."""
     leaves: tuple[NDArray[Any], ...]
     """The first leaf of each group, and the node and first player of each leaf.
 

@@ -82,7 +82,7 @@ class TreeProducts:
         return 8 * LANES * MAX_NODES * deepest * (2 + ensemble.values.shape[1])
 
     def add_dependence(self, codes: NDArray[Any], player: int, out: FloatArray) -> None:
-        """out (k, lanes) += the mean margin of these trees where one player is that of a row."""
+        """out (k, lanes) += the mean margin of these trees if one player is that of a row."""
         first = self.ensemble.first
         for tree in self.trees:
             is_leaf = self.ensemble.column[first[tree] : first[tree + 1]] < 0

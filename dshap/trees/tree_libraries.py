@@ -35,7 +35,7 @@ SHOWN = 3
 class Library(Protocol):
     """The protocol of a fitted tree ensemble of one library.
 
-    Rows are float64; categories are codes, NaN where missing.
+    Rows are float64; categories are codes, NaN if missing.
     """
 
     n_columns: int
@@ -48,7 +48,7 @@ class Library(Protocol):
     rounds: BoostingRounds
     """The boosting rounds that are explained."""
     missing: float
-    """The number that means missing, as NaN does; NaN where there is none."""
+    """The number that means missing, as NaN does; NaN if there is none."""
     scale_of_margins: str
     """The scale of predictions that are the margins themselves."""
 
@@ -291,7 +291,7 @@ def digest_of_bytes(content: bytes) -> str:
 def table_of(rows: FloatArray, names: Sequence[str] | None, categories: Categories) -> Any:
     """Rows (n, columns) in the form that an estimator was fitted on.
 
-    A data frame where its columns have names.
+    A data frame if its columns have names.
     """
     if names is None:
         return rows

@@ -95,7 +95,7 @@ class TreeModel(NamedModel):
         return other
 
     def of_classes(self, classes: Sequence[Any]) -> Self:
-        """A copy that gives the margins of these classes alone; InputError for unknown ones."""
+        """A copy that computes the margins of these classes alone; InputError for unknown ones."""
         choice = class_choice(classes, self.classes, self.n_outputs, self.scale, self.choice)
         other = copy.copy(self)
         other.choice = choice

@@ -122,7 +122,7 @@ def link_of_margins(margins: FloatArray, own: Any, how: str) -> MarginLink:
 
 
 def own_predictions(model: Any, table: Any) -> Any:
-    """Predictions on the user's scale: `predict_proba` where it exists, else `predict`."""
+    """Predictions on the user's scale: `predict_proba` if it exists, else `predict`."""
     if hasattr(model, "predict_proba"):
         ask = model.predict_proba
     else:
@@ -168,7 +168,7 @@ def _by_shares(margins: FloatArray, own: FloatArray, off: float) -> NDArray[np.b
     """The rows whose predictions are the softmax of their margins."""
     weights = np.exp(margins - margins.max(axis=1, keepdims=True))
     shares = weights / weights.sum(axis=1, keepdims=True)
-    # where every margin is off by at most `off`, a share is off by a factor of at most e^(2 off)
+    # if every margin is off by at most `off`, a share is off by a factor of at most e^(2 off)
     return _are_between(shares * np.exp(-2 * off), own, shares * np.exp(2 * off))
 
 

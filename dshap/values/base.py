@@ -169,7 +169,7 @@ class Predicted(TableValue):
         """Raise InputError for columns this value function cannot use, before predict is tried."""
 
     def fingerprint(self) -> dict[str, JSON]:
-        """The name, model, link and players, with a digest of the data where they are in memory."""
+        """The name, model, link and players, with a digest of the data if they are in memory."""
         # a table that is not in memory is digested by the census of a run, which reads it anyway
         if isinstance(self.data, np.ndarray):
             data = np.ascontiguousarray(self.data)
@@ -256,7 +256,7 @@ class KernelValue(TableValue):
 
 
 def checked_scale(given: str | None) -> str | None:
-    """Check the scale that a user gives for the predictions of a function; None stays None.
+    """Check the scale that a user names for the predictions of a function; None stays None.
 
     Raises
     ------

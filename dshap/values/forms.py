@@ -64,7 +64,7 @@ class Form:
     error: float
     """Root mean square error of the value, in standard deviations of the prediction.
 
-    0 where no fold was tried; NaN where every fold errs too much.
+    0 if no fold was tried; NaN if every fold errs too much.
     """
 
 
@@ -144,7 +144,7 @@ class FormMaker:
         return Form(form.landmarks, squares.weights, squares.scales, self._share(squares.error))
 
     def _folded(self, trial: FoldTrial) -> Form:
-        """The folded form; that of all landmarks where every fold errs too much."""
+        """The folded form; that of all landmarks if every fold errs too much."""
         least = bisect.bisect_left(FOLD_RESIDUALS, True, key=trial.is_enough)
         if least == len(FOLD_RESIDUALS):
             return _unfolded(trial.kept, trial.whole, np.nan)
@@ -191,7 +191,7 @@ class FoldTrial:
         if not np.array_equal(some.first[: len(self.kept)], self.kept):
             return False
         matrix = self._matrix(some)
-        # some rows first: where these err too much already, the rest need not be computed
+        # some rows first: if these err too much already, the rest need not be computed
         return all(self.limits.allow(self._gaps(some, matrix, rows)) for rows in (SOME, ALL))
 
     def fold(self, residual: float) -> tuple[NDArray[np.intp], FloatArray, float]:

@@ -215,7 +215,7 @@ class LinearGaussian(Shifted):
             self.table.check(self.model.column_names)
 
     def _covariance(self, given: Any, n_columns: int) -> FloatArray:
-        """Σ (columns, columns); the identity where none is needed."""
+        """Σ (columns, columns); the identity if none is needed."""
         if given is not None:
             return finite_array("covariance", given, (2,), "(columns, columns)")
         if not self.is_interventional:

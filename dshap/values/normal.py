@@ -48,7 +48,7 @@ class NormalTable(NamedTuple):
     mean: FloatArray
     """(columns,)"""
     deviation: FloatArray
-    """(columns,): standard deviations; 1 where a column does not vary."""
+    """(columns,): standard deviations; 1 if a column does not vary."""
     correlation: FloatArray
     """(columns, columns), the ridge added to its diagonal."""
     varies: BoolArray
@@ -177,7 +177,7 @@ class NormalTable(NamedTuple):
 class Shifted(TableValue):
     """A mixin for values that sum squares over their data, about the mean of a sample.
 
-    The shift makes the sums accurate where means are large.
+    The shift makes the sums accurate if means are large.
     """
 
     shift: FloatArray | None = None
@@ -222,7 +222,7 @@ def conditional(
         return None
     across = correlation[np.ix_(outside, inside)]
     slope = (across @ vectors / eigenvalues) @ vectors.T
-    # a root by eigenvalues, as Cholesky fails where absent columns follow from the present ones
+    # a root by eigenvalues, as Cholesky fails if absent columns follow from the present ones
     left, axes = np.linalg.eigh(correlation[np.ix_(outside, outside)] - slope @ across.T)
     return slope, (axes * np.sqrt(np.where(left > ROUNDING, left, 0.0))) @ axes.T
 

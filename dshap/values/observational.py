@@ -204,7 +204,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         """For each coalition A_rk k_S(x, z_r) (r, points, k) at its points x.
 
         Multiplied with k_S̄(X, z_r) and summed over r they give f(x_S, X_S̄) less its intercept.
-        Nothing is yielded where the penalty is given.
+        Nothing is yielded if the penalty is given.
         """
         points = self._bound_basis.points
         for start in range(0, len(features) if self._is_validated else 0, TOGETHER):
@@ -300,7 +300,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
     def prepare(self, masks: BoolArray, moments: Moments | None = None) -> State:
         """Solve the regression of every coalition.
 
-        `weights`: W_S (q, r) one after the other, flat, or the matrices of `Form` where the value
+        `weights`: W_S (q, r) one after the other, flat, or the matrices of `Form` if the value
         is a quadratic form; `kept` (Σq,) and `rank` (m,), and `size` (m,) of forms, show where
         each begins. `shift` (m, r): the
         term added to Φ_S(x) W_S, zero unless centred; `mean` (m, r): μ(S̄), with interventional
@@ -410,7 +410,7 @@ class KernelObservational(EmbeddedValue, KernelValue):
         return out + np.tile(self.expansion.intercept, self.n_outputs // k)
 
     def _form_values(self, state: State, rows: FloatArray) -> FloatArray:
-        """values (n, m, k) where those of the embedding are quadratic forms."""
+        """values (n, m, k) if those of the embedding are quadratic forms."""
         columns = state["columns"]
         out = np.tile(self.expansion.intercept, (len(rows), len(columns), self.n_outputs))
         if self._sums_means:

@@ -232,7 +232,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
                 phi = features[j].whitened(lattice.product(j, features[j].kept))  # (n, p)
                 add_gram(grams[j], phi)
                 crosses[j] += phi.T @ target
-                # in double precision, as every sum over rows, also where Φ is single
+                # in double precision, as every sum over rows, also if Φ is single
                 ones[j] += phi.sum(axis=0, dtype=float)
         squares = np.square(f).sum(axis=0)
         sums = {"gram": gram, "cross": cross, "ones": one, "f": f.sum(axis=0), "f2": squares}
@@ -242,7 +242,7 @@ class ConditionalRegression(EmbeddedValue, PredictedValue):
         """A `SubsetTable` (m, k, q), with `rank`, `penalty` and `error` (m,) of the coalitions.
 
         error: cross-validated mean over rows and outputs of (f − v_S)² over the variance of f; NaN
-        where the penalty is given.
+        if the penalty is given.
         """
         assert moments is not None
         columns = self.players.columns(masks)

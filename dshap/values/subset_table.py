@@ -62,7 +62,7 @@ class SubsetTable:
     ) -> Scored | None:
         """A function that computes Σ_S v_S score_S (n, d, k) without forming the values, or None.
 
-        It exists where score (m, d) and coalitions have the form below. `whole` (r, k) are the
+        It exists if score (m, d) and coalitions have the form below. `whole` (r, k) are the
         coefficients of the coalition of all columns, if they belong to the same terms.
 
         The score must be w_S (1[i in S] − |S| / d): then the sum is Σ_{S ∋ i} w_S v_S minus its

@@ -27,7 +27,7 @@ TERM_ROWS = 256
 SIGNED_SUMS = 8
 """Number of random-sign sums of terms that penalties are validated on."""
 PROBE_SEED = 0
-"""Seed of the signs, used where the model has no weights yet."""
+"""Seed of the signs, used if the model has no weights yet."""
 
 
 class TermValue(Protocol):

@@ -35,7 +35,7 @@ def as_value(given: Any, classes: Sequence[Any] | None = None, **options: Any) -
     Parameters
     ----------
     given : fitted tree ensemble, or any other object
-    classes : the classes to explain; where the model does not name its classes, the names of all
+    classes : the classes to explain; if the model does not name its classes, the names of all
     **options : further options of `Trees`
 
     Raises
@@ -97,7 +97,7 @@ class Trees(TableValue):
     categories : mapping from column name to its categories, optional
         The categories are in the order of their codes.  Only for a model that was fitted on pandas
         categories and did not store them: XGBoost before 3.1,
-        and LightGBM where some categories are ordered (it stores the lists without their columns).
+        and LightGBM if some categories are ordered (it stores the lists without their columns).
     classes : sequence, optional
         Names of the classes of a classifier, in the order of its probabilities, for `output_names`;
         by default its own `classes_`.
@@ -230,7 +230,7 @@ class Trees(TableValue):
 
 
 def _data_of(background: Any) -> Any:
-    """The background rows, or those of the explained table where it is a word or a number."""
+    """The background rows, or those of the explained table if it is a word or a number."""
     if isinstance(background, str) and background == ALL:
         return OfTable()
     if isinstance(background, int | np.integer):

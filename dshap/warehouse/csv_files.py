@@ -200,7 +200,7 @@ def _known(kind: pa.DataType) -> pa.DataType:
 
 
 def _joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """The narrowest type that represents the values of both; text where there is no other."""
+    """The narrowest type that represents the values of both; text if there is no other."""
     if pa.types.is_null(one):
         return other
     if one == other:  # alone the value has this type, and among the others it does not fit

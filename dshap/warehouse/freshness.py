@@ -108,7 +108,7 @@ def warning_of(judged: Mapping[str, Any]) -> str:
 
 
 def newest_in(column: pa.Array, name: str) -> datetime | None:
-    """The newest time of a column of times, dates or ISO texts, in UTC where it has no zone."""
+    """The newest time of a column of times, dates or ISO texts, in UTC if it has no zone."""
     newest = pc.max(column)
     if pa.types.is_temporal(newest.type):
         refuse_infinite(pa.array([newest]), name)

@@ -36,7 +36,7 @@ _NAMES = (
     "ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') "
     "AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')"
 )
-"""The statement that gives the names of all tables and views, with the schema where it is needed."""
+"""The statement that returns the names of all tables and views, with the schema if it is needed."""
 _FACTS = (
     "SELECT relhassubclass, pg_relation_size(oid) / current_setting('block_size')::bigint, "
     "current_setting('server_version_num')::bigint FROM pg_class WHERE oid = {table}::regclass"
@@ -55,7 +55,7 @@ def open_table_of_postgresql(
     """Open the rows of a table, a view or a partitioned table under one exported snapshot.
 
     `connection` is in a transaction that has read nothing; it must live until all is read.  `table`
-    is the name as SQL has it, in quotes.  `judge` is called with a cursor, and raises where the
+    is the name as SQL has it, in quotes.  `judge` is called with a cursor, and raises if the
     rows are not to be read.
 
     Raises
@@ -97,7 +97,7 @@ def open_table_of_postgresql(
 
 
 def schema_of_table(cursor: Any, table: str, keys: Collection[str]) -> pa.Schema:
-    """The columns of a table, in the types that its readers give them."""
+    """The columns of a table, in the types of its readers."""
     return pa.schema([each.field for each in _columns(cursor, table, keys)])
 
 
@@ -177,7 +177,7 @@ def _kind(cursor: Any, database: Database, table: str) -> str:
 
 
 def refuse_no_table(cursor: Any, database: Database, table: str) -> None:
-    """Raise a `DatabaseError` with the near names where there is no relation of this quoted name."""
+    """Raise a `DatabaseError` with the near names if there is no relation of this quoted name."""
     _kind(cursor, database, table)
 
 
@@ -246,6 +246,6 @@ def _batches(database: Database, connection: Any, statement: str) -> Iterator[An
 
 
 def _value(cursor: Any, statement: str) -> Any:
-    """The one value that a statement gives."""
+    """The only value in the result of a statement."""
     cursor.execute(statement)
     return cursor.fetchone()[0]

@@ -126,7 +126,7 @@ def _signs(kind: str, n_days: int) -> tuple[str, int]:
 
 
 def quoted(table: str, kind: str) -> str:
-    """The name of a table as SQL has it, quoted where the rules of the database are known."""
+    """The name of a table as SQL has it, quoted if the rules of the database are known."""
     return ".".join(_quoted_where_known(part, kind) for part in table.split("."))
 
 
@@ -228,7 +228,7 @@ def columns_of_query(
     keys: Collection[str] = (),
     age: AgeLimit | None = None,
 ) -> pa.Schema:
-    """The columns of a query or a table, in the types that `open_query` gives them.
+    """The columns of a query or a table, in the types of `open_query`.
 
     The age of the rows is judged.  Of SQLite, whose columns have the types of their values, the
     first batch is read; of other databases no row is.

@@ -106,7 +106,7 @@ class RowsReadOnce(ABC):
         """Open the rows, with at least the columns that the rules read."""
 
     def columns(self, as_of: date, rules: SpoolRules) -> pa.Schema:
-        """The columns, in the types that `open` gives them."""
+        """The columns, in the types of `open`."""
         with self.open(as_of, rules) as stream:
             return stream.schema
 
@@ -243,7 +243,7 @@ def _write(
         try:
             return list(pool.map(write, pieces, first_parts))
         finally:
-            # where one piece fails, the others end at their next batch, and not at their last
+            # if one piece fails, the others end at their next batch, and not at their last
             stop.set()
 
 

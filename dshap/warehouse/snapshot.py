@@ -154,7 +154,7 @@ def _text_of(place: Place) -> str:
 def put_rows(folder: Path, room: Place) -> None:
     """Put the parts of a folder into a room of a store, and the record of them last.
 
-    Nothing is to be done where they were made in that room.
+    Nothing is to be done if they were made in that room.
     """
     if folder != room:
         rows = Folder(room)

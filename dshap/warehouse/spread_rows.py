@@ -50,7 +50,7 @@ class SpreadRows(RowsReadOnce):
     """At most `size` rows of a source, spread over all of it; one pass reads all rows.
 
     A row is chosen by its position alone (`core.spread.golden_places`), so that the same rows in
-    the same order give the same sample.
+    the same order produce the same sample.
     """
 
     rows: RowsReadOnce

@@ -23,7 +23,7 @@ OWN_TABLES = "_dshap"
 
 
 def tables_in(database: Database) -> list[str]:
-    """List the tables and views that can be read, "schema.name" where the schema is not the own one.
+    """List the tables and views that can be read, "schema.name" if the schema is not the own one.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def tables_in(database: Database) -> list[str]:
 
 
 def _named(schema: str, name: str) -> str:
-    """The name of a table, with its schema where it needs one."""
+    """The name of a table, with its schema if it needs one."""
     if schema in OWN_SCHEMAS:
         return str(name)
     return f"{schema}.{name}"

@@ -1,4 +1,4 @@
-"""The cubes that are compared: found by store, explanation and run, and seen to be comparable."""
+"""The cubes that are compared: opened by store, explanation and run, and checked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class OpenedCube:
 def sides_of(
     old: Any, new: Any, explain: str, old_run: str, new_run: str
 ) -> tuple[OpenedCube, OpenedCube]:
-    """The old and the new cube that `diff` is given.
+    """Open the old and the new cube from the arguments of `diff`.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def sides_of(
 
 
 def _run_before(cube: Place) -> str:
-    """The run before that of a night's cube."""
+    """The id of the run before the run that wrote a night's cube."""
     if not has_nights(cube.parent):
         raise InputError(f"{cube} is a single cube without an earlier run: give both OLD and NEW")
     earlier = earlier_runs(cube)
@@ -71,9 +71,9 @@ def _run_before(cube: Place) -> str:
 
 
 def earlier_runs(cube: Place) -> list[str]:
-    """The runs before that of a night's cube that are stored beside it, the oldest first.
+    """The ids of stored runs before the run that wrote a night's cube, the oldest first.
 
-    A cube whose folder has no cube for each run has none.
+    Empty if the store does not have a cube for each run.
     """
     if not has_nights(cube.parent):
         return []
@@ -97,12 +97,12 @@ def _side(which: str, given: Any, explain: str, run_id: str) -> OpenedCube:
 
 
 def cube_at_path(path: str | Place) -> OpenedCube:
-    """The cube at a path."""
+    """Open the cube at a path."""
     return OpenedCube(str(path), open_cube(path))
 
 
 def _cube_path(which: str, given: Any, explain: str, run_id: str) -> Place:
-    """The cube that is read at a path."""
+    """The path of the cube in a store, by explanation and run."""
     store = as_place(which, given)
     if run_id and not any(has_nights(path.parent) for path in named_cubes(store).values()):
         raise InputError(f"{store} has no cube for each run: leave {which}_run out")

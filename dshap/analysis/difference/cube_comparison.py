@@ -213,7 +213,7 @@ def _mean_magnitude(histogram: Moments) -> float:
 
 
 def _stability(old: Moments, new: Moments, scale: float) -> float:
-    """The population stability index of a feature; 0 where its attributions moved by rounding.
+    """The population stability index of a feature; 0 if its attributions moved by rounding.
 
     Those of a feature without influence may be a little above 0 in one run, a little below in
     another, which are two populations.  `scale` is the largest mean |φ| of any feature.
@@ -273,7 +273,7 @@ def _difference(old: CubeRows, new: CubeRows, n_shown: int) -> Difference:
 
 
 def refuse_unexplained(rows: CubeRows, found: SideSums) -> None:
-    """Raise an `InputError` where no row of a cube has attributions."""
+    """Raise an `InputError` if no row of a cube has attributions."""
     if not found.n_rows:
         said = missing_rows(rows, found) or "it has no rows"
         raise InputError(f"no row of {rows.name} is explained: {said}")
@@ -282,7 +282,7 @@ def refuse_unexplained(rows: CubeRows, found: SideSums) -> None:
 def _matching(
     old: CubeRows, new: CubeRows
 ) -> tuple[str, Callable[[CubeRows, CubeRows, Seen], Iterator[Pair]]]:
-    """How rows are matched, in words, and the function that finds the pairs."""
+    """How rows are matched, in words, and the function that yields the pairs."""
     if old.key_kinds != new.key_kinds:
         kinds = [
             ", ".join(f"{label(name)} ({kind})" for name, kind in each.key_kinds.items()) or "none"
@@ -370,7 +370,7 @@ def _features(
 def _rank_of_shift(found: FeatureDifference, scale: float) -> tuple[float, float, int]:
     """The order of features: by Wasserstein distance beyond rounding, then PSI, then place.
 
-    The distance is in units of the output; PSI has no size, and is large too where attributions
+    The distance is in units of the output; PSI has no size, and is large too if attributions
     that hardly count become others that hardly count.
     """
     shift = 0.0
@@ -407,7 +407,7 @@ def _changed_rows(
 
 
 def missing_rows(rows: CubeRows, found: SideSums) -> str:
-    """Which rows of a cube have no attributions, in words; empty where all have some."""
+    """Which rows of a cube have no attributions, in words; empty if all have some."""
     without = set(range(len(Status.MEANINGS))) - {Status.OK}
     counts, first = status_counts(rows.status, rows.slices(), without)
     n_damaged = int(counts[Status.OK]) - found.n_rows

@@ -54,7 +54,7 @@ class FeatureDifference:
     wasserstein_error: float
     """Largest error of that, from the width of the bins."""
     mean_change: float
-    """Mean |Δφ| of the rows in both; NaN where there are none."""
+    """Mean |Δφ| of the rows in both; NaN if there are none."""
     magnitude_old: float
     """Mean |φ|, without the bias of sampled coalitions."""
     magnitude_new: float
@@ -141,7 +141,7 @@ class OutputDifference:
     """Feature -> its label, of those that have one in the dictionary of columns."""
 
     def label_of(self, feature: str) -> str:
-        """The label of a feature; its name where it has none."""
+        """The label of a feature; its name if it has none."""
         return label(self.labels.get(feature, feature))
 
     @property
@@ -162,7 +162,7 @@ class OutputDifference:
 
 @dataclass(frozen=True)
 class SideRows:
-    """The rows of one of two cubes.
+    """The numbers of rows of one of the two cubes that `dshap.diff` compares.
 
     Examples
     --------
@@ -185,7 +185,7 @@ class SideRows:
     n_unmatched: int
     """Number of them that the other cube has, without attributions."""
     missing: str
-    """Which rows have no attributions, and why; empty where none are missing."""
+    """Which rows have no attributions, and why; empty if none are missing."""
 
 
 @dataclass(frozen=True)
@@ -221,11 +221,11 @@ class Difference:
     """Whether rows were matched."""
     outputs: tuple[OutputDifference, ...]
     scale: str = ""
-    """The scale of the attributions, as the cubes state it; empty where neither does."""
+    """The scale of the attributions, as the cubes state it; empty if neither does."""
 
     @property
     def measure(self) -> str:
-        """Units and scale in words, after a blank; empty where there are none."""
+        """Units and scale in words, after a blank; empty if there are none."""
         said = unit_words(self.units, self.scale)
         return f" {label(said)}" * bool(said)
 
@@ -243,7 +243,7 @@ class Difference:
         return asdict(self)
 
     def above(self, limits: Mapping[str, float]) -> list[str]:
-        """Describe the numbers above these limits, with the features; empty where there are none.
+        """Describe the numbers above these limits, with the features; empty if there are none.
 
         Parameters
         ----------
@@ -271,7 +271,7 @@ class Difference:
         return found
 
     def _of(self, output: OutputDifference) -> str:
-        """Words that name an output where there are several."""
+        """Words that name an output if there are several."""
         if len(self.outputs) == 1:
             return ""
         return f" of {label(output.output)}"
@@ -295,7 +295,7 @@ METRICS: Mapping[str, Metric] = {
 
 
 def refuse_unknown_metrics(limits: Mapping[str, float]) -> None:
-    """Raise an `InputError` where limits name no metric, or are negative or no numbers.
+    """Raise an `InputError` if limits name no metric, or are negative or no numbers.
 
     Examples
     --------
@@ -426,7 +426,7 @@ def _feature_cells(output: OutputDifference, decimals: int) -> list[tuple[str, .
 
 
 def _left_out(output: OutputDifference) -> list[str]:
-    """The line about features that a table leaves out; none where it has all."""
+    """The line about features that a table leaves out; none if it has all."""
     left = output.features[SHOWN_FEATURES:]
     if not left:
         return []

@@ -21,7 +21,7 @@ SAME = 1e-6
 
 
 class SideSums:
-    """Sums over the explained rows of one cube, of which there is at least one."""
+    """Adds up sums over the explained rows of one cube; at least one row is needed."""
 
     def __init__(self, n_features: int, n_outputs: int) -> None:
         self._shape = (n_features, n_outputs)
@@ -82,7 +82,7 @@ class Totals:
     def worths(self, output: int, mean: FloatArray, deviations: FloatArray) -> Worths:
         """Mean |φ| (d,) of one output, with the known parts of its errors.
 
-        `deviations` (R, d) are those of the coalitions.
+        `deviations` (R, d) are the changes of `mean` by errors of sampled coalitions.
         """
         return Worths(mean, self.sums["magnitudes"][:, :, output], self.sums["rows"], deviations)
 
@@ -116,7 +116,7 @@ class Largest:
     """(n,): Σ |Δφ| of each row."""
 
     def with_rows(self, old: Rows, new: Rows, size: FloatArray) -> Largest:
-        """Add rows, and return the `n_shown` largest; of equal ones the first in the new cube."""
+        """Add rows, and return the `n_shown` largest; of equal sizes the first in the new cube."""
         if len(size) > self.n_shown:
             # no sort of all rows: those below the n-th largest of these cannot be among the largest
             # of all
@@ -139,7 +139,7 @@ class Changes:
         self.n_both = 0
         """The number of rows that both cubes explain."""
         self.n_old_alone = 0
-        """The number of rows of both cubes that only the old one explains."""
+        """The number of rows that are in both cubes and that only the old cube explains."""
         self.n_new_alone = 0
         self.n_met = 0
         """The number of rows whose keys are in both cubes."""

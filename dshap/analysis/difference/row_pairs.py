@@ -1,8 +1,8 @@
 """Rows of two cubes side by side, in bounded memory.
 
-Rows are pairs by their place where both cubes have the same keys in one order.  Else both sides are
+Rows are pairs by their place if both cubes have the same keys in one order.  Else both sides are
 written to files of a temporary folder, cut into parts by a hash of the key, and joined part by part:
-rows whose hashes of 128 bits are equal have one key.
+rows with equal hashes of 128 bits have the same key.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Rows:
     hashes: WideHashes
     """(n, 2): a hash of the key; without a key, of the position."""
     phi: FloatArray
-    """(n, d, k): NaN where a row has no attributions."""
+    """(n, d, k): NaN if a row has no attributions."""
     predicted: FloatArray
     """(n, k)"""
     base: FloatArray
@@ -71,7 +71,7 @@ class Rows:
         return (self.positions, self.hashes, self.phi, self.predicted, self.base)
 
     def joined(self, *others: Rows) -> Rows:
-        """These rows, and those of others behind them."""
+        """These rows, followed by the rows of `others`."""
         pieces = zip(self.arrays, *(each.arrays for each in others), strict=True)
         return Rows(*map(np.concatenate, pieces))
 
@@ -190,18 +190,18 @@ class CubeRows:
 
     @staticmethod
     def _chosen(values: NDArray[Any], places: Sequence[int], axis: int) -> FloatArray:
-        """Values at these places of an axis, as float64; no copy where these are all in order."""
+        """Values at these places of an axis, as float64; no copy if these are all in order."""
         if tuple(places) != tuple(range(values.shape[axis])):
             values = values.take(places, axis)
         return values.astype(np.float64, copy=False)
 
     @property
     def empty(self) -> Rows:
-        """No row of the cube."""
+        """Arrays without rows, in the types of this cube."""
         return self.read(slice(0, 0))
 
     def refuse_repeated(self, rows: Rows, repeated: NDArray[np.int64]) -> None:
-        """Raise an `InputError` where some of these rows repeat the key of an earlier row."""
+        """Raise an `InputError` if some of these rows repeat the key of an earlier row."""
         if len(repeated):
             position = int(rows.positions[repeated[0]])
             raise InputError(
@@ -219,7 +219,7 @@ class CubeRows:
         return label(key_words(self.key_of(0)))
 
     def key_of(self, position: int) -> dict[str, str]:
-        """Key column -> the key of a row as text; its position where there is no key."""
+        """Key column -> the key of a row as text; its position if there is no key."""
         if not self.keys:
             return {"row": str(position)}
         return {
@@ -258,7 +258,7 @@ def _are_same_keys(old: CubeRows, new: CubeRows, rows: slice) -> bool:
 
 
 def _comparable(keys: NDArray[Any]) -> NDArray[Any]:
-    """Keys of which each equals itself: text, or the bits of numbers and times."""
+    """Keys as text, or as the bits of numbers and times, so that NaN and NaT equal themselves."""
     if keys.dtype.kind == "T":
         return keys
     return keys.view(np.uint64)
@@ -306,7 +306,7 @@ Seen = Sequence[Callable[[Rows], None]]
 
 
 def pairs_in_order(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
-    """The rows of two cubes that have the same keys in one order, slice by slice."""
+    """Yield the rows of two cubes with the same keys in the same order, slice by slice."""
     for rows in old.slices():
         before = old.readable(rows)
         now = new.readable(rows)
@@ -323,7 +323,7 @@ def pairs_in_order(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
 
 
 def pairs_by_key(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
-    """The rows of two cubes that have one key, in no order, by parts on disk.
+    """Yield the rows of two cubes with the same key, in any order, by parts on disk.
 
     Raises
     ------
@@ -353,7 +353,7 @@ def pairs_by_key(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
 
 
 def refuse_little_space(n_bytes: int) -> None:
-    """Raise an `InputError` where the temporary folder has no room for so many bytes."""
+    """Raise an `InputError` if the temporary folder has no room for so many bytes."""
     place = tempfile.gettempdir()
     free = shutil.disk_usage(place).free
     if free < n_bytes:
@@ -365,7 +365,7 @@ def refuse_little_space(n_bytes: int) -> None:
 
 
 def no_pairs(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
-    """All rows of two cubes that have no key in common are read, and none is a pair."""
+    """Read all rows of two cubes without a common key; no row is a pair."""
     for cube, see in zip((old, new), seen, strict=True):
         for rows in cube.slices():
             see(cube.readable(rows))

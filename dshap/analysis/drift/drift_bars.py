@@ -1,4 +1,4 @@
-"""The parts of columns in the drift of rows, with the sum of others: the record behind `drift_bars`."""
+"""The record behind `drift_bars`: the part of each column in the drift, and the sum of the rest."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dshap.analysis.shown_features import ShownFeatures
 
 @dataclass(frozen=True)
 class DriftBar:
-    """One bar: a column, or the sum of those that are not shown."""
+    """One bar: a column, or the sum of all columns that are not shown."""
 
     name: str
     kind: str
     """One of "drift", where the adjusted p-value is at most 0.05, "none", and "sum"."""
     attribution: float
     std_error: float | None
-    """None of a sum, whose error is not known."""
+    """Standard error; None for a sum, whose error is not known."""
     expected: float
     """The attribution without drift."""
     adjusted: float | None
@@ -26,7 +26,7 @@ class DriftBar:
 
 @dataclass(frozen=True)
 class DriftBars:
-    """The drift of rows, and the columns of it that are shown."""
+    """The drift of rows, and the columns that are shown."""
 
     found: Drift
     chosen: ShownFeatures

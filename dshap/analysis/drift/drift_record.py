@@ -21,7 +21,7 @@ from dshap.cube.datasets import key_words
 SHOWN_COLUMNS = 20
 """The most columns of a table on the screen."""
 LEVEL = 0.05
-"""The level of the words: below it drift is seen."""
+"""The level at which texts say that the tables differ: p-values up to it."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ColumnDrift:
 
     column: str
     attribution: float
-    """Its Shapley value: those of all columns sum to MMD²."""
+    """Its Shapley value; the values of all columns add up to MMD²."""
     std_error: float
     """Standard error, with the rows as samples; without any drift it is too small."""
     expected: float
@@ -53,10 +53,10 @@ class ColumnDrift:
     adjusted: float
     """The p-value adjusted for the number of columns (Westfall and Young)."""
     marginal_p_value: float
-    """P-value of the column by itself: Kolmogorov–Smirnov test with Fisher's exact test of missing
+    """P-value of the column alone: Kolmogorov–Smirnov test with Fisher's exact test of missing
     values, χ² test of categories."""
     psi: float
-    """Population stability index of the column by itself."""
+    """Population stability index of the column alone."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ class DriftingRow:
     key: Mapping[str, str]
     """Key column -> its key; "row" -> its position in tables without a key."""
     carried: float
-    """Its part of MMD²: those of all rows sum to it."""
+    """Its part of MMD²; the parts of all rows add up to MMD²."""
     witness: float
-    """f(x): positive where old rows are denser, negative where new ones are."""
+    """f(x): positive where old rows are denser, negative where new rows are denser."""
     column: str
     """The column with the largest attribution of the same sign."""
     attribution: float
@@ -111,7 +111,7 @@ class ComparedTable:
     """Its path, or its type."""
     n_rows: int
     n_sampled: int
-    """Number of rows that were compared: a seeded sample where there are more."""
+    """Number of rows that were compared: a seeded sample if there are more."""
 
     def __str__(self) -> str:
         if self.n_sampled == self.n_rows:
@@ -144,14 +144,14 @@ class Drift:
     mmd2: float
     """Maximum mean discrepancy squared, the biased estimate."""
     std_error: float
-    """Standard error of that, with the rows as samples; without any drift it is too small."""
+    """Standard error of MMD², with the rows as samples; without any drift it is too small."""
     expected: float
     """Mean MMD² without drift, over the permutations."""
     p_value: float
     """(1 + permutations whose MMD² is as large) / (1 + permutations)."""
     n_permutations: int
     cell_rows: int
-    """Number of rows that a permutation moves at once."""
+    """Number of rows that a permutation moves together."""
     absent: str
     """The value of `absent` in `dshap.mmd_drift`: how absent columns were treated."""
     kernel: Mapping[str, str]
@@ -159,7 +159,7 @@ class Drift:
     columns: tuple[ColumnDrift, ...]
     """The largest attribution first."""
     rows: tuple[DriftingRow, ...]
-    """Those that carry most of MMD²."""
+    """The rows with the largest parts of MMD²."""
     warnings: tuple[str, ...]
     """Lines about columns that seem to name rows."""
     names: tuple[str, ...]

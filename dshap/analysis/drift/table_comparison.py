@@ -34,19 +34,19 @@ def drift_between(
     n_rows: int,
     seed: int,
 ) -> Drift:
-    """The drift between the rows of two samples, attributed to columns.
+    """Compute the drift between the rows of two samples, and attribute it to columns.
 
     Parameters
     ----------
-    tables : the old and the new one, which the rows come from
+    tables : the old and the new table, from which the rows come
     samples : the rows
     positions : (m + n,): the positions of the rows in their tables, the old ones first
-    key_of : row of both samples, the old ones first -> its key by key column
+    key_of : position among the rows of both samples, the old ones first -> key by key column
     kernel, absent, n_permutations, n_rows, seed : as in `dshap.mmd_drift`
     """
     compared = compared_rows(samples, kernel, absent, seed)
     found = discrepancy(compared, n_permutations, seed)
-    # of the columns and, last, of all of them together
+    # one for each column and, last, one for all columns together
     *_, std_error = found.std_errors.tolist()
     *_, expected = found.null.expected.tolist()
     *_, p_value = found.null.p_values.tolist()
@@ -72,7 +72,8 @@ def drift_between(
 
 
 def _name_warnings(samples: TwoSamples) -> tuple[str, ...]:
-    """A line for each column that seems to name rows: it alone makes all rows of a table new."""
+    """A line for each column that seems to identify rows, such as an id."""
+    # such a column alone makes all rows of the new table differ from the old ones
     columns = zip(samples.names, samples.old.T, samples.new.T, strict=True)
     named = [one_line(name) for name, old, new in columns if _names_rows(old, new)]
     return tuple(

@@ -33,7 +33,7 @@ may allow three exceptions:
   as its attributions are large.
 - Few large interactions (`sparse_terms.py`): interactions of three players, found in each game.
 
-They are used where cross-validation (`cross_validation.py`) or the likelihood favours them.  With
+They are used if cross-validation (`cross_validation.py`) or the likelihood favours them.  With
 the last two, φ is no longer linear in the values.
 """
 

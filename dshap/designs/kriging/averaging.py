@@ -1,16 +1,16 @@
 """Kriging with few coalitions: a mean over priors, weighted by their likelihoods.
 
-The other processes of games have a flat prior on the effects of single players, so that what
-interactions of many players add to the values of outer sizes counts as effects of single ones:
-with two coalitions a player, errors on heavy tails were nine times the attributions.  Here these
-effects have a variance too, the *slope*, and attributions are shrunk towards shares by relevance,
-the more the larger interactions are.  Few values leave open how large they are: no single prior is
-chosen, all of them count by their likelihoods (Bayesian model averaging).
+The processes of `process.py` have a flat prior on the effects of single players.  If few coalitions
+are listed, such a process mistakes interactions of many players for effects of single players: with
+two coalitions a player, errors on games with heavy tails were nine times the attributions.  Here
+the effects of single players have a finite variance, the *slope*.  Attributions are shrunk towards
+shares that are proportional to the relevances of the players, and they are shrunk more if
+interactions are large.  A few values do not show how large interactions are.  Therefore no single
+prior is chosen: every prior counts with its likelihood as weight (Bayesian model averaging).
 
 For odd values y = Zβ + g at pairs z (p, d), let g have covariance K, and β_i variance slope r_i/d,
-with r the relevance of mean 1, and a flat prior along r.  Then E β = H ZᵀK⁻¹y with H = (ZᵀK⁻¹Z +
-(d/slope) Q)⁻¹ and Q = diag(1/r) − 11ᵀ/d.  The trend of the other processes has an infinite slope, Q
-= 0.
+with r the relevances, of mean 1, and a flat prior along r.  Then E β = H ZᵀK⁻¹y with H = (ZᵀK⁻¹Z +
+(d/slope) Q)⁻¹ and Q = diag(1/r) − 11ᵀ/d.  An infinite slope is the flat prior of `process.py`.
 
 References
 ----------
@@ -54,7 +54,7 @@ Relevances are this power of the attribution sizes.
 
 
 def averaged_share(d: int, n_pairs: int) -> float:
-    """Share of the mean over priors in attributions: it falls with the logarithm of the pairs."""
+    """Share of the mean over priors in attributions; falls linearly in the log of the pairs."""
     return float(
         np.clip(1 - np.log(n_pairs / (FEW_PAIRS * d)) / np.log(MANY_PAIRS / FEW_PAIRS), 0.0, 1.0)
     )
@@ -63,10 +63,11 @@ def averaged_share(d: int, n_pairs: int) -> float:
 def weighted_priors(
     pairs: FloatArray, odd: FloatArray, sizes: FloatArray, before: FloatArray | None = None
 ) -> FloatArray:
-    """Weight the priors by the values odd (games, p) at pairs z (p, d).
+    """Weight the priors by their likelihoods of the values odd (games, p) at pairs z (p, d).
 
-    Rows (K, 5) of decay, variation, power, slope and weight.  Relevances are powers of the
-    attribution sizes (d,).  `before` are the weights that earlier pairs gave.
+    Returns rows (K, 5) of decay, variation, power, slope and weight.  Relevances are powers of the
+    attribution sizes (d,).  `before` are such rows from earlier pairs, whose weights are multiplied
+    with the new likelihoods.
     """
     powers = AVERAGED_POWERS if len(sizes) <= MANY_PLAYERS else AVERAGED_POWERS_OF_MANY
     families = list(product(AVERAGED_DECAYS, AVERAGED_VARIATIONS, powers))
@@ -85,7 +86,7 @@ def weighted_priors(
 def averaged_weights(
     pairs: FloatArray, average: FloatArray, sizes: FloatArray, signs: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean W (p, d) of the weights W_k of weighted priors (K, 5), and how they differ (p, R, d).
+    """Mean W (p, d) of the weights W_k of weighted priors (K, 5), and their differences (p, R, d).
 
     The differences are Σ_k sign_k √weight_k (W_k − W) with random signs (K, R): the mean of their
     squares over the signs is the variance between the priors.
@@ -121,7 +122,8 @@ def averaged_log_error(pairs: FloatArray, average: FloatArray, sizes: FloatArray
 
 
 def expected_sizes(pairs: FloatArray, odd: FloatArray, prior: Prior) -> FloatArray:
-    """Attribution sizes (d,) from games odd (games, p) at pairs that need not determine them."""
+    """Attribution sizes (d,) from games odd (games, p), even if the pairs do not determine φ."""
+    # the finite slope makes the solution unique where a flat prior would leave it open
     process = Sloped.of(pairs, prior, None)
     return player_sizes(odd @ process.weights(np.array([EXPECTED_SLOPE]), np.ones((1, 1)))[0])
 
@@ -129,7 +131,7 @@ def expected_sizes(pairs: FloatArray, odd: FloatArray, prior: Prior) -> FloatArr
 def _chosen(
     pairs: FloatArray, average: FloatArray, sizes: FloatArray
 ) -> Iterator[tuple[Sloped, BoolArray]]:
-    """Yield the process of each family of weighted priors (K, 5), and which (K,) belong to it."""
+    """Yield the process of each family, with a mask (K,) of its priors among the weighted (K, 5)."""
     of_family = average[:, :3]
     families = list(dict.fromkeys(map(tuple, of_family.tolist())))
     for family, process in zip(families, _processes(pairs, families, sizes), strict=True):
@@ -152,7 +154,7 @@ def _processes(
 
 @dataclass(frozen=True)
 class Sloped:
-    """A Gaussian process whose slope is still open."""
+    """A Gaussian process whose slope is an argument of its methods."""
 
     process: Process
     """The process with the slope `LEAST_SLOPE`."""
@@ -163,14 +165,14 @@ class Sloped:
 
     @classmethod
     def of(cls, pairs: FloatArray, prior: Prior, known: FloatArray | None) -> Sloped:
-        """Build the process of this prior; `known` are the `correlations` by its relevance."""
+        """Build the process of this prior; `known` are its `correlations` if already computed."""
         variances = prior.variances.copy()
         variances[1] = LEAST_SLOPE
         process = Process.at(pairs, replace(prior, variances=variances), known)
         return cls(process, process.trend.T @ process.trend, prior.of_mean_one())
 
     def deviances(self, odd: FloatArray) -> list[float]:
-        """−2 × the log-likelihood of all games odd (p, games), each at its scale, by slope."""
+        """−2 × the log-likelihood of games odd (p, games), each at its own scale, for each slope."""
         p, d = self.process.trend.shape
         process = self.process
         out = []
@@ -190,7 +192,7 @@ class Sloped:
         return out
 
     def weights(self, slopes: FloatArray, shares: FloatArray) -> FloatArray:
-        """Σ share W (c, p, d) over slopes, for c columns of shares (slopes, c)."""
+        """Sums over slopes of share × W (c, p, d), for c columns of shares (slopes, c)."""
         by_trend = np.zeros((shares.shape[1], *self.gram.shape))
         for slope, share in zip(slopes.tolist(), shares, strict=True):
             by_trend += share[:, None, None] * scipy.linalg.cho_solve(

@@ -1,4 +1,4 @@
-"""Cross-validation: which choice of a kriging pilot predicts held-out values better."""
+"""Cross-validation: which choices of a kriging pilot predict held-out values best?"""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from dshap.designs.kriging.tuning import (
 
 def tried(odd: FloatArray, d: int) -> FloatArray:
     """Some of the games (games, p) of d players, evenly spaced."""
-    # evenly spaced, as the outputs of a row are neighbours: the first games would be of few rows
+    # evenly spaced, because the outputs of a row are neighbours: the first games are of few rows
     if d <= MANY_PLAYERS:
         most = TRIED_GAMES
     else:
@@ -42,10 +42,10 @@ def tried(odd: FloatArray, d: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Folds:
-    """Five-fold cross-validation over the pairs z (p, d), without the pair of the ends.
+    """Five-fold cross-validation over the pairs z (p, d), without the pair (N, ∅).
 
-    A fold without which the remaining pairs do not determine the attributions is left out: its
-    errors are 0.
+    If the pairs that remain without a fold do not determine the attributions, the fold is left out:
+    its errors are 0.
     """
 
     pairs: FloatArray
@@ -72,7 +72,7 @@ class Folds:
         return out
 
     def errors_by_game(self, processes: GameProcesses, odd: FloatArray) -> FloatArray:
-        """Prediction errors under each game's own process, where likelier by the training pairs."""
+        """Prediction errors under each game's likelier process: its own or the shared one."""
         out = np.zeros_like(odd)
         shared = processes.shared.precision
         for held in self._parts:
@@ -101,9 +101,9 @@ class Folds:
 
 
 def ratio(errors: FloatArray, others: FloatArray, odd: FloatArray) -> float:
-    """Ratio of root mean square errors (games, p) to others, the geometric mean over games.
+    """Root mean square of `errors` over that of `others`: the geometric mean of the games' ratios.
 
-    Additive games (games, p) do not count; 1 if there are no others.
+    All arrays are (games, p).  Additive games do not count; the ratio is 1 if all are additive.
     """
     squares = [np.square(each).sum(axis=1) for each in (errors, others, odd)]
     # an error that is only rounding has no meaningful logarithm
@@ -126,15 +126,17 @@ def held_out(
 ) -> tuple[float, tuple[float, float]]:
     """Measure sparse terms and separate processes at held-out pairs of the games odd (games, p).
 
-    Returns (gain, (doubt without sparse terms, doubt with them)).
+    Returns (gain, (doubt without sparse terms, doubt with sparse terms)):
 
-    gain: ratio of root mean square errors at held-out pairs with sparse terms to those without, the
-    median of the games, as a game that terms solve exactly is no evidence about the others.  doubt:
-    factor by which leave-one-out errors are too small after a game's process and terms were chosen
-    on the same pairs, measured by the errors at held-out pairs; the geometric mean of the games,
-    each limited to 1/`MOST_DOUBT` to `MOST_DOUBT`, and at least 1.  Additive games do not count.
-    Values are 1 without games, without terms, and where the training pairs do not determine the
-    attributions.
+    - gain: root mean square error at held-out pairs with sparse terms, divided by the error without
+      them.  It is the median over games: a game that terms solve exactly is no evidence about the
+      other games.
+    - doubt: factor by which leave-one-out errors are too small because the same pairs have chosen a
+      game's process and terms; errors at held-out pairs measure it.  It is the geometric mean over
+      games, each limited to 1/`MOST_DOUBT` to `MOST_DOUBT`, and at least 1.
+
+    Additive games do not count.  A value is 1 if no game or no term counts for it, or if the
+    training pairs do not determine the attributions.
     """
     pairs = processes.pairs
     held = _folds(len(pairs), seed)[0]
@@ -168,7 +170,7 @@ def held_out(
 
 @dataclass(frozen=True)
 class _Errors:
-    """Mean squared errors: at held-out pairs, and leave-one-out on all and on training pairs."""
+    """Mean squared errors of a game: at held-out pairs, and leave-one-out errors."""
 
     held: float
     """At held-out pairs."""
@@ -176,7 +178,7 @@ class _Errors:
     """Leave-one-out errors on all pairs, and on the training pairs."""
 
     def doubt(self, plain: _Errors) -> float:
-        """Ratio by which leave-one-out errors shrank more than held-out ones, from `plain`."""
+        """Factor by which leave-one-out errors fell more than held-out errors, from `plain` to now."""
         shrunk = [
             now / max(then, ROUGHNESS**2)
             for now, then in zip(self.left_out, plain.left_out, strict=True)
@@ -189,15 +191,16 @@ class _Errors:
 class _Trial:
     """A process, and its predictions of the held-out pairs from the training pairs.
 
-    With P of all pairs the held-out errors are (P_hh)⁻¹(Py)_h, and the precision of the training
-    pairs is P_tt − P_th(P_hh)⁻¹P_ht.
+    P is the precision of all pairs, with rows and columns of held-out (h) and training (t) pairs.
+    The held-out errors are (P_hh)⁻¹(Py)_h, and the precision of the training pairs alone is P_tt −
+    P_th(P_hh)⁻¹P_ht.
     """
 
     base: TermBase
     held: NDArray[np.intp]
     """Positions of the held-out pairs."""
     kept: NDArray[np.intp]
-    """Positions of the training pairs, that of the ends among them."""
+    """Positions of the training pairs, which include the pair (N, ∅)."""
     screen: Screen
     """Products of three players at the training pairs."""
 
@@ -216,7 +219,7 @@ class _Trial:
     def errors(self, game: FloatArray, rounds: int) -> _Errors:
         """Errors on a game (p,) with sparse terms, fitted to the training pairs and to all pairs.
 
-        With no rounds there are no terms.
+        `rounds` = 0 fits no terms.
         """
         base = self.base
         y = game[self.kept]
@@ -232,7 +235,7 @@ class _Trial:
 
 
 def _folds(n_pairs: int, seed: int) -> list[NDArray[np.intp]]:
-    """The positions of the pairs of each fold, at random; that of the ends is in none."""
+    """Draw the positions of the pairs of each fold; the pair (N, ∅) is in no fold."""
     order = 1 + stream(seed, CONTRASTS, HELD_OUT_ORDER).permutation(n_pairs - 1)
     borders = len(order) * np.arange(FOLDS + 1) // FOLDS
     return [np.sort(order[start:stop]) for start, stop in pairwise(borders.tolist())]

@@ -1,4 +1,4 @@
-"""The kriging design, which joins its list of coalitions, its posterior and its pilot."""
+"""The kriging design: combines a list of coalitions, their posterior and a pilot."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class KrigingDesign(BaseDesign):
     n_replicates: int = N_REPLICATES
     """Number of contrasts from which standard errors are computed; 0: no standard errors."""
     variation: float = DEFAULT_VARIATION
-    """Variance of a player's effect over coalition sizes, relative to that of interactions."""
+    """Variance of a player's effect over coalition sizes; interactions have the variance 1."""
     shells: int | None = None
     """Number of outer sizes listed whole, as far as they fit; None: a pilot chooses it."""
     sparse: bool | None = None
@@ -98,7 +98,7 @@ class KrigingDesign(BaseDesign):
 
     @cached_property
     def info(self) -> DesignInfo:
-        """Counts, error columns and bytes of the design, known before any value."""
+        """Counts, error columns and bytes of the design, which depend on no value."""
         posterior = self._posterior
         columns = posterior.group_columns
         return DesignInfo(
@@ -114,10 +114,11 @@ class KrigingDesign(BaseDesign):
         )
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
-        """Coalitions start..stop with their scores, the two ends included.
+        """Coalitions start..stop with their scores; start 0 includes ∅ and N.
 
-        The scores are NaN where games differ, or where an open list does not determine the
-        attributions.
+        The scores are NaN if games differ, because attributions are then not linear in the values.
+        They are also NaN if the rest of the list is still to be chosen and its first part does not
+        determine the attributions.
         """
         checked_span(self.budgets[-1], start, stop)
         return self._posterior.block(start, stop)
@@ -132,7 +133,7 @@ class KrigingDesign(BaseDesign):
     def operator(self) -> FloatArray:
         """The matrix of `BaseDesign.operator`.
 
-        InputError if games have sparse terms or separate processes, or may have.
+        InputError if games have sparse terms or separate processes, or may have them after a pilot.
         """
         if not self._posterior.is_linear:
             raise InputError("this design is not linear in the values: give them to its of_values")
@@ -160,9 +161,9 @@ class KrigingDesign(BaseDesign):
         found = whole["findings"]
         if self.findings == Findings(self.findings.later_shells):
             del whole["findings"]
-        if found["served"] is None:  # as designs that check no games had it before there were any
+        # fingerprints in stores of versions without `served` and `checks_games` lack these entries
+        if found["served"] is None:
             del found["served"]
-        # as above: fingerprints in stores of earlier versions lack the entry
         if not self.checks_games:
             del whole["checks_games"]
         return whole | {name: found[name] for name in ("later_shells", "by_game")}
@@ -177,9 +178,9 @@ class KrigingDesign(BaseDesign):
 
     @property
     def rounds(self) -> tuple[Self, ...]:
-        """One design a budget; only the last has separate processes and sparse terms.
+        """One design for each budget; only the last has separate processes and sparse terms.
 
-        The pilot chose these for the whole list.
+        The pilot chooses these for the whole list.
         """
         linear = self.linear()
         return *(
@@ -188,9 +189,10 @@ class KrigingDesign(BaseDesign):
 
     @property
     def pilot_coalitions(self) -> int:
-        """Number of coalitions whose values `tune` needs; 0 where nothing is left to choose.
+        """Number of coalitions whose values `tune` needs; 0 if nothing is left to choose.
 
-        The first part of the list while the rest is open, then all of it while the decay is.
+        `tune` first needs the first part of the list, to choose the rest.  Then it needs the whole
+        list, to choose the decay.
         """
         pairs = self.pair_list
         if pairs.is_open:
@@ -200,7 +202,7 @@ class KrigingDesign(BaseDesign):
         return self.budgets[-1]
 
     def tune(self, values: FloatArray) -> Record:
-        """The record of the `Findings` in values (games, m) of the `pilot_coalitions`.
+        """Choose the `Findings` from values (games, m) of the `pilot_coalitions`, as a record.
 
         A game is one output of one instance.
         """
@@ -215,7 +217,7 @@ class KrigingDesign(BaseDesign):
     def tuned(self, record: Record) -> Self:
         """Return this design with the choices of a pilot's record.
 
-        A record without findings lists as few sizes whole as possible.
+        With a record without findings, as few sizes as possible are listed completely.
         """
         found = Findings.of(record.arrays)
         if found == NOTHING_FOUND:
@@ -232,7 +234,7 @@ class KrigingDesign(BaseDesign):
     def of_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
         """phi (n, d, k) and replicates (R, n, d, k) from the values (n, m, k) of all coalitions.
 
-        Each game has its own sparse terms and, where likelier, its own process.
+        Each game has its own sparse terms and, if likelier, its own process.
         """
         phi, replicates, _ = self._posterior.estimates(values)
         return phi, replicates
@@ -243,7 +245,7 @@ class KrigingDesign(BaseDesign):
         return self._posterior.is_checking
 
     def checking(self) -> Self:
-        """Return this design, where each row is compared with those that its pilot sees.
+        """Return this design with a comparison of each row with the rows of its pilot.
 
         A row that differs from them is estimated separately: its own values choose the prior, the
         process and the sparse terms.
@@ -251,7 +253,7 @@ class KrigingDesign(BaseDesign):
         return replace(self, checks_games=True)
 
     def of_checked_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """As `of_values`, and whether the pilot serves each row (n,)."""
+        """The results of `of_values`, and whether the pilot serves each row (n,)."""
         return self._posterior.estimates(values)
 
     def linear(self) -> Self:
@@ -274,7 +276,7 @@ class KrigingDesign(BaseDesign):
 
     @cached_property
     def _posterior(self) -> Posterior:
-        """The games given the values of the list, with given options and findings of a pilot."""
+        """The posterior by the options of this design and the findings of its pilot."""
         return self._as_given()
 
     def _as_given(self) -> Posterior:
@@ -290,5 +292,5 @@ class KrigingDesign(BaseDesign):
 
     @property
     def _with_least_shells(self) -> Findings:
-        """The findings where as few sizes are listed whole as possible."""
+        """These findings, with as few completely listed sizes as possible."""
         return replace(self.findings, later_shells=self.pair_list.least_shells)

@@ -56,13 +56,14 @@ def kriging(
         coalitions of 1 and of d − 1 players, 2 also those of 2 and d − 2.  "pilot" with a given
         decay is 1.
     sparse : bool or "pilot"
-        Whether single games have interactions of three players of their own, for 6 to 64 players
-        and more than 4 coalitions a player.  "pilot" with a given decay: no game has.  False:
-        attributions stay linear in the values, because no game has a separate process either.
+        Whether single games have separate interactions of three players; True needs 6 to 64 players
+        and more than 4 coalitions a player.  "pilot" with a given decay: no game has such
+        interactions.  False: attributions stay linear in the values, because no game has a separate
+        process either.
     seed : int
         Seed of the drawn coalitions, which all instances share.
     n_replicates : int
-        Number of contrasts from which standard errors are computed, 2 to 100; 0 gives no standard
+        Number of contrasts from which standard errors are computed, 2 to 100; 0: no standard
         errors.
 
     Returns
@@ -78,8 +79,9 @@ def kriging(
     Notes
     -----
     A game is v(S) = Σ_T c_T χ_T(S) + Σ_i z_i g_i(|S|) + t h(|S|), where χ_T is the product of ±1 over
-    the players of T, z_i = ±1 for player i, and t is the mean of z.  Pairs of complements show its
-    odd part, on which alone φ_i = Σ_{T∋i, |T| odd} 2 c_T/|T| depends.  The prior has three parts:
+    the players of T, z_i = ±1 for player i, and t is the mean of z.  Attributions, φ_i = Σ_{T∋i, |T|
+    odd} 2 c_T/|T|, depend only on the odd part of a game, which pairs of complements show.  The prior
+    has three parts:
 
     - independent coefficients c_T ~ N(0, σ²_T), flat for |T| = 1, of total variance ∝
       decay^((s−3)/2) for the orders s = 3, 5, ….  Within an order σ²_T is proportional to
@@ -124,7 +126,7 @@ def kriging(
 def _checked_sparse(
     sparse: bool | Literal["pilot"], d: int, n_coalitions: int, decay: float | None
 ) -> bool | None:
-    """Checked `sparse`, None for "pilot"; InputError if sparse terms are not possible."""
+    """Check `sparse`, and return None for "pilot"; InputError if sparse terms are not possible."""
     if not isinstance(sparse, bool | str) or sparse not in (True, False, "pilot"):
         raise InputError(f'sparse is {shown(sparse)}: give True, False or "pilot"')
     if sparse is True and not MIN_SPARSE_PLAYERS <= d <= MANY_PLAYERS:

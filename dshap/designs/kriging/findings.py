@@ -1,4 +1,4 @@
-"""The one record of the findings of a pilot, as fields, as a stored state and in a fingerprint."""
+"""The findings of a kriging pilot: as fields, as a stored state and in a fingerprint."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from dshap.core.records import Record
 
 @dataclass(frozen=True)
 class Findings:
-    """The choices of a pilot from the values of a few rows; None if it did not look."""
+    """The choices of a pilot from the values of a few rows; None: the pilot did not choose."""
 
     later_shells: int | None = None
-    """Number of outer sizes listed whole after the list's first part."""
+    """Number of outer sizes whose coalitions are all listed, after the list's first part."""
     decay: float | None = None
     """Ratio of the variances of successive odd orders of interactions."""
     variation: float | None = None
-    """Variance of a player's effect over coalition sizes, relative to that of interactions."""
+    """Variance of a player's effect over coalition sizes; interactions have the variance 1."""
     relevance: tuple[float, ...] | None = None
-    """(d,): factor of each player in the variance of its interactions."""
+    """(d,): factor of each player in the variance of all interactions that it is part of."""
     average: tuple[tuple[float, ...], ...] | None = None
-    """Rows (decay, variation, power, slope, weight) of the averaged priors; empty: none are."""
+    """Rows (decay, variation, power, slope, weight) of the averaged priors; empty: no mean."""
     sizes: tuple[float, ...] | None = None
     """(d,): sizes of the attributions; their powers are the relevances in the averaged priors."""
     by_game: bool = False
@@ -32,15 +32,15 @@ class Findings:
     by_game_gain: float | None = None
     """Error that the pilot expects with a process for each game, relative to the shared one."""
     own_decay: float | None = None
-    """The decay of these processes; None: as `decay`."""
+    """The decay of the games' own processes; None: `decay`."""
     sparse: bool | None = None
     """Whether games have sparse interactions of three players."""
     sparse_gain: float | None = None
-    """Error at held-out pairs with sparse terms, relative to that without."""
+    """Error at held-out pairs with sparse terms, divided by the error without them."""
     doubt: float | None = None
     """Factor on the standard errors of games with a process or terms of their own."""
     served: tuple[float, ...] | None = None
-    """The largest numbers (`served.py`) of a game that these choices serve; None: all games are."""
+    """Limits of roughness, misfit and peak (`served.py`) of served games; None: no limits."""
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Findings:

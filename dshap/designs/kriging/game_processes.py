@@ -1,9 +1,9 @@
 """Gaussian processes of games: one that all games share, or a separate one for each game.
 
-In a game's own process, players are as relevant as their attributions under the shared process are
-large: which players matter differs from row to row wherever rows differ from the background in a
-few columns, as words do.  A part of its variance is that of the shared process, for players with
-small attributions and large interactions.
+In a game's own process, the relevance of a player is the size of its attribution under the shared
+process.  This helps if rows differ from the background in only a few columns, as texts do in their
+words: then different players matter in each row.  A part of the variance (`SHARED_PART`) comes from
+the shared process, because a player with a small attribution can have large interactions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dshap.designs.kriging.tuning import (
 
 @dataclass(frozen=True)
 class GameProcess:
-    """A game's own process, where the game is likelier under it."""
+    """A game's own process, under which the game is likelier than under the shared process."""
 
     relevance: FloatArray
     """Relevances (d,) of the players."""
@@ -53,7 +53,7 @@ class GameProcesses:
         return self.prior.covariances(self.pairs)
 
     def likelier(self, odd: FloatArray) -> GameProcess | None:
-        """The own process of a game odd (p,), or None if the shared one is at least as likely."""
+        """The own process of a game odd (p,); None if the shared process is at least as likely."""
         relevance = self.relevance(odd)
         if relevance is None:
             return None
@@ -96,7 +96,7 @@ class GameProcesses:
     def process(self, relevance: FloatArray, known: FloatArray | None = None) -> Process:
         """The separate process of players with this relevance (d,).
 
-        `known` are the `correlations` of the pairs by it, if already computed.
+        `known` are the `correlations` of the pairs by this relevance, if already computed.
         """
         prior = Prior.of(
             len(relevance), self.own_decay or self.prior.decay, self.prior.variation, relevance
@@ -111,9 +111,9 @@ class GameProcesses:
         return TermBase.of(self.shared.screen, process, self.prior)
 
     def expected_ratio(self, odd: FloatArray) -> float:
-        """Expected error of φ with a game's likelier process, relative to the shared one.
+        """Expected error of φ with a game's likelier process, divided by the shared process's error.
 
-        The ratio of root mean square errors; 1 with the shared process; NaN for an additive game.
+        Errors are root mean squares; 1 if the shared process is likelier; NaN for an additive game.
         """
         squares = self._squares(odd)
         if squares is None:
@@ -127,7 +127,7 @@ class GameProcesses:
     def estimates(
         self, odd: FloatArray, signs: FloatArray, doubt: float, has_terms: bool, is_by_game: bool
     ) -> tuple[FloatArray, FloatArray]:
-        """phi (games, d) and moves (R, games, d) of odd values (games, p), as `TermBase.estimates`.
+        """phi (games, d) and moves (R, games, d) of odd values (games, p): `TermBase.estimates`.
 
         `doubt` multiplies the errors of games with a separate process and, with sparse terms, of
         all games.

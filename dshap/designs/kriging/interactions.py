@@ -1,4 +1,4 @@
-"""The Shapley interaction index of pairs of players at its posterior mean."""
+"""The Shapley interaction index of pairs of players, estimated by its posterior mean."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dshap.designs.kriging.tuning import MAX_INTERACTING_PLAYERS, NUGGET
 def listed_interactions(pair_list: PairList, decay: float) -> FloatArray:
     """Weights (p, pairs of players) of a list's even values in the interaction index.
 
-    The same bits on any number of cores; InputError with too many players.
+    They have the same bits on any number of cores.  InputError with more than 64 players.
     """
     if pair_list.n_players > MAX_INTERACTING_PLAYERS:
         raise InputError(
@@ -33,9 +33,9 @@ def listed_interactions(pair_list: PairList, decay: float) -> FloatArray:
 def interaction_weights(pairs: FloatArray, decay: float | None) -> FloatArray:
     """Weights (p, pairs of players) of the even values (v(S) + v(S̄))/2 in the interaction index.
 
-    I_ij = Σ_{T ∋ i, j, |T| even} 4 c_T/(|T| − 1) at its posterior mean: the constant is a flat
-    trend, the variances of the orders 2, 4, … fall by `decay`, or are equal for all coefficients
-    where it is None.
+    The index is I_ij = Σ_{T ∋ i, j, |T| even} 4 c_T/(|T| − 1); its posterior mean is used.  In the
+    prior the constant is flat, and the variances of the orders 2, 4, … fall by `decay`; if `decay`
+    is None, all coefficients have the same variance.
     """
     d = pairs.shape[1]
     variances = order_variances(d, 2, decay)
@@ -47,8 +47,8 @@ def interaction_weights(pairs: FloatArray, decay: float | None) -> FloatArray:
     minus = (
         (pairs < 0).sum(axis=1, keepdims=True) - (pairs[:, i] < 0) - (pairs[:, j] < 0).astype(int)
     )
-    # interactions depend on the even part of a game, whose covariance differs from the odd part's:
-    # the factor of `Process` is of no use here
+    # why not the factor of `Process`: interactions depend on the even part of a game, whose
+    # covariance differs from the odd part's
     factor = scipy.linalg.cholesky(
         order_kernel(pairs, variances) + NUGGET * np.eye(len(pairs)), lower=True
     )

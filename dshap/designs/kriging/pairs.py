@@ -1,4 +1,4 @@
-"""The list of a kriging design: pairs of complements, drawn in steps that a pilot may decide."""
+"""The list of a kriging design: pairs of complements, drawn in steps; a pilot may choose the rest."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from dshap.designs.sampling import counts_by_leverage, draw_by_leverage, strata_
 
 
 def checked_budgets(d: int, asked: tuple[int, ...]) -> tuple[int, ...]:
-    """Coalitions of d players after each round: even, at most 2^d and rising.
+    """Check the numbers of coalitions of d players after each round; make them even, at most 2^d.
 
-    InputError if a design of these numbers is not possible.
+    InputError if such a design is not possible, or if the numbers do not rise.
     """
     if d > MAX_KRIGED_PLAYERS:
         raise InputError(
@@ -62,22 +62,26 @@ def checked_budgets(d: int, asked: tuple[int, ...]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class PairList:
-    """Pairs of complements: (N, ∅), complete outer sizes, then the others drawn by leverage."""
+    """Pairs of complements: (N, ∅), then complete outer sizes, then a sample of the other sizes.
+
+    A pair has two sizes, s and d − s; its outer size is the smaller one.  The sample is drawn by
+    leverage: equally many pairs of each size.
+    """
 
     n_players: int
     """Number of players d."""
     budgets: tuple[int, ...]
-    """Numbers of coalitions after each round, ∅ and N counted."""
+    """Numbers of coalitions after each round, including ∅ and N."""
     seed: int
     """Seed of the drawn pairs."""
     shells: int | None
-    """Number of outer sizes listed whole, as far as they fit; None: a pilot chooses it."""
+    """Number of outer sizes that are listed completely, if they fit; None: a pilot chooses it."""
     later_shells: int | None
-    """Number of outer sizes listed whole after the first part; None: a pilot is still to choose."""
+    """Number of outer sizes that are complete after the first part; None: not yet chosen."""
 
     @property
     def n_pairs(self) -> int:
-        """Number of pairs p, that of the ends counted."""
+        """Number of pairs p, including (N, ∅)."""
         return self.budgets[-1] // 2
 
     @property
@@ -87,22 +91,23 @@ class PairList:
 
     @property
     def is_open(self) -> bool:
-        """Whether a pilot is still to choose the rest of the list."""
+        """Whether a pilot must still choose the rest of the list."""
         return self.shells is None and self.later_shells is None
 
     @property
     def has_few_players(self) -> bool:
-        """Whether players are few enough for sparse terms and for all the averaged priors."""
+        """Whether there are few enough players for sparse terms and for all averaged priors."""
         return self.n_players <= MANY_PLAYERS
 
     @property
     def can_be_held_out(self) -> bool:
-        """Whether a part of the pairs, as in cross-validation, determines the attributions."""
+        """Whether there are enough pairs for cross-validation."""
+        # the training pairs must determine the attributions without the held-out ones
         return self.n_pairs > LEAST_SPARSE_PAIRS * self.n_players
 
     @property
     def may_differ(self) -> bool:
-        """Whether players and pairs are such that games can be treated apart."""
+        """Whether the numbers of players and pairs allow separate processes or terms for games."""
         if self.has_few_players:
             is_enough = self.can_be_held_out
         else:
@@ -112,7 +117,7 @@ class PairList:
 
     @property
     def first_pairs(self) -> int:
-        """Number of pairs, without the ends, from which a pilot may choose the others."""
+        """Number of pairs, without (N, ∅), from whose values a pilot chooses the rest of the list."""
         n_pairs = self.budgets[0] // 2 - 1
         if self._is_thin and not self.is_scouted:
             return n_pairs
@@ -121,9 +126,9 @@ class PairList:
 
     @property
     def least_shells(self) -> int:
-        """Number of outer sizes listed whole where no pilot asks for more.
+        """Number of outer sizes that are listed completely unless a pilot chooses more.
 
-        1, or 0 for more than 64 players where size 1 would be a third of the list or more.
+        It is 1; with more than 64 players, it is 0 if size 1 would be a third of the list or more.
         """
         if self._is_thin and not self.has_few_players:
             return 0
@@ -131,10 +136,10 @@ class PairList:
 
     @property
     def is_scouted(self) -> bool:
-        """Whether a pilot first sees a list without size 1, and may have it drawn again with it.
+        """Whether a pilot first sees a list without size 1, and may choose a new list with it.
 
-        Not where further rounds follow one of up to 64 players: votes would end with too large an
-        error more often.
+        With up to 64 players this needs a design of one round: with several rounds, games of votes
+        would end with too large an error more often.
         """
         is_alone = len(self.budgets) == 1 or not self.has_few_players
         is_few = self._is_thin or self.is_at_border
@@ -142,12 +147,12 @@ class PairList:
 
     @property
     def is_at_border(self) -> bool:
-        """Whether pairs are so few that without size 1 they may leave attributions undetermined."""
+        """Whether a list without size 1 may be too short to determine the attributions."""
         return self.budgets[0] // 2 - 2 < DETERMINING_PAIRS * self.n_players
 
     @property
     def _is_thin(self) -> bool:
-        """Whether size 1 would be a third of the first round, and can be left out."""
+        """Whether size 1 would be a third of the first round or more, and can be left out."""
         first = self.budgets[0] // 2
         return (
             DETERMINING_PAIRS * self.n_players <= first - 2 and first < THIN_PAIRS * self.n_players
@@ -160,7 +165,7 @@ class PairList:
             return (0, 1)
         if self.least_shells == 0:
             return (0,)
-        # pairs of each size at the end of a list -> the choice that gives it
+        # number of pairs of each size in the whole list -> the choice that leads to it
         lists = dict[tuple[int, ...], int]()
         strata = strata_of(self.n_players, paired=True)
         for shells, stratum in enumerate(strata, start=1):
@@ -180,16 +185,16 @@ class PairList:
     def masks(self, start: int, stop: int) -> BoolArray:
         """Masks (m, d) of coalitions start..stop: the first of each pair, then its complement.
 
-        The pair of the ends comes first, as ∅, N.
+        The list starts with ∅, N.
         """
         pair, is_complement = np.divmod(np.arange(start, stop), 2)
         return unpack(_listed(self)[pair], self.n_players) ^ is_complement.astype(bool)[:, None]
 
     @property
     def _steps(self) -> tuple[list[int], list[int]]:
-        """Number of pairs after each step of the draw, without the ends, and sizes listed whole.
+        """Number of pairs after each step of the draw, without (N, ∅), and of complete sizes.
 
-        An open list has as few whole sizes as possible.
+        A list whose rest is still to be chosen has as few complete sizes as possible.
         """
         pairs = [budget // 2 - 1 for budget in self.budgets]
         if self.shells is not None:
@@ -222,7 +227,7 @@ def _listed(pairs: PairList) -> NDArray[np.uint8]:
 
 @lru_cache(maxsize=8)
 def determines(pair_list: PairList) -> bool:
-    """Whether a list determines the attributions; assumed with 1.25 pairs a player and more."""
+    """Whether a list determines the attributions; assumed from 1.25 pairs a player on."""
     return not pair_list.is_at_border or tell_apart(pair_list.pairs)
 
 
@@ -232,12 +237,12 @@ def tell_apart(pairs: FloatArray) -> bool:
 
 
 def likelihood_pairs(n_pairs: int, d: int, seed: int) -> NDArray[np.intp]:
-    """Positions of the pairs in the likelihood of a prior, that of the ends first."""
+    """Positions of the pairs from which the likelihood of a prior is computed; (N, ∅) is first."""
     return sampled_pairs(n_pairs, int(LIKELIHOOD_SHARE * d), seed)
 
 
 def sampled_pairs(n_pairs: int, least: int, seed: int) -> NDArray[np.intp]:
-    """Positions of `LIKELIHOOD_PAIRS` pairs, or of `least` where that is more; the ends first."""
+    """Positions of `LIKELIHOOD_PAIRS` pairs, or of `least` if that is more; (N, ∅) is first."""
     most = max(LIKELIHOOD_PAIRS, least)
     if n_pairs <= most:
         return np.arange(n_pairs)
@@ -246,7 +251,8 @@ def sampled_pairs(n_pairs: int, least: int, seed: int) -> NDArray[np.intp]:
 
 
 def odd_values(values: FloatArray) -> FloatArray:
-    """Odd values y = (v(S) − v(S̄))/2 (games, p) of the pairs, from values (games, m) in order."""
+    """Odd values y = (v(S) − v(S̄))/2 (games, p), from values (games, m) in the list's order."""
     odd: FloatArray = (values[:, 1::2] - values[:, 0::2]) / 2  # of ∅, N, then S, S̄
+    # the list starts with ∅, N, but all other pairs start with S
     odd[:, 1:] *= -1
     return odd

@@ -1,7 +1,8 @@
-"""The pilot: it chooses list, prior and processes of games from the values of a few rows.
+"""The pilot of kriging: it chooses list, prior and processes of games from a few rows.
 
-A pilot looks once or twice: while the list is open, at its first part, and then at all of it.  The
-odd values (games, p) are those of some instances and outputs.
+The pilot runs once or twice.  If the rest of the list is still to be chosen, the first run gets the
+values of its first part; the last run gets the values of the whole list.  A game is one instance
+and one output; `odd` (games, p) are the odd values of the pilot's games.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ Family = list[tuple[float, Prior]]
 def look(posterior: Posterior, odd: FloatArray) -> Findings:
     """Choose the findings from the odd values (games, p) of the listed pairs.
 
-    While the list is open: how it goes on.  Then decay, variation and relevance by likelihood, the
-    mean over priors, and whether games have separate processes and sparse terms.
+    The first run chooses the rest of the list.  The last run chooses decay, variation and relevance
+    by likelihood, the mean over priors, and whether games have separate processes and sparse terms.
     """
     pairs = posterior.pair_list
     first = posterior.prior
@@ -82,10 +83,11 @@ def look(posterior: Posterior, odd: FloatArray) -> Findings:
 
 
 def _best_shells(pair_list: PairList, odd: FloatArray, first: Prior) -> int:
-    """Choose how many outer sizes to list whole, from the values (games, p) of the first pairs.
+    """Choose how many outer sizes to list completely, from the values (games, p) of the first pairs.
 
-    More where that is expected to reduce the error of φ to `GAIN` or less, in the geometric mean
-    over all priors of decay and variation, weighted by their likelihoods at the best relevances.
+    A larger number is chosen if it is expected to multiply the error of φ by less than `GAIN`.  The
+    expected error is a geometric mean over all priors of decay and variation, weighted by their
+    likelihoods at the best relevances.
     """
     families = _families(pair_list.pairs[: odd.shape[1]], odd, first)
     if not np.isfinite(_least(families)[0]):  # all games are additive: any list will do
@@ -103,13 +105,16 @@ def _best_shells(pair_list: PairList, odd: FloatArray, first: Prior) -> int:
 
 
 def _for_scouted(pair_list: PairList, odd: FloatArray, first: Prior) -> dict[str, Any]:
-    """Choose whether a short list has size 1 whole, from values (games, p) of a list without it.
+    """Choose whether a short list contains all of size 1, from values (games, p) of one without it.
 
-    Size 1 is listed if the list without it does not determine the attributions, or if it is
-    expected to reduce the error after the first round to `SCOUTED_GAIN`, by priors with a slope, as
-    these values may not determine the attributions.  Above 64 players, where they do, it is listed
-    if it reduces the error at all, by these priors or by those without a slope.  If the list is
-    drawn again, `average` and `sizes` of this choice are the start of the next one.
+    Size 1 is listed in two cases:
+
+    - the list without it does not determine the attributions;
+    - it is expected to multiply the error after the first round by less than `SCOUTED_GAIN`, under
+      priors with a slope.  With more than 64 players and a list that determines the attributions,
+      any reduction counts, also under priors without a slope.
+
+    If size 1 is listed, the result contains `average` and `sizes`, from which the next run starts.
     """
     pairs = pair_list.pairs[: odd.shape[1]]
     games = odd[np.square(odd).sum(axis=1) > 0]
@@ -142,7 +147,7 @@ def _log_errors(
 ) -> FloatArray:
     """Expected log root mean square error of φ with each list of pairs (p, d).
 
-    The mean over likely priors, weighted by their likelihoods.
+    It is the mean over the likely priors, weighted by their likelihoods.
     """
     out = np.zeros(len(lists))
     for (decay, variation), weight in likely.items() if len(lists) > 1 else ():
@@ -153,11 +158,13 @@ def _log_errors(
 
 
 def likeliest(pairs: FloatArray, odd: FloatArray, first: Prior, seed: int) -> dict[str, Any]:
-    """The smallest decay that is not rejected, with the likeliest variation and relevance.
+    """Choose the smallest decay that is not rejected, and the likeliest variation and relevance.
 
-    By the restricted likelihood pooled over the games (games, p).  `relevance` (d,) is a power of
-    the size of the attributions.
+    The restricted likelihood is pooled over the games (games, p).  `relevance` (d,) is a power of
+    the sizes of the attributions.
     """
+    # why not the likeliest decay: one that is too small costs a few per cent of error, one that is
+    # too large can multiply the error (`DEVIANCE_SLACK`)
     chosen = likelihood_pairs(len(pairs), pairs.shape[1], seed)
     family = _near_one(
         pairs[chosen], odd[:, chosen], _likeliest_family(pairs[chosen], odd[:, chosen], first)
@@ -181,8 +188,8 @@ def for_few(
 ) -> dict[str, Any]:
     """The mean over priors: `average` and `sizes`, from the values (games, p) of few pairs.
 
-    Empty if all games are additive, or if the mean predicts held-out pairs worse than the prior
-    `likely`, if given.  `before` is the average that an earlier list gave.
+    Both are empty if all games are additive, or if the mean predicts held-out pairs much worse than
+    the prior `likely` (see `MOST_LOSS`).  `before` is the average from the values of an earlier list.
     """
     none = {"average": (), "sizes": ()}
     pairs = pair_list.pairs
@@ -210,9 +217,9 @@ def for_few(
 def _for_games(posterior: Posterior, odd: FloatArray) -> dict[str, Any]:
     """Choose between shared process, separate processes and sparse terms, from games (games, p).
 
-    Returns `by_game` and `sparse` (unless given), the error ratios that the pilot expects of them,
-    and `doubt`, the factor on standard errors.  Beside a mean over priors, the ratio of `by_game`
-    is measured at held-out pairs.
+    Returns `by_game` and `sparse` (unless the user has chosen it), the expected ratios of errors
+    with and without them, and `doubt`, the factor on standard errors.  If a mean over priors is
+    used, the ratio of `by_game` is measured at held-out pairs.
     """
     pairs = posterior.pair_list
     some = tried(odd, pairs.n_players)
@@ -242,9 +249,9 @@ def _for_games(posterior: Posterior, odd: FloatArray) -> dict[str, Any]:
 def _with_own_decay(processes: GameProcesses, odd: FloatArray, seed: int) -> GameProcesses:
     """Set the decay of the separate processes by their likelihood on games odd (games, p).
 
-    Decays fall from the shared one while the likelihood rises: where relevances are known,
-    interactions of high order are fewer.  With fewer than 48 players, which have few orders, it
-    stays the same.
+    The search starts at the shared decay and goes to smaller ones while the likelihood rises,
+    because a process with known relevances needs fewer interactions of high order.  With fewer than
+    48 players, and so few orders, the decay is the shared one.
     """
     d = processes.pairs.shape[1]
     shared = processes.prior.decay
@@ -265,7 +272,7 @@ def _with_own_decay(processes: GameProcesses, odd: FloatArray, seed: int) -> Gam
         for y, relevance, known in games:
             process = own.process(relevance, known)
             deviances += process.deviances(process.squares(y))[0]
-        # without games that are not additive nothing tells decays apart: the shared one stays
+        # if all games are additive, their values do not depend on the decay
         if not games or deviances > least:
             break
         least = deviances
@@ -274,9 +281,9 @@ def _with_own_decay(processes: GameProcesses, odd: FloatArray, seed: int) -> Gam
 
 
 def _expected(processes: GameProcesses, odd: FloatArray) -> float:
-    """Error ratio that separate processes expect, the geometric mean over games (games, p).
+    """Expected error of φ with separate processes, divided by the shared process's error.
 
-    The ratio is that of the root mean square errors of φ, to the shared process.
+    It is the geometric mean over games (games, p) of the ratios of root mean square errors.
     """
     ratios = np.array([processes.expected_ratio(game) for game in odd])
     return geometric_mean(ratios[np.isfinite(ratios)])
@@ -285,10 +292,11 @@ def _expected(processes: GameProcesses, odd: FloatArray) -> float:
 def _predicted(
     processes: GameProcesses, odd: FloatArray, posterior: Posterior
 ) -> tuple[float, float]:
-    """Error ratios at held-out pairs of games (games, p), by root mean square.
+    """Measure ratios of root mean square errors at held-out pairs of games (games, p).
 
-    The separate processes over the better of the shared process and its mix with the mean over
-    priors; and that mix over the shared process.
+    *Mixed* predictions combine the shared process with the mean over priors.  Returns the error of
+    the separate processes divided by the smaller of the shared and the mixed error, and the mixed
+    error divided by the shared error.
     """
     assert posterior.average is not None
     folds = Folds(processes.pairs, posterior.pair_list.seed)
@@ -302,8 +310,9 @@ def _predicted(
 def _families(pairs: FloatArray, odd: FloatArray, first: Prior) -> list[Family]:
     """Deviances of the games odd (games, p) under all families of priors.
 
-    First all players alike with every variation; then, with no variation and the likeliest one,
-    relevances that are powers of the attribution sizes that the prior `first` estimates.
+    The first families have equally relevant players, with every variation.  In the next ones the
+    relevances are powers of the attribution sizes that the prior `first` estimates; their variation
+    is 0 or the likeliest one.
     """
     families = [_family(pairs, odd, variation) for variation in VARIATIONS]
     variation = _least(families)[1].variation
@@ -324,7 +333,7 @@ def _family(
     known: FloatArray | None = None,
     decays: Sequence[float] = DECAYS,
 ) -> Family:
-    """Deviances of the games odd (games, p) under every one of these decays.
+    """Deviances of the games odd (games, p) under each of these decays.
 
     `known` are the correlations of the pairs by this relevance, if already computed.
     """
@@ -355,14 +364,14 @@ def _is_rough(squares: FloatArray, odd: FloatArray) -> BoolArray:
 
 
 def _least(families: list[Family]) -> tuple[float, Prior]:
-    """The least deviance of all families, with its prior."""
+    """The smallest deviance of all families, with its prior."""
     return min((each for family in families for each in family), key=lambda each: each[0])
 
 
 def _likelihoods(families: list[Family]) -> dict[tuple[float, float], float]:
-    """(decay, variation) -> likelihood relative to the largest, at the best relevance.
+    """(decay, variation) -> likelihood relative to the largest one, at the best relevance.
 
-    Unlikely ones are left out.
+    Pairs with a likelihood of at most `LEAST_LIKELIHOOD` are left out.
     """
     least = _least(families)[0]
     out = dict[tuple[float, float], float]()
@@ -375,7 +384,7 @@ def _likelihoods(families: list[Family]) -> dict[tuple[float, float], float]:
 def _likeliest_family(pairs: FloatArray, odd: FloatArray, first: Prior) -> Family:
     """The family of the likeliest prior of the games odd (games, p).
 
-    The default prior alone if all games are additive.
+    If all games are additive, it contains the default prior alone.
     """
     families = _families(pairs, odd, first)
     least, best = _least(families)
@@ -385,9 +394,9 @@ def _likeliest_family(pairs: FloatArray, odd: FloatArray, first: Prior) -> Famil
 
 
 def _near_one(pairs: FloatArray, odd: FloatArray, family: Family) -> Family:
-    """The family with the decays near 1 added, if the likeliest decay is one of the last two.
+    """Add the decays near 1 to a family if its likeliest decay is one of the last two.
 
-    Only with enough players.
+    With fewer than `LEAST_NEAR_ONE_PLAYERS` players, the family stays the same.
     """
     least, likeliest = min(family, key=lambda each: each[0])
     if (
@@ -401,13 +410,13 @@ def _near_one(pairs: FloatArray, odd: FloatArray, family: Family) -> Family:
 
 
 def _likely(family: Family) -> Family:
-    """The priors that are not rejected: their deviance is within `DEVIANCE_SLACK` of the least."""
+    """The priors that are not rejected: their deviance is at most the least + `DEVIANCE_SLACK`."""
     least = min(dev for dev, _ in family)
     return [(dev, prior) for dev, prior in family if dev <= least + DEVIANCE_SLACK]
 
 
 def _half_a_step_less(pairs: FloatArray, odd: FloatArray, likely: Family) -> Prior:
-    """The first of the likely priors, or half a step less decay if games (games, p) allow it."""
+    """The likely prior of the smallest decay, or of half a step less if it is not rejected."""
     least = min(dev for dev, _ in likely)
     smallest = likely[0][1]
     if not np.isfinite(least) or (

@@ -1,4 +1,4 @@
-"""The games given the values of listed pairs: attributions, replicates and interactions."""
+"""The posterior of games, given the values of pairs: attributions, replicates and interactions."""
 
 from __future__ import annotations
 
@@ -35,23 +35,26 @@ from dshap.designs.kriging.tuning import (
 
 @dataclass(frozen=True)
 class Posterior:
-    """The games given the values of the listed pairs; equal ones share their factors."""
+    """The posterior of the games, given the values of the listed pairs.
+
+    Equal posteriors share their matrix factors, which functions below cache.
+    """
 
     pair_list: PairList
     n_replicates: int
-    """Number of error contrasts that are asked for; 0: no standard errors."""
+    """Number of error contrasts that the user asks for; 0: no standard errors."""
     decay: float | None
     """Ratio of the variances of successive odd orders of interactions; None: not yet chosen."""
     variation: float
-    """Variance of a player's effect over coalition sizes, relative to that of interactions."""
+    """Variance of a player's effect over coalition sizes; interactions have the variance 1."""
     sparse: bool | None
     """Whether games have sparse interactions of three players; None: not yet chosen."""
     findings: Findings = NOTHING_FOUND
     checks_games: bool = False
-    """Whether games that the pilot does not serve are estimated separately (`served.py`)."""
+    """Whether games that differ from the pilot's are estimated separately (`served.py`)."""
 
     def after(self, found: Findings) -> Posterior:
-        """The posterior with these findings of a pilot in place of open or given options."""
+        """The posterior with the findings of a pilot, which replace options of the same names."""
         chosen = {
             name: value
             for name, value in vars(found).items()
@@ -61,9 +64,9 @@ class Posterior:
 
     @property
     def why_no_errors(self) -> str:
-        """Why there are no standard errors; empty if there are, or none are asked for.
+        """The reason if there are too few coalitions for standard errors; else an empty text.
 
-        They need 4d coalitions, and as many error contrasts as replicates.
+        Standard errors need 4d coalitions, and d + `n_replicates` pairs.
         """
         d = self.pair_list.n_players
         n = self.pair_list.budgets[-1]
@@ -74,7 +77,7 @@ class Posterior:
 
     @property
     def n_contrasts(self) -> int:
-        """Number of error contrasts that have values: the replicates, or 0 without errors."""
+        """Number of error contrasts with values: `n_replicates`, or 0 without standard errors."""
         return 0 if self.why_no_errors else self.n_replicates
 
     @property
@@ -88,8 +91,8 @@ class Posterior:
     def kept_bytes(self) -> int:
         """Bytes of the solution and its computation.
 
-        Where games may differ, also those to fit a game's process and, with few players, its terms:
-        products of two players, and columns.
+        If games may differ, these include the bytes to fit a game's process and, with few players,
+        its sparse terms: products of two players, and columns.
         """
         d = self.pair_list.n_players
         p = self.pair_list.n_pairs
@@ -105,12 +108,12 @@ class Posterior:
 
     @property
     def holds_values(self) -> bool:
-        """Whether `estimates` is, or a pilot may make it, different from the linear solution."""
+        """Whether `estimates` differs from the linear solution, or may differ after a pilot."""
         return self.may_differ or not self.is_linear
 
     @property
     def may_differ(self) -> bool:
-        """Whether games have, or a pilot may give them, sparse terms or separate processes."""
+        """Whether games have sparse terms or separate processes, or may have them after a pilot."""
         is_asked = self.sparse is None and self.decay is None and self.pair_list.may_differ
         return is_asked or self.games_differ
 
@@ -122,13 +125,13 @@ class Posterior:
 
     @property
     def is_checking(self) -> bool:
-        """Whether games are, or will be after the pilot, compared with those that it saw."""
+        """Whether games are compared with the pilot's games, now or after the pilot."""
         has_pilot = self.decay is None or self.findings.served is not None
         return self.checks_games and has_pilot and not self.pair_list.is_whole
 
     @property
     def is_linear(self) -> bool:
-        """Whether attributions are linear in the values, the same way for all games."""
+        """Whether attributions are linear in the values, with the same weights for all games."""
         return not (self.games_differ or self.is_checking)
 
     @property
@@ -140,7 +143,7 @@ class Posterior:
     def game_seconds(self) -> float:
         """Estimated seconds to fit one game's own process; 0 unless a pilot may choose it.
 
-        Those of its kernel matrix and of its factors.
+        The first term is the time for its kernel matrix, the second for its factors.
         """
         if not self.holds_values or self.sparse is not None:
             return 0.0
@@ -162,14 +165,14 @@ class Posterior:
     def processes(self) -> GameProcesses:
         """The shared process of the games, and separate ones on demand."""
         found = self.findings
-        # only what decides a process, so that posteriors which differ in the rest share the cached
-        # one
+        # only fields that change a process, so that posteriors with different other fields share
+        # the cached one
         kept = Findings(relevance=found.relevance, own_decay=found.own_decay)
         return _processes(replace(self, n_replicates=0, sparse=None, findings=kept))
 
     @property
     def averaged_share(self) -> float:
-        """Share in the attributions that a mean over priors has where a pilot found one."""
+        """Share of the mean over priors in the attributions, if a pilot chooses one."""
         if self.pair_list.is_whole:
             return 0.0
         return averaged_share(self.pair_list.n_players, self.pair_list.n_pairs)
@@ -183,10 +186,11 @@ class Posterior:
         return None
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
-        """Coalitions start..stop with their scores, the two ends included.
+        """Coalitions start..stop with their scores; start 0 includes ∅ and N.
 
-        The scores are NaN where games differ, or where an open list does not determine the
-        attributions.
+        The scores are NaN if games differ, because attributions are then not linear in the values.
+        They are also NaN if the rest of the list is still to be chosen and its first part does not
+        determine the attributions.
         """
         masks = self.pair_list.masks(start, stop)
         if not self.is_linear or (self.pair_list.is_open and not determines(self.pair_list)):
@@ -204,8 +208,9 @@ class Posterior:
     def estimates(self, values: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
         """phi (n, d, k) and replicates (R, n, d, k) from the values (n, m, k) of all coalitions.
 
-        Each game has its own sparse terms and, where likelier, its own process.  Also whether the
-        pilot serves all games of each row (n,); the others are estimated separately.
+        Each game has its own sparse terms and, if likelier, its own process.  The third array (n,)
+        is False for rows with a game that the pilot does not serve; such games are estimated
+        separately.
         """
         n, m, k = values.shape
         odd = odd_values(values.swapaxes(1, 2).reshape(n * k, m))
@@ -236,20 +241,20 @@ class Posterior:
 
     @property
     def service(self) -> served.Service:
-        """The choices of the pilot, which games are compared with."""
+        """The choices of the pilot, with which games are compared."""
         found = self.findings
-        # as in `processes`: posteriors that differ in the rest share the cached service
+        # as in `processes`: posteriors with different other fields share the cached service
         kept = Findings(decay=found.decay, variation=found.variation, relevance=found.relevance)
         return _service(replace(self, n_replicates=0, findings=kept))
 
     def _is_served(self, odd: FloatArray) -> BoolArray:
-        """(games,): whether the pilot serves games odd (games, p)."""
+        """Whether the pilot serves each of the games odd (games, p)."""
         if not self.is_checking or self.findings.served is None or not len(odd):
             return np.ones(len(odd), dtype=bool)
         return self.service.is_served(odd, self.findings.served)
 
     def _of_pilot(self, odd: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """phi (games, d) and moves (R, games, d) of games odd (games, p), as the pilot chose."""
+        """phi (games, d) and moves (R, games, d) of games odd (games, p), by the pilot's choices."""
         if not self.games_differ:
             solution = _solution(self)
             groups = np.tensordot(odd, solution.contrasts, 1).swapaxes(0, 1)[..., None]
@@ -273,7 +278,8 @@ class Posterior:
 
     @property
     def _sees_missed(self) -> bool:
-        """Whether errors include what φ misses: it takes enough players to know the usual size."""
+        """Whether errors include the estimate of what φ misses (`standard_errors.py`)."""
+        # a median over players measures its usual size, which needs enough players
         return self.n_contrasts > 0 and self.pair_list.n_players >= LEAST_MISSED_PLAYERS
 
     @property
@@ -285,9 +291,9 @@ class Posterior:
     def _mixed(
         self, pairs: FloatArray, weights: FloatArray, n_groups: int
     ) -> tuple[FloatArray, FloatArray]:
-        """Mix weights (p, d) of the odd values with those of the mean over priors, by its share.
+        """Mix weights (p, d) of the odd values with the weights of the mean over priors.
 
-        Also how the priors differ (p, n_groups, d).
+        Also returns the differences between the priors (p, n_groups, d).
         """
         if self.average is None:
             return weights, np.zeros((len(pairs), n_groups, pairs.shape[1]))
@@ -310,13 +316,13 @@ def _service(posterior: Posterior) -> served.Service:
 
 @lru_cache(maxsize=16)
 def _solution(posterior: Posterior) -> Solution:
-    """The linear solution of a posterior; the same bits on any number of cores."""
+    """The linear solution of a posterior, with the same bits on any number of cores."""
     pairs = posterior.pair_list.pairs
     n_contrasts = posterior.n_contrasts
     with one_blas_thread():
         process = Process.at(pairs, posterior.prior)
         weights, variance = process.posterior()
-        # with more players errors are those of one prior, and how priors differ does not count
+        # with more players, errors come from one prior: differences between priors do not count
         is_by_player = posterior.pair_list.n_players <= MAX_CONTRASTED_PLAYERS
         mixed, differences = posterior._mixed(pairs, weights, n_contrasts if is_by_player else 0)
         if posterior.pair_list.is_whole or not n_contrasts:

@@ -1,8 +1,9 @@
-"""Gaussian priors on games, as far as pairs of complements show them: on the odd part of a game.
+"""Gaussian priors on the odd part of a game, which pairs of complements show.
 
-A game is v(S) = Σ_T c_T χ_T(S), χ_T the product of ±1 over the players of T.  The values of a
-coalition S and its complement give the odd part y(S) = (v(S) − v(S̄))/2, and φ_i = Σ_{T∋i, |T| odd}
-2 c_T/|T| depends on it alone.  Such pairs are rows z (p, d) of ±1, the pair (N, ∅) first.
+A game is v(S) = Σ_T c_T χ_T(S), where χ_T is the product of ±1 over the players of T.  The values
+of a coalition S and its complement determine the odd part y(S) = (v(S) − v(S̄))/2.  Attributions
+depend on the odd part alone: φ_i = Σ_{T∋i, |T| odd} 2 c_T/|T|.  A pair is a row of z (p, d), with
+±1 for each player; the pair (N, ∅) is first.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from dshap.designs.kriging.tuning import (
 def order_variances(d: int, first: int, decay: float | None) -> FloatArray:
     """Total variances (d + 1,) of the interaction orders first, first + 2, …, summing to 1.
 
-    They are proportional to decay^((s − first)/2), or to C(d, s) where decay is None: then every
-    coefficient has the same variance, also in order first − 2, which is a part of the trend and
-    changes no result.
+    They are proportional to decay^((s − first)/2).  If decay is None, they are proportional to
+    C(d, s), so that every coefficient has the same variance.  Order first − 2 has a variance too,
+    which changes no result: it is a part of the trend.
     """
     sizes = np.arange(first, d + 1, 2)
     if decay is None:
@@ -64,17 +65,17 @@ class Prior:
     variances: FloatArray
     """(d + 1,): total variance of each order.
 
-    That of order 1 is a part of the trend and changes no result.
+    Order 1 is a part of the trend: its variance changes no result.
     """
     variation: float
     """Variance of the effects that change with the coalition size, Σ_i z_i g_i(|S|)/√d.
 
     The correlation of g_i between sizes t = 2|S|/d − 1 and t' is exp(−||t| − |t'||/`SIZE_LENGTH`).
-    With few pairs there is also t h(|S|), by `COMMON_VARIANCE`.  Independent coefficients alone do
-    not describe votes.
+    With few pairs a term t h(|S|) is added, whose variance follows from `COMMON_VARIANCE`.  These
+    effects describe games such as votes, for which independent coefficients are not enough.
     """
     relevance: FloatArray | None
-    """(d,): σ²_T is proportional to its product over T, in `RELEVANT_ORDERS`; None: all alike."""
+    """r (d,): in `RELEVANT_ORDERS`, σ²_T is proportional to Π_{i∈T} r_i; None: all r_i are equal."""
     decay: float
     """Ratio of the variances of successive odd orders of interactions."""
 
@@ -90,7 +91,7 @@ class Prior:
     def flat(cls, d: int) -> Prior:
         """Build the prior of equal variances for all c_T, under which the values are independent.
 
-        It is for a complete list, where no prior matters.
+        It serves complete lists, whose values determine φ under any prior.
         """
         return cls(order_variances(d, 3, None), 0.0, None, 1.0)
 
@@ -119,7 +120,7 @@ class Prior:
 
 @dataclass(frozen=True)
 class Covariances:
-    """Covariances of the odd values at pairs and of the attributions, for a part of a prior."""
+    """Covariances of the odd values at pairs and of the attributions, under a part of a prior."""
 
     values: FloatArray
     """(p, p): covariances of the odd values."""
@@ -139,7 +140,7 @@ class Covariances:
 
 
 def _of_orders(pairs: FloatArray, variances: FloatArray) -> Covariances:
-    """Covariances for coefficients whose variance (d + 1,) depends on the order alone."""
+    """Covariances from coefficients whose variance depends on their order (d + 1,) alone."""
     d = pairs.shape[1]
     # cov(φ_i, y) = z_i Σ_s V_s (2/d) κ_{s−1}(number of minus signs among the other players)
     others = (variances[1:] * 2 / d) @ krawtchouk(d - 1)
@@ -152,7 +153,7 @@ def _of_orders(pairs: FloatArray, variances: FloatArray) -> Covariances:
 def _of_relevance(
     pairs: FloatArray, variances: FloatArray, relevance: FloatArray, known: FloatArray | None
 ) -> Covariances:
-    """Covariances for the orders in which players differ.
+    """Covariances from the orders in which players differ in relevance.
 
     `known` are the `correlations` of the pairs, if already computed.
     """
@@ -181,10 +182,11 @@ def _relevant_orders(d: int) -> NDArray[np.int64]:
 
 
 def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
-    """Covariances for the size effects Σ_i z_i g_i(|S|)/√d and, with few pairs, t h(|S|).
+    """Covariances from the size effects Σ_i z_i g_i(|S|)/√d and, with few pairs, t h(|S|).
 
-    t = 2|S|/d − 1.  A game z_i g(|S|) gives φ_i = α = (2/d)(Σ_{0<s<d} g(s) + g(d)) and every other
-    player β = (2g(d) − α)/(d − 1); a game t h(|S|) gives every player 2 h(d)/d.
+    Here t = 2|S|/d − 1.  In a game z_i g(|S|), player i has the attribution α = (2/d)(Σ_{0<s<d} g(s)
+    + g(d)), and every other player has β = (2g(d) − α)/(d − 1).  In a game t h(|S|), every player
+    has 2 h(d)/d.
     """
     p, d = pairs.shape
     size = (pairs > 0).sum(axis=1)
@@ -217,9 +219,9 @@ def _of_sizes(pairs: FloatArray, variation: float) -> Covariances:
 def krawtchouk(d: int) -> FloatArray:
     """Normalized Krawtchouk polynomials κ_s(h) (d + 1, d + 1), with κ_s(0) = 1.
 
-    κ_s(h) is the mean of χ_T(S) χ_T(S') over |T| = s, where S and S' differ in h players.  The
-    recursion (d − s) κ_{s+1} = (d − 2h) κ_s − s κ_{s−1} is stable up to the middle size and the
-    middle distance alone; beyond, κ_s(d − h) = (−1)^s κ_s(h) and κ_{d−s}(h) = (−1)^h κ_s(h).
+    κ_s(h) is the mean of χ_T(S) χ_T(S') over all T of size s, where S and S' differ in h players.
+    The recursion (d − s) κ_{s+1} = (d − 2h) κ_s − s κ_{s−1} is stable only for s and h up to d/2.
+    All other values follow from κ_s(d − h) = (−1)^s κ_s(h) and κ_{d−s}(h) = (−1)^h κ_s(h).
     """
     half = d // 2
     near = np.arange(half + 1)
@@ -237,14 +239,11 @@ def krawtchouk(d: int) -> FloatArray:
 
 
 def _elementary(numbers: FloatArray) -> FloatArray:
-    """Elementary symmetric polynomials e_0, e_1, … (orders,) of numbers (n,).
-
-    Up to the last relevant order.
-    """
+    """Elementary symmetric polynomials e_0, e_1, … of numbers (n,), up to the last relevant order."""
     out = np.zeros(min(len(numbers), RELEVANT_ORDERS[-1]) + 1)
     out[0] = 1.0
     for number in numbers:
-        # numpy computes the right side first, so that no product has a number twice
+        # numpy computes the right side first, so that no product contains a number twice
         out[1:] += number * out[:-1]
     return out
 
@@ -261,7 +260,7 @@ def correlations(pairs: FloatArray, relevance: FloatArray) -> FloatArray:
 def _correlated_blocks(
     pairs: FloatArray, relevance: FloatArray
 ) -> Iterator[tuple[slice, slice, FloatArray]]:
-    """Yield blocks of `correlations`: q pairs, these and all later pairs, and (orders, q, p)."""
+    """Yield blocks of `correlations`: rows, columns from the first row on, values (orders, q, p)."""
     orders = _relevant_orders(len(relevance))
     totals = _elementary(relevance)[orders]
     for start in range(0, len(pairs), CORRELATION_ROWS):
@@ -272,9 +271,9 @@ def _correlated_blocks(
 
 
 def player_sizes(phi: FloatArray) -> FloatArray:
-    """Relative attribution sizes (d,) from phi (games, d): the largest is 1.
+    """Relative attribution sizes (d,) from phi (games, d); the largest is 1.
 
-    The root mean square over games, each scaled to the same norm.
+    A size is the root mean square over games, after each game is scaled to the same norm.
     """
     squares = np.square(phi)
     norm = squares.sum(axis=1, keepdims=True)

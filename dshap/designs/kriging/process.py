@@ -1,7 +1,7 @@
 """A Gaussian process at pairs: its factors, posterior of φ, likelihood and precision.
 
-y (p,) are the odd values of the pairs, W (p, d) their weights in φ = Wᵀy, and P (p, p) the
-precision matrix of the values, with the trend (the effects of single players) projected out.
+The odd values of the pairs are y (p,), their weights are W (p, d) in φ = Wᵀy, and P (p, p) is the
+precision matrix of the values.  The trend (the effects of single players) is projected out of P.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Process:
     """A Gaussian process at p pairs z (p, d), whitened: values L⁻¹y, trend L⁻¹z."""
 
     factor: FloatArray
-    """L (p, p), lower, with LLᵀ = K; K may contain a part of the trend, which changes no result."""
+    """L (p, p), lower, with LLᵀ = K.  A part of the trend in K changes no result."""
     trend: FloatArray
     """L⁻¹z (p, d)."""
     covariance: FloatArray
@@ -46,7 +46,7 @@ class Process:
 
     @classmethod
     def of(cls, pairs: FloatArray, parts: Covariances) -> Process:
-        """Build the process of these covariances at the pairs; raises as `at`."""
+        """Build the process of these covariances at the pairs; InputError if two are the same."""
         try:
             factor = scipy.linalg.cholesky(parts.values + NUGGET * np.eye(len(pairs)), lower=True)
         except np.linalg.LinAlgError:
@@ -63,7 +63,7 @@ class Process:
     def gram(self) -> FloatArray:
         """Cholesky factor (d, d), lower, of trendᵀ trend.
 
-        InputError if the pairs do not determine the attributions of additive games.
+        InputError if the pairs do not determine the attributions even of additive games.
         """
         try:
             return np.asarray(scipy.linalg.cholesky(self.trend.T @ self.trend, lower=True))
@@ -72,7 +72,7 @@ class Process:
 
     @property
     def missing(self) -> FloatArray:
-        """The bias (d, d) that the trend's weights must remove: 2I − trendᵀ covariance."""
+        """The bias 2I − trendᵀ covariance (d, d), which the weights of the trend must remove."""
         return 2 * np.eye(self.trend.shape[1]) - self.trend.T @ self.covariance
 
     def posterior(self) -> tuple[FloatArray, FloatArray]:
@@ -86,13 +86,13 @@ class Process:
         return weights, np.maximum(self.variance - explained, 0.0)
 
     def weights(self, by_trend: FloatArray, share: float = 1.0) -> FloatArray:
-        """`share` times the weights (p, d) of the odd values, given the trend's by_trend (d, d)."""
+        """`share` times the weights (p, d) of the odd values, given the trend's part (d, d)."""
         weights = scipy.linalg.solve_triangular(
             self.factor, share * self.covariance + self.trend @ by_trend, lower=True, trans="T"
         )
         total = np.zeros(len(weights))
-        total[0] = 2.0 * share  # Σ_i φ_i = v(N) − v(∅), whatever the other values
-        # what rounding and the solver leave of this sum is spread evenly over the players
+        total[0] = 2.0 * share  # Σ_i φ_i = v(N) − v(∅), which does not depend on other values
+        # the rounding error of this sum is spread evenly over the players
         weights += ((total - weights.sum(axis=1)) / weights.shape[1])[:, None]
         return np.asarray(weights)
 

@@ -1,21 +1,22 @@
-"""Which games the choices of a pilot serve, and attributions of those that they do not.
+"""Games that a pilot's choices do not serve: how they are found, and their attributions.
 
-A pilot chooses one prior for all games from the values of a few.  A later game may be of another
-kind: then its errors are larger than with a prior of its own.  Three numbers of the game show this.
-With P (p, p) the precision of the odd values y (p,) under the pilot's prior, e_j = (Py)_j/P_jj is
-the leave-one-out error of pair j.
+A pilot chooses one prior for all games from the values of a few games.  If a later game is of a
+different kind, its errors are larger than with a separate prior.  Three numbers of the game show
+this.  With P (p, p) the precision of the odd values y (p,) under the pilot's prior, e_j =
+(Py)_j/P_jj is the leave-one-out error of pair j.
 
 - Roughness: |e|/|y|.
 - Misfit: |e| relative to the least |e| under the priors of `OTHER_DECAYS` and `OTHER_VARIATIONS`.
 - Peak: max_T (χ_Tᵀ P y)²/(yᵀPy tr P) over the products χ_T of three players, the score of a sparse
-  term.  It does not count where the pilot chose sparse terms for all games.
+  term.  It does not count if the pilot chose sparse terms for all games.
 
-A game is served unless one of its numbers is more than `SERVED_SLACK` times the largest of the
-pilot's games.  Additive games are always served.  A game that is not served is estimated
-separately: with the likeliest of the other priors, with a separate process where that is likelier
-(`game_processes.py`), and with sparse terms where they predict held-out pairs of the game better
-(`cross_validation.py`); where all games are to share a process (`sparse=False`), with the likeliest
-of the other priors alone.  Nothing of this depends on other games.
+A game is served unless one of its numbers is more than `SERVED_SLACK` times the largest number of
+the pilot's games.  Additive games are always served.  A game that is not served is estimated
+separately, from its own values alone:
+
+- It gets the likeliest prior of `other_kinds`.
+- It gets a separate process if that is likelier (`game_processes.py`), and sparse terms if these
+  predict its held-out pairs better (`cross_validation.py`).  `sparse=False` excludes both.
 """
 
 from __future__ import annotations
@@ -48,10 +49,9 @@ from dshap.designs.kriging.tuning import (
 
 @dataclass(frozen=True)
 class Service:
-    """The choices of a pilot, with the numbers of games that they serve.
+    """The choices of a pilot, with which later games are compared.
 
-    Games are compared on the pairs that are in the likelihood of a prior, at most 512 or 1.5 a
-    player.
+    Only the pairs of `likelihood_pairs` are compared: at most 512, or 1.5 a player if that is more.
     """
 
     pair_list: PairList
@@ -61,22 +61,21 @@ class Service:
     """Whether the pilot chose sparse terms for all games."""
 
     def is_served(self, odd: FloatArray, limits: tuple[float, ...]) -> BoolArray:
-        """(games,): whether games odd (games, p) are served, given the largest numbers."""
+        """Whether each of the games odd (games, p) is served, given the `limits`."""
         numbers = self.numbers(odd)[:, : len(limits)]
         return np.asarray((numbers <= np.array(limits)).all(axis=1))
 
     def limits(self, odd: FloatArray) -> tuple[float, ...]:
-        """The largest numbers of a game that is served, from the pilot's games odd (games, p)."""
+        """The largest numbers that a served game may have, from the pilot's games odd (games, p)."""
         largest = self.numbers(odd).max(axis=0)
-        # a game that no other prior predicts better is served, however well the pilot's games were
-        # predicted
+        # a misfit of 1 means that no other prior predicts the game better, so it is always allowed
         largest[1] = max(largest[1], 1.0)
         return tuple((np.array(SERVED_SLACK[: len(largest)]) * largest).tolist())
 
     def numbers(self, odd: FloatArray) -> FloatArray:
-        """Roughness, misfit and, without terms for all games, peak (games, 2 or 3) of odd (games, p).
+        """Roughness, misfit and perhaps peak (games, 2 or 3) of odd (games, p).
 
-        They are 0 for additive games.
+        The peak is left out if all games have sparse terms.  The numbers of additive games are 0.
         """
         some = odd[:, self._positions]
         pilot = self._of_pilot
@@ -93,7 +92,7 @@ class Service:
         return np.where(is_rough[:, None], np.stack(numbers, axis=1), 0.0)
 
     def likeliest(self, odd: FloatArray) -> NDArray[np.intp]:
-        """(games,): position in `other_kinds` of the likeliest prior of each game odd (games, p)."""
+        """Position in `other_kinds` of the likeliest prior of each game odd (games, p)."""
         some = odd[:, self._positions]
         return np.argmin([each.deviances(some) for each in self._others], axis=0)
 
@@ -123,14 +122,14 @@ class Service:
 
 @dataclass(frozen=True)
 class _Known:
-    """A prior at the compared pairs, as far as it stays in memory."""
+    """The parts of a prior at the compared pairs that stay in memory."""
 
     precision: FloatArray
     """P (q, q)."""
     volume: float
     """`Process.volume`."""
     n_free: int
-    """Number of pairs beyond that of the players."""
+    """Number of pairs minus number of players."""
 
     @classmethod
     def of(cls, process: Process) -> _Known:
@@ -138,7 +137,7 @@ class _Known:
         return cls(process.precision(), process.volume, n_pairs - d)
 
     def left_out(self, weighted: FloatArray) -> FloatArray:
-        """|e| (games,) but for the pair of the ends, from yᵀP (games, q)."""
+        """|e| (games,) without the pair (N, ∅), from yᵀP (games, q)."""
         errors = weighted / np.diag(self.precision)
         return np.asarray(np.sqrt(np.square(errors[:, 1:]).sum(axis=1)))
 
@@ -150,12 +149,12 @@ class _Known:
 
 
 def other_kinds() -> list[tuple[float, float]]:
-    """Decay and variation of each of the other priors; all players are alike."""
+    """Decay and variation of the priors that games are compared with; their players are alike."""
     return list(product(OTHER_DECAYS, OTHER_VARIATIONS))
 
 
 def kept_bytes(pair_list: PairList) -> int:
-    """Bytes of the priors that games are compared with, and of those that stay for single games."""
+    """Bytes of the compared priors, and of the priors that stay in memory for single games."""
     p = pair_list.n_pairs
     d = pair_list.n_players
     n_compared = len(likelihood_pairs(p, d, pair_list.seed))
@@ -174,12 +173,13 @@ def own_estimates(
 ) -> tuple[FloatArray, FloatArray]:
     """phi (games, d) and moves (R, games, d) of games odd (games, p), each estimated separately.
 
-    `kinds` (games,) are positions in `other_kinds`; `signs` (p, R) are as in `TermBase.estimates`.
-    Games have separate processes and sparse terms only where `is_by_game`.
+    `kinds` (games,) are positions in `other_kinds`; `TermBase.estimates` describes `signs` (p, R).
+    Games have separate processes and sparse terms only if `is_by_game`.
     """
     phi = np.zeros((len(odd), pair_list.n_players))
     moves = np.zeros((signs.shape[1], *phi.shape))
-    for game in np.argsort(kinds, kind="stable"):  # those of one prior follow each other
+    # sorted by prior, so that each prior is built once although `_alike` caches only a few
+    for game in np.argsort(kinds, kind="stable"):
         processes = _alike(pair_list, *other_kinds()[kinds[game]])
         phi[game], moves[:, game] = _own_estimate(
             pair_list, processes, odd[game], signs, is_by_game

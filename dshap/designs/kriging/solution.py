@@ -21,17 +21,18 @@ class Solution:
     weights: FloatArray
     """W (p, d), weights in φ."""
     contrasts: FloatArray
-    """(p, R, c): sums over random signs of leave-one-out errors; 0 for every additive game."""
+    """(p, R, c): weights of the odd values in contrasts, sums of leave-one-out errors with random
+    signs.  The contrasts of an additive game are 0."""
     spread: FloatArray
     """(d,): each player's error relative to its contrast."""
     shared: int = 0
-    """Number of leading contrast columns with what φ misses: see `with_missed`."""
+    """Number of leading contrast columns that estimate what φ misses: see `with_missed`."""
 
     def with_missed(self, pairs: FloatArray, precision: FloatArray, likely: FloatArray) -> Solution:
-        """The solution with contrast columns for what φ misses, by the leave-one-out errors.
+        """The solution with more contrast columns, which estimate what φ misses.
 
         Player i is in contrast i // shared, column i % shared.  `likely` are the weights (p, d) of
-        the process of this precision.
+        the process that `precision` belongs to, without the mean over priors.
         """
         p, d = pairs.shape
         n_groups = self.contrasts.shape[1]
@@ -65,7 +66,7 @@ class Solution:
     def block(self, masks: BoolArray, start: int) -> CoalitionBlock:
         """The coalitions of a list from `start` on, masks (m, d), with their scores.
 
-        Each has ± half the weight of its pair's odd value.
+        The score of a coalition is ± half the weight of its pair's odd value (v(S) − v(S̄))/2.
         """
         m = len(masks)
         pair, is_complement = np.divmod(np.arange(start, start + len(masks)), 2)

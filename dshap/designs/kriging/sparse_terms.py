@@ -1,10 +1,10 @@
 """Sparse interactions of three players, found per game by empirical Bayes.
 
-The odd values of a game at pairs z (p, d) are y = Zβ + Xc + g: the trend, a few coefficients c_T of
-products χ_T of three players, with variances v_T, and a Gaussian process g with the base's kernel.
-With the base's precision P (p, p), its trend projected out, the posterior of c has covariance M =
-(XᵀPX + V⁻¹)⁻¹ and mean c = MXᵀPy, in units of the game's scale.  The variances maximise the
-likelihood, by expectation–maximisation.
+The odd values of a game at pairs z (p, d) are y = Zβ + Xc + g.  Here Zβ is the trend, X are the
+products χ_T of three players, c_T their coefficients with variances v_T, and g is a Gaussian
+process, the *base*.  With the base's precision P (p, p), from which the trend is projected out, the
+posterior of c has covariance M = (XᵀPX + V⁻¹)⁻¹ and mean c = MXᵀPy, in units of the game's scale.
+The variances maximise the likelihood, by expectation–maximisation.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Screen:
         return np.asarray(self.pairs[:, first] * self.pairs[:, second])
 
     def _starts(self) -> Iterator[tuple[int, int]]:
-        """Each player i, and the position of its first pair with a later player among all pairs."""
+        """Yield each player i, and the position in `_products` of the first pair of later players."""
         d = self.pairs.shape[1]
         return ((i, (i + 1) * d - (i + 1) * (i + 2) // 2) for i in range(d - 2))
 
@@ -101,13 +101,13 @@ class Fit:
         return out
 
     def diagonal(self, precision: FloatArray) -> FloatArray:
-        """Diagonal (p,) of the precision with these products, P − PXMXᵀP."""
+        """Diagonal (p,) of P − PXMXᵀP, the precision with these terms."""
         return np.asarray(
             np.diag(precision) - (self.weighted @ self.covariance * self.weighted).sum(axis=1)
         )
 
     def left_out(self, odd: FloatArray, precision: FloatArray) -> FloatArray:
-        """Leave-one-out errors (p,) of the game odd (p,), at these variances."""
+        """Leave-one-out errors (p,) of the game odd (p,), with these variances."""
         return np.asarray(
             precision @ (odd - self.columns @ self.coefficients) / self.diagonal(precision)
         )
@@ -135,7 +135,7 @@ class TermBase:
 
     @classmethod
     def of(cls, screen: Screen, process: Process, prior: Prior) -> TermBase:
-        """Build the base of a process at the screen's pairs; the prior gives `of_triple`."""
+        """Build the base of a process at the screen's pairs; `of_triple` comes from the prior."""
         of_triple = prior.variances[3] / comb(screen.pairs.shape[1], 3)
         return cls(screen, process, process.precision(), *process.posterior(), of_triple)
 
@@ -144,9 +144,9 @@ class TermBase:
     ) -> tuple[FloatArray, ...]:
         """phi (games, d) and moves (R, games, d) of odd values (games, p).
 
-        std_error² is the sum of squared moves.  φ = Wᵀ(y − Xc) + effectsᵀc has the same sum as the
-        base's.  Errors are as in `error_contrasts`, from signs (p, R), with the weights and
-        leave-one-out errors after the terms, times `doubt`.
+        std_error² is the sum of squared moves.  φ = Wᵀ(y − Xc) + effectsᵀc has the same sum over
+        players as Wᵀy.  Errors are computed as in `error_contrasts`, from signs (p, R), with the
+        weights and leave-one-out errors after the fit of the terms; `doubt` multiplies them.
         """
         phi = odd @ self.weights
         moves = np.zeros((signs.shape[1], *odd.shape[:1], self.weights.shape[1]))
@@ -183,9 +183,9 @@ class TermBase:
 def fit_terms(
     screen: Screen, precision: FloatArray, odd: FloatArray, variance: float, rounds: int
 ) -> Iterator[Fit]:
-    """Fit sparse terms to each of the games odd (p, games), beside a process of this precision.
+    """Fit sparse terms to each of the games odd (p, games); the base has this precision.
 
-    `variance` is the initial one of a coefficient.  With no rounds all fits are empty.
+    `variance` is the initial variance of a coefficient.  With `rounds` = 0 all fits are empty.
     """
     for start in range(0, odd.shape[1], SCREENED_GAMES):
         batch = odd[:, start : start + SCREENED_GAMES]
@@ -202,7 +202,7 @@ def fit_terms(
 
 @dataclass
 class _Game:
-    """The state of a game while it is fitted."""
+    """The state of a game while terms are fitted to it."""
 
     odd: FloatArray
     """Odd values y (p,)."""
@@ -224,7 +224,7 @@ class _Game:
 
     @property
     def is_rough(self) -> bool:
-        """Whether the base leaves a residual in which terms can be found."""
+        """Whether the game is not additive, so that its residual may contain terms."""
         return self.squares > ROUGHNESS * float(self.odd @ self.odd)
 
     def take_up(
@@ -232,7 +232,8 @@ class _Game:
     ) -> None:
         """Add the products of the largest gradients (triples,), and estimate all variances again.
 
-        If the terms then explain more than there is, which is rounding, the game stays as it was.
+        If rounding errors make the terms explain more than the squares of the game, or less than
+        nothing, the game is not changed.
         """
         n_free = len(self.odd) - screen.pairs.shape[1]
         n_taken = min(ROUND_TERMS, n_free // TERM_VALUES, len(gradients) - len(self.chosen))
@@ -264,7 +265,7 @@ class _Game:
 
 
 def _inverse(gram: FloatArray, variances: FloatArray) -> FloatArray:
-    """(gram + diag(1/variances))⁻¹ (t, t); NaN where rounding has made it indefinite."""
+    """(gram + diag(1/variances))⁻¹ (t, t); NaN if rounding has made the matrix indefinite."""
     # scaled by the roots of the variances, whose reciprocals would be huge for terms near 0
     root = np.sqrt(variances)
     inner = root[:, None] * gram * root

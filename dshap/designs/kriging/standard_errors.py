@@ -1,20 +1,28 @@
 """Standard errors of φ from leave-one-out errors of the values.
 
 With P (p, p) the precision of the odd values y (p,) of the pairs, e_j = (Py)_j/P_jj is the
-leave-one-out error of pair j: its value minus its prediction from the others.  W_ji is its weight
-in φ_i, and w_ji the weight that it has when every pair is listed.  Then std_error_i² = κ_i Σ_j (W_ji −
-w_ji)² e_j²: as large as the row's values are rough, in the sizes where they are, and 0 when every
-coalition is listed.  κ_i is the ratio of the posterior variance to the same sum under the prior, to
-the power of 3/4 − 2d/p (0 at least): the prior is trusted with many pairs and ignored with few.
-The squared error is the mean of that and of the posterior variance times the mean square of e_j
-over its own deviation; above 128 players, the latter alone.
+leave-one-out error of pair j: its value minus its prediction from all other pairs.  W_ji is the
+weight of pair j in φ_i, and w_ji is the weight that it would have if every pair were listed.
 
-The largest attributions may be shrunk towards 0.  From 24 players on, the errors therefore include
-a difference estimate of what φ_i misses, Σ_j w_ji (N_s − n_s)/n_s e_j, in which the e_j of the n_s
-listed pairs of size s represent all N_s: the part of its square above the usual one of the row's
-players, (median/0.6745)², is added.  Both are summed through contrasts with random signs, linear in
-the values until the end.  Between priors that are averaged over, their variance is added; above 128
-players errors are those of the likeliest prior, which are larger.
+The squared standard error is the mean of two estimates:
+
+- κ_i Σ_j (W_ji − w_ji)² e_j².  It is large if the row's values are rough at the sizes that count for
+  φ_i, and 0 if every coalition is listed.  κ_i is the posterior variance divided by the expectation
+  of the same sum under the prior, to the power of 3/4 − 2d/p (at least 0): the prior is trusted with
+  many pairs and ignored with few.
+- The posterior variance times the mean of (e_j/its standard deviation)² over the pairs.  With more
+  than 128 players only this estimate is used.
+
+Two terms are added:
+
+- The largest attributions may be shrunk towards 0.  From 24 players on, φ_i is estimated to miss
+  Σ_j w_ji (N_s − n_s)/n_s e_j, in which the e_j of the n_s listed pairs of size s represent all N_s
+  pairs of this size (a difference estimate).  The square of this estimate is added as far as it
+  exceeds the usual square of the row's players, (median/0.6745)².
+- If φ is a mean over priors, the variance between these priors.  With more than 128 players the
+  errors come from the likeliest prior instead, whose errors are larger.
+
+All sums are computed as contrasts with random signs, which are linear in the values.
 
 References
 ----------
@@ -62,7 +70,7 @@ def error_contrasts(
     """
     n_groups = signs.shape[1]
     diagonal = np.diag(precision)
-    # (p, p): column j gives the leave-one-out error of pair j
+    # (p, p): column j are the weights of the values in the leave-one-out error of pair j
     left_out = precision / diagonal / np.sqrt(n_groups)
     by_scale = np.sqrt(scale_weights(pairs) * diagonal)
     if not is_by_player:
@@ -78,9 +86,9 @@ def error_contrasts(
 def missed_weights(pairs: FloatArray) -> FloatArray:
     """Weights C (p, d) of the leave-one-out errors in the estimate of what φ misses.
 
-    The errors of the n_s listed pairs of a size represent all N_s: C_ji = w_ji (N_s − n_s)/n_s.  A
-    size with no listed pair is assumed to miss as much as the mean of the sizes that are partly
-    listed.
+    The errors of the n_s listed pairs of a size represent all N_s pairs: C_ji = w_ji (N_s −
+    n_s)/n_s.  A size without a listed pair is assumed to miss as much as the mean of the sizes that
+    are partly listed.
     """
     d = pairs.shape[1]
     sizes = np.arange(d // 2 + 1)
@@ -93,7 +101,7 @@ def missed_weights(pairs: FloatArray) -> FloatArray:
     n_absent = (n_listed == 0).sum() / max(is_part.sum(), 1)
     missed = (1 - listed + n_absent) / (1 + is_half)
     share = np.divide(missed, n_listed, out=np.zeros(len(sizes)), where=is_part)
-    # w C(d, s), as C(d, s) alone may be huge
+    # the weights times C(d, s): C(d, s) alone may be huge, and cancels
     of_pairs = share[size][:, None]
     return np.asarray(_by_presence(pairs, 2) * of_pairs)
 
@@ -101,8 +109,8 @@ def missed_weights(pairs: FloatArray) -> FloatArray:
 def beyond_usual(missed: FloatArray, axis: int, n_groups: int) -> FloatArray:
     """Moves (R, …) for the part of what φ misses that is larger than usual among the players.
 
-    The players are along `axis`.  The squared moves sum to the square of it above (median/0.6745)²;
-    they have its sign and alternate in sign.
+    The players are along `axis`.  The squared moves sum to the excess of missed² over
+    (median/0.6745)².  Their signs alternate from contrast to contrast.
     """
     usual = np.median(np.abs(missed), axis=axis, keepdims=True) / NORMAL_MEDIAN
     above = np.maximum(np.square(missed) - np.square(usual), 0.0)
@@ -115,11 +123,11 @@ def beyond_usual(missed: FloatArray, axis: int, n_groups: int) -> FloatArray:
 def exact_weights(pairs: FloatArray) -> FloatArray:
     """Weights (p, d) of the pairs' odd values in φ if every pair is listed.
 
-    2/(s C(d, s)) for the s members of a coalition, −2/((d − s) C(d, s)) for the others.
+    2/(s C(d, s)) for the s members of a coalition, −2/((d − s) C(d, s)) for all other players.
     """
     d = pairs.shape[1]
     log_all = lgamma(d + 1)
-    # of 1/C(d, s), for each size
+    # log of 1/C(d, s), for each size
     log_share = [lgamma(s + 1) + lgamma(d - s + 1) - log_all for s in range(d + 1)]
     share = np.array([2 * np.exp(each) for each in log_share])
     return _by_presence(pairs, share[_sizes(pairs)])
@@ -131,7 +139,7 @@ def _sizes(pairs: FloatArray) -> NDArray[np.int64]:
 
 
 def _by_presence(pairs: FloatArray, total: FloatArray | int) -> FloatArray:
-    """`total` (p, 1) over the members of a coalition, and its negative over the others (p, d)."""
+    """Split `total` (p, 1) among the members of a coalition, −`total` among all others: (p, d)."""
     size = _sizes(pairs)
     n_others = pairs.shape[1] - size
     of_members = total / np.maximum(size, 1)
@@ -149,8 +157,8 @@ def influence(excess: FloatArray, variance: FloatArray, diagonal: FloatArray) ->
     """√κ_i (W_ji − w_ji) (p, d): influence of pair j's leave-one-out error on player i's error.
 
     Given the `excess` W − w (p, d) and the diagonal (p,) of P, κ_i = (variance_i/Σ_j
-    excess_ji²/P_jj)^trust.  Under the prior the sum estimates the posterior variance (d,), which is
-    trusted with many pairs a player; with few, the roughness of the values decides alone.
+    excess_ji²/P_jj)^trust.  The posterior variance (d,) is trusted with many pairs a player.  With
+    few pairs `trust` is 0, and only the leave-one-out errors of the values count.
     """
     n_pairs, d = excess.shape
     trust = max(PRIOR_TRUST - TRUST_LOST * d / n_pairs, 0.0)
@@ -162,8 +170,8 @@ def influence(excess: FloatArray, variance: FloatArray, diagonal: FloatArray) ->
 def halfway(moved: FloatArray, by_scale: FloatArray, variance: FloatArray) -> FloatArray:
     """Influence (p, d): its square is the mean of moved² and variance (d,) × by_scale² (p,).
 
-    The first shows which players have rough values; the second (posterior variance) that similar
-    pairs miss the same: without it errors on products of many players are a quarter too small.
+    `moved` shows which players have rough values.  The posterior variance includes that similar
+    pairs miss the same: without it, errors on products of many players are a quarter too small.
     """
     of_all = np.square(by_scale)[:, None] * variance
     return np.sqrt((np.square(moved) + of_all) / 2)
@@ -172,9 +180,10 @@ def halfway(moved: FloatArray, by_scale: FloatArray, variance: FloatArray) -> Fl
 def scale_weights(pairs: FloatArray) -> FloatArray:
     """Weight of each pair's leave-one-out error (p,) in the scale of a game; they sum to 1.
 
-    The coalitions that φ misses have the sampled sizes.  Completely listed sizes are further out:
-    their errors are extrapolations, and too large on games with strong interactions, where those of
-    sampled sizes are too small.  The ends have weight 0.
+    The coalitions that φ misses have the sampled sizes.  Completely listed sizes are further from
+    d/2, so their leave-one-out errors are extrapolations.  On games with strong interactions these
+    errors are too large, while the errors of sampled sizes are too small.  The pair (N, ∅) has
+    weight 0.
     """
     d = pairs.shape[1]
     size = _outer_sizes(pairs)

@@ -69,11 +69,11 @@ class ConnectedDesign(GraphDesign):
 
     @property
     def _is_plain(self) -> bool:
-        """Whether the scores follow from the players in and beside each coalition alone."""
+        """Whether scores depend only on the players in a coalition and their neighbours."""
         return self.coefficients == "boundary" and self.outside == "absent"
 
     def of_order(self, order: int | None) -> CoalitionList | None:
-        """The connected coalitions, for "paper" also without each of their players.
+        """The connected coalitions; for "paper" also each of them without one of its players.
 
         None if there are too many.
         """
@@ -89,7 +89,10 @@ class ConnectedDesign(GraphDesign):
         return TermList.of(self.n_players, words, terms)
 
     def n_on_chain(self, order: int | None) -> int:
-        """The number of runs within neighbourhoods; one for each of their players where needed."""
+        """The number of runs of consecutive players that lie within neighbourhoods.
+
+        If scores depend on the neighbourhood, a run counts once for each of its players.
+        """
         size = self.graph.neighbourhoods(order).sum(axis=1).tolist()
         if self._is_plain:
             return n_runs(len(size), max(size))
@@ -176,7 +179,7 @@ def connected(
 
 
 def _of_paper(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, ScoreTerms]:
-    """U and U ∖ i for every player i of U whose neighbourhood contains U."""
+    """Coalitions U and U ∖ i, for every player i of U whose neighbourhood contains U."""
     row, player = set_player_pairs(found.members & found.common, graph.n_nodes)
     u = sizes(found.members)[row]
     share = 2 / ((u + 2) * (u + 1) * u)
@@ -188,10 +191,11 @@ def _of_paper(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, Sco
 
 
 def _of_boundary(found: Subsets, graph: Graph, near: BoolArray) -> tuple[Words, ScoreTerms]:
-    """U for every player in it or beside it whose neighbourhood contains U.
+    """Coalitions U, for every player in U or next to U whose neighbourhood contains U.
 
-    The empty coalition has the score that makes each player's scores sum to 0.
+    The empty coalition gets the score with which each player's scores sum to 0.
     """
+    # with a sum of 0, a constant added to all values changes no attribution
     d = graph.n_nodes
     sides = Sides.of(graph, near)
     parts = []
@@ -211,4 +215,4 @@ TERMS: Mapping[str, Callable[[Subsets, Graph, BoolArray], tuple[Words, ScoreTerm
     "paper": _of_paper,
     "boundary": _of_boundary,
 }
-"""Coefficients -> function that gives coalitions and terms, with players outside absent."""
+"""Coefficients -> function that returns coalitions and terms, with players outside absent."""

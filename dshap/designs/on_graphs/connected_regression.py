@@ -32,7 +32,7 @@ from dshap.designs.shapley_kernel import ConstrainedSolution
 STEP = 512
 """Number of coalitions whose scores are added at a time."""
 MATRICES = 12
-"""Matrices of players × players in a solution at a time, at most; 10 was the most measured."""
+"""The most matrices of players × players in memory during a solution; up to 10 were measured."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ConnectedRegressionDesign(GraphDesign):
         return True
 
     def of_order(self, order: int | None) -> RegressionList | None:
-        """The two ends, and runs, squares or connected coalitions by size; None if too many."""
+        """∅ and N, then runs, squares or connected coalitions; None if there are too many."""
         words = _words(self.graph, order)
         if words is None:
             return None
@@ -76,7 +76,7 @@ class ConnectedRegressionDesign(GraphDesign):
         return RegressionList(words, weight, d)
 
     def n_on_chain(self, order: int | None) -> int:
-        """The number of runs of at most `order` players."""
+        """The number of runs of at most `order` consecutive players."""
         d = self.n_players
         return n_runs(d, min(order or d, d))
 
@@ -87,9 +87,9 @@ class ConnectedRegressionDesign(GraphDesign):
         )
 
     def finish(self, sums: FloatArray, v_empty: FloatArray, v_full: FloatArray) -> FloatArray:
-        """phi (n, d, k) from the sums ZᵀΩv (n, d, k) and the values of the ends (n, k).
+        """phi (n, d, k) from the sums ZᵀΩv (n, d, k) and the values v(∅) and v(N) (n, k).
 
-        The solution of the regression under Σφ = v(N) − v(∅).
+        phi solves the regression under Σφ = v(N) − v(∅).
         """
         return _solution(self).finish(sums, v_empty, v_full)
 
@@ -151,12 +151,12 @@ class RegressionList:
     words: Words
     """(m, ⌈d/64⌉): members of the coalitions as bits."""
     weight: FloatArray
-    """(m,): weights; 0 for the two ends, whose values `finish` uses."""
+    """(m,): weights; 0 for ∅ and N, whose values are in the constraint of `finish`."""
     d: int
 
     @property
     def kept_bytes(self) -> int:
-        """See `CoalitionList`; with the scores of a step and the matrices of the solution."""
+        """See `CoalitionList`; includes the scores of a step and the matrices of the solution."""
         return GROWING_WORDS * self.words.nbytes + 40 * STEP * self.d + MATRICES * 8 * self.d**2
 
     def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
@@ -166,7 +166,7 @@ class RegressionList:
 
 
 def _words(graph: Graph, order: int | None) -> Words | None:
-    """The two ends, then the coalitions of the regression; None if there are too many."""
+    """∅ and N, then the coalitions of the regression; None if there are too many."""
     d = graph.n_nodes
     if graph.is_grid:
         height, width = graph.shape
@@ -211,8 +211,8 @@ def _kernel(d: int, size: int) -> float:
     return 0.0
 
 
-# "uniform" is the default: with 784 players attributions by the kernel had a correlation of 0.80 with
-# the exact ones, attributions by equal weights of 0.99
+# why "uniform" is the default: with 784 players, attributions with equal weights had a correlation of
+# 0.99 with the exact attributions, and attributions with the kernel 0.80
 WEIGHTS: Mapping[str, Callable[[int, int], float]] = {
     "uniform": lambda d, size: 1.0,
     "kernel": _kernel,
@@ -222,14 +222,14 @@ WEIGHTS: Mapping[str, Callable[[int, int], float]] = {
 
 @lru_cache(maxsize=8)
 def _solution(design: ConnectedRegressionDesign) -> ConstrainedSolution:
-    """The constrained regression of a design; the same bits on any number of cores."""
+    """The constrained regression of a design, with the same bits on any number of cores."""
     listed = design.listed
     d = design.n_players
     matrix = np.zeros((d, d))
     for start in range(0, len(listed.words), STEP):
         score, _ = listed.scored(start, start + STEP)
-        # sparse: a run or a square has few of the players, and a product of two full matrices would
-        # take d² operations for each coalition
+        # why sparse: a run or a square has few players, while a product of two full matrices takes
+        # d² operations for each coalition
         matrix += (
             scipy.sparse.csr_array((score > 0).T.astype(float)) @ scipy.sparse.csr_array(score)
         ).toarray()

@@ -1,4 +1,4 @@
-"""The base of the designs whose coalitions follow a graph of the players."""
+"""The base of the designs whose coalitions depend on a graph of the players."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from dshap.designs.on_graphs.graphs import Graph, chain, graph_of
 from dshap.designs.on_graphs.subsets import MAX_SUBSETS, Words, to_masks, to_words
 
 OUTSIDE = ("absent", "present")
-"""State of the players beyond a neighbourhood while it plays."""
+"""States of the players beyond a neighbourhood, while its own players join one by one."""
 
 MADE_OF = 8
-"""The most bytes to make a list of terms, relative to those of the list; 6 have been measured."""
+"""The most bytes to make a list of terms, divided by the bytes of the list; up to 6 were measured."""
 
 
 class CoalitionList(Protocol):
-    """Distinct coalitions, the two ends first, with their scores."""
+    """Distinct coalitions with their scores; ∅ and N come first."""
 
     @property
     def words(self) -> Words:
@@ -36,7 +36,7 @@ class CoalitionList(Protocol):
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes that a process stores, and at most needs to make the list."""
+        """The most bytes that a process needs to make the list and to store it."""
         ...
 
     def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
@@ -46,10 +46,10 @@ class CoalitionList(Protocol):
 
 @dataclass(frozen=True)
 class GraphDesign(BaseDesign):
-    """Base of the designs on a graph, which add `of_order` and `refusal`.
+    """Base of the designs on a graph, which add `order`, `of_order` and `refusal`.
 
-    A design that may be efficient adds `is_efficient`.  A `__post_init__` of its own checks the
-    options, then calls this one.
+    A design that may be efficient adds `is_efficient`.  A `__post_init__` of a design checks its
+    options, then calls `super().__post_init__()`, which makes the list.
     """
 
     graph: Graph
@@ -84,7 +84,7 @@ class GraphDesign(BaseDesign):
         return listed
 
     def n_on_chain(self, order: int | None) -> int:
-        """The number of coalitions for this order on a chain; 0 if only the list shows it."""
+        """The number of coalitions for this order on a chain; 0 if there is no formula for it."""
         return 0
 
     def fits(self, order: int) -> bool:
@@ -93,7 +93,8 @@ class GraphDesign(BaseDesign):
         return told <= MAX_SUBSETS and (told > 0 or self.of_order(order) is not None)
 
     def _told_length(self, order: int | None) -> int:
-        """The length of the list for this order where it is known without making it; else 0."""
+        """The length of the list for this order, if a formula has it; else 0."""
+        # so that a chain with too many coalitions is refused before its list is made
         if self.graph.is_chain:
             return self.n_on_chain(order)
         return 0
@@ -110,7 +111,8 @@ class GraphDesign(BaseDesign):
 
     @property
     def info(self) -> DesignInfo:
-        """Counts of the design; `has_graph`: leaving a player out would change neighbourhoods."""
+        """Counts of the design."""
+        # `has_graph`: without one of its players, the graph would have different neighbourhoods
         d = self.n_players
         listed = self.listed
         return DesignInfo(
@@ -129,14 +131,17 @@ class GraphDesign(BaseDesign):
         return _listed(self)
 
     def block(self, start: int, stop: int) -> CoalitionBlock:
-        """Coalitions start..stop with their scores, the two ends included."""
+        """Coalitions start..stop with their scores; start 0 includes ∅ and N."""
         listed = self.listed
         checked_span(len(listed.words), start, stop)
         score, groups = listed.scored(start, stop)
         return CoalitionBlock(to_masks(listed.words[start:stop], self.n_players), score, groups)
 
     def with_players(self, n_players: int) -> Self:
-        """Return this design for a chain of another length; InputError if the graph is no chain."""
+        """Return this design for a chain of a different length.
+
+        InputError if the graph is not a chain.
+        """
         if n_players != self.n_players and not self.graph.is_chain:
             raise InputError(
                 f"the design has a graph of {self.n_players} players, and there are {n_players} "
@@ -147,7 +152,7 @@ class GraphDesign(BaseDesign):
         return self
 
     def fingerprint(self) -> dict[str, JSON]:
-        """The kind of design and its fields, the graph as values that `graph_of` reads."""
+        """The kind of design and its fields; the graph is written as `graph_of` reads it."""
         return super().fingerprint() | {"graph": self.graph.fingerprint()}
 
 
@@ -158,7 +163,7 @@ def _listed(design: GraphDesign) -> CoalitionList:
 
 @dataclass(frozen=True)
 class OfChains:
-    """A design without a graph, for texts: each text gets the chain of its own tokens."""
+    """A design without a graph, for texts: each text gets the chain of its tokens."""
 
     make: Callable[..., GraphDesign]
     """Function of a graph and options that makes the design."""
@@ -173,7 +178,7 @@ class OfChains:
         return self.make(chain(n_players), **self.options)
 
     def refused(self, n_players: int) -> InputError:
-        """The error for a table of `n_players` players, which are not tokens."""
+        """The error for a table of `n_players` players, whose columns are no chain of tokens."""
         return InputError(
             f"design is {self!r}, which needs a graph, and only texts have one by default: give "
             f"dshap.designs.chain({n_players}), grid(height, width) or an adjacency as graph="
@@ -256,9 +261,9 @@ class TermList:
         groups: NDArray[np.int16] | None = None,
         n_groups: int = 0,
     ) -> TermList:
-        """Build the list from terms; equal coalitions are merged, those without a term dropped.
+        """Build the list from terms: merge equal coalitions, and drop coalitions without a term.
 
-        `groups` (e,) are the jackknife groups of the terms, −1 for none.
+        `groups` (e,) are the jackknife groups of the terms; −1: no group.
         """
         words = np.concatenate([two_ends(d), words])
         first, which = first_distinct_bits(words.view(np.uint8))
@@ -308,7 +313,7 @@ class TermList:
 def _summed(
     row: NDArray[np.intp], column: NDArray[np.intp], value: FloatArray, shape: tuple[int, int]
 ) -> scipy.sparse.csr_array:
-    """The sparse matrix with these entries; those at the same place are added."""
+    """The sparse matrix with these entries; entries at the same position are added."""
     return scipy.sparse.coo_array(
         (value, (row.astype(np.int32), column.astype(np.int32))), shape=shape
     ).tocsr()
@@ -322,10 +327,10 @@ def checked_order(order: int | None) -> int | None:
 
 
 def _highest_order(fits: Callable[[int], bool], asked: int | None) -> str:
-    """The hint of a refusal: the highest order below the one asked for that fits, by bisection."""
+    """A hint for an error message: the highest order up to `asked` that fits, by bisection."""
     low = 0
     high = 1
-    # doubling first, as there may be no order to stay below
+    # double first, because `asked` may be None: then there is no upper end to bisect from
     while (asked is None or high < asked) and fits(high):
         low = high
         high = 2 * high

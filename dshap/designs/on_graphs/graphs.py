@@ -21,7 +21,7 @@ from dshap.designs.coalitions import coalition_spans
 
 @dataclass(frozen=True)
 class Graph:
-    """An undirected graph whose nodes are the players, for designs that use which are neighbours.
+    """An undirected graph whose nodes are the players, for designs that use neighbours.
 
     The functions `chain`, `grid` and `graph_of` make it.
 
@@ -38,7 +38,7 @@ class Graph:
     shape: tuple[int, ...]
     """(d,), or (height, width) of a grid, whose nodes go row by row."""
     edges: tuple[tuple[int, int], ...] | None = None
-    """Pairs i < j, rising; None: those of a chain or a grid of this shape."""
+    """Pairs i < j in rising order; None: the edges of a chain or a grid of this shape."""
 
     @property
     def n_nodes(self) -> int:
@@ -57,7 +57,7 @@ class Graph:
 
     @property
     def adjacency(self) -> scipy.sparse.csr_array:
-        """The adjacency matrix (d, d): 1 where two nodes are neighbours."""
+        """The adjacency matrix (d, d): 1 for two nodes that are neighbours, else 0."""
         i, j = self._pairs()
         ends = np.concatenate([i, j]), np.concatenate([j, i])
         return scipy.sparse.csr_array(
@@ -84,7 +84,7 @@ class Graph:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is one component."""
+        """Whether all nodes are in one component."""
         return not self.components().any()
 
     def fingerprint(self) -> dict[str, JSON]:

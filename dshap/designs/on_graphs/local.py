@@ -35,10 +35,12 @@ from dshap.designs.on_graphs.subsets import (
 from dshap.designs.permutation import LEAST_UNITS, replicates_of_orders
 
 MAX_TERMS = 2**21
-"""The most subsets of all neighbourhoods, or steps of sampled orders; every process has them in
-memory."""
+"""The most subsets of all neighbourhoods, or steps of sampled orders.
+
+Every process has them in memory.
+"""
 PLAIN_DIGITS = 50
-"""Neighbourhoods up to this many players have their number of subsets written out in messages."""
+"""Messages write the number of subsets in full up to this many players in a neighbourhood."""
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,10 @@ class LocalDesign(GraphDesign):
 
     @property
     def is_sampled(self) -> BoolArray:
-        """Whether orders are drawn for each player (d,) whose neighbourhood is too large to list.
+        """Whether orders are drawn (d,), because the player's neighbourhood is too large to list.
 
-        A neighbourhood is listed if it has at most 2 n_permutations subsets, as many as the
-        values of drawn orders.
+        A neighbourhood is listed if it has at most 2 n_permutations subsets: drawn orders would
+        need as many values.
         """
         return self._are_drawn(self.neighbourhoods)
 
@@ -103,7 +105,7 @@ class LocalDesign(GraphDesign):
 
     @property
     def info(self) -> DesignInfo:
-        """Counts of the design; with replicates if orders are drawn."""
+        """Counts of the design; includes replicates if orders are drawn."""
         info = super().info
         if not self.is_sampled.any():
             return info
@@ -121,13 +123,13 @@ class LocalDesign(GraphDesign):
 
     @property
     def why_no_errors(self) -> str:
-        """Why there are no standard errors: fewer than 50 pairs of orders; else empty."""
+        """The reason if fewer than 50 pairs of orders are drawn; else an empty text."""
         if not self.n_replicates or self.n_units >= LEAST_UNITS or not self.is_sampled.any():
             return ""
         return f"n_permutations={self.n_permutations} is too few for standard errors: give {2 * LEAST_UNITS} or more"
 
     def of_order(self, order: int | None) -> TermList | None:
-        """Subsets of the listed neighbourhoods, then prefixes of drawn orders in the others.
+        """Subsets of the listed neighbourhoods, then prefixes of orders for all other players.
 
         None if there are too many subsets.
         """
@@ -154,7 +156,7 @@ class LocalDesign(GraphDesign):
     def replicates(
         self, sums: FloatArray, groups: FloatArray, v_empty: FloatArray, v_full: FloatArray
     ) -> FloatArray:
-        """Replicates as in `permutation` for players with drawn orders; others have no error."""
+        """Replicates as in `permutation` for players with drawn orders; no error for all others."""
         drawn = np.flatnonzero(self.is_sampled)
         out = np.broadcast_to(sums, groups.shape).copy()
         if self.why_no_errors:
@@ -189,7 +191,7 @@ class LocalDesign(GraphDesign):
         )
 
     def _are_drawn(self, near: BoolArray) -> BoolArray:
-        """`is_sampled` (d,) for the neighbourhoods near (d, d)."""
+        """`is_sampled` (d,) for the neighbourhoods `near` (d, d)."""
         n = near.sum(axis=1)
         if self.n_permutations is None:
             return np.zeros(len(n), dtype=bool)
@@ -245,7 +247,7 @@ def local(
     seed : int
         Seed of the orders, which all instances and players share.
     n_replicates : int
-        The most jackknife groups for the standard errors, 2 to 100; 0 gives no standard errors.
+        The most jackknife groups for the standard errors, 2 to 100; 0: no standard errors.
 
     Returns
     -------
@@ -282,17 +284,18 @@ def local(
 
 def _n_subsets(near: BoolArray) -> int:
     """Number of subsets of all these neighbourhoods (m, d)."""
-    # Python's integers: 2^n overflows 64 bits where a neighbourhood has 63 players
+    # Python's integers, because 2^n overflows 64 bits from 63 players on
     return sum(1 << n for n in near.sum(axis=1).tolist())
 
 
 def _enumerated(
     near: BoolArray, is_listed: BoolArray, is_present: bool
 ) -> tuple[Words, ScoreTerms]:
-    """All subsets T of the neighbourhoods near (d, d) of listed players, each once, with scores.
+    """All subsets T of the neighbourhoods `near` (d, d) of listed players, each once, with scores.
 
-    1/(n C(n − 1, |T| − 1)) for players in T, −1/(n C(n − 1, |T|)) for the others.  Where all beyond
-    are present the subsets are the absent players: the same weights with the other sign.
+    The score is 1/(n C(n − 1, |T| − 1)) for players in T, and −1/(n C(n − 1, |T|)) for all other
+    players of the neighbourhood.  If the players beyond a neighbourhood are present, T are the
+    absent players instead, and the scores have the opposite sign.
     """
     d = len(near)
     size = near.sum(axis=1)
@@ -315,8 +318,8 @@ def _drawn(
 ) -> tuple[Words, ScoreTerms, NDArray[np.intp]]:
     """Prefixes of drawn orders within the neighbourhoods of players, with scores ±1/orders.
 
-    For each order and player the neighbours up to it and those before it; the last array (e,) is
-    the pair of orders that each belongs to.
+    For each order and player, these are its neighbours before it, with the player and without it.
+    The last array (e,) is the pair of orders that each prefix belongs to.
     """
     d = len(near)
     orders = stream(seed).random((n_units, len(near))).argsort(axis=1)

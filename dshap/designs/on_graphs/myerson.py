@@ -86,8 +86,8 @@ def myerson(graph: Graph) -> MyersonDesign:
               − Σ over connected U that i is a neighbour of, i ∉ U, of u! (b − 1)!/(u + b)! v(U).
 
     The values are exact.  A chain of d players has d(d + 1)/2 connected coalitions; a grid has
-    exponentially many.  Attributions add up to v(N) − v(∅) if the graph is connected; if not, those
-    of the players of each component C add up to v(C) − v(∅).
+    exponentially many.  Attributions add up to v(N) − v(∅) if the graph is connected.  If not, the
+    attributions of the players of each component C add up to v(C) − v(∅).
 
     Parameters
     ----------
@@ -120,9 +120,10 @@ def myerson(graph: Graph) -> MyersonDesign:
 
 @dataclass(frozen=True)
 class BoundaryList:
-    """Connected coalitions whose scores follow from the players in them and beside them.
+    """Connected coalitions whose scores depend on their players and the neighbours of these.
 
-    They give the Myerson value of each player in the graph of its neighbourhood.
+    With these scores an attribution is the Myerson value of a player in the graph of its
+    neighbourhood.
     """
 
     words: Words
@@ -160,7 +161,7 @@ class BoundaryList:
 
     @property
     def kept_bytes(self) -> int:
-        """See `CoalitionList`; with the scores that are made at a time."""
+        """See `CoalitionList`; includes the scores that are computed together."""
         return GROWING_WORDS * self.words.nbytes + PAIR_BYTES
 
     def scored(self, start: int, stop: int) -> tuple[FloatArray, Groups]:
@@ -176,12 +177,12 @@ class BoundaryList:
 
 @dataclass(frozen=True)
 class Sides:
-    """The adjacency and neighbourhoods of players: the players beside a coalition."""
+    """The neighbours of players, which determine the players beside a coalition."""
 
     adjacency: scipy.sparse.csr_array
-    """(d, d): 1 where two players are neighbours."""
+    """(d, d): 1 for two players that are neighbours, else 0."""
     near: Words | None
-    """(d, ⌈d/64⌉): the neighbourhood of each player; None: all of its component."""
+    """(d, ⌈d/64⌉): the neighbourhood of each player; None: its whole component."""
 
     @classmethod
     def of(cls, graph: Graph, neighbourhoods: BoolArray) -> Sides:
@@ -192,8 +193,9 @@ class Sides:
     def scores(self, words: Words, common: Words) -> FloatArray:
         """Scores (m, d) of connected coalitions of u players with b players beside them.
 
-        (u − 1)! b!/(u + b)! for players in the coalition, −u! (b − 1)!/(u + b)! for those beside
-        it, 0 for those that are not in `common`.  b counts within the neighbourhood of the player.
+        The score is (u − 1)! b!/(u + b)! for players in the coalition, −u! (b − 1)!/(u + b)! for
+        players beside it, and 0 for players that are not in `common`.  For each player, b counts
+        only players of its neighbourhood.
         """
         d = self.adjacency.shape[0]
         masks = to_masks(words, d)
@@ -203,7 +205,7 @@ class Sides:
         u = sizes(words)[:, None]
         b = beside.sum(axis=1)[:, None]
         if self.near is None:
-            # the full set is no connected coalition if the graph has several components
+            # `of` lists N even if it is not connected; no neighbourhood then contains it
             is_listed = np.asarray(common.any(axis=1))[:, None]
             return is_listed * (masks * _share(u, b) - beside * _share(b, u))
         row, player = np.nonzero((masks | beside) & to_masks(common, d))
@@ -215,12 +217,12 @@ class Sides:
 
 
 def _share(u: NDArray[np.int64], b: NDArray[np.int64]) -> FloatArray:
-    """(u − 1)! b!/(u + b)!; finite at u = 0."""
+    """(u − 1)! b!/(u + b)!, and a finite number for u = 0, where it is not used."""
     share: FloatArray = 1 / (np.maximum(u, 1) * scipy.special.binom(u + b, b))
     return share
 
 
 def small_spans(m: int, d: int) -> Iterator[tuple[int, int]]:
-    """Consecutive ranges of m coalitions of d players that need at most `PAIR_BYTES`."""
+    """Yield consecutive ranges of m coalitions of d players that need at most `PAIR_BYTES`."""
     step = max(1, PAIR_BYTES // (d * (64 + 2 * math.ceil(d / 8))))
     return ((start, min(start + step, m)) for start in range(0, m, step))

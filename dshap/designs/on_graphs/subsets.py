@@ -1,7 +1,7 @@
 """Sets of nodes as bits in 64-bit words, and lists of distinct sets.
 
-Node i is bit i % 64 of word i // 64: sets of d nodes are rows of ⌈d/64⌉ words, and an operation
-acts on all sets of a list at once.
+Node i is bit i % 64 of word i // 64.  A set of d nodes is a row of ⌈d/64⌉ words, so that one numpy
+operation acts on all sets of a list.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from dshap.designs.coalitions import coalition_spans
 Words = NDArray[np.uint64]
 WORD = np.dtype("<u8")
 MAX_SUBSETS = 2**20
-"""The most sets of a list: a million model evaluations for every instance.
+"""The most sets in a list.
 
-Every process has the list in memory.
+A list of this length needs a million model evaluations for every instance, and every process has
+the list in memory.
 """
 GROWN = 2**16
 MASK_BYTES = 2**24
-"""Sizes of a step of growth.
+"""Limits of one step, which adds a node to smaller sets.
 
-About `GROWN` sets are made from others at a time, with at most `MASK_BYTES` bytes of masks.
+A step makes about `GROWN` sets, with at most `MASK_BYTES` bytes of masks.
 """
 GROWING_WORDS = 7
-"""Words in memory for each word of a set while a list is made, at most; 6 was the most measured."""
+"""The most words in memory for each word of a set, while a list is made; up to 6 were measured."""
 
 
 def to_words(masks: BoolArray) -> Words:
@@ -58,7 +59,7 @@ def has(words: Words, nodes: NDArray[np.intp]) -> BoolArray:
 
 
 def set_player_pairs(words: Words, d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """(row, node) for every node of every set, rows rising."""
+    """(row, node) for every node of every set, sorted by row."""
     rows = []
     nodes = []
     for start, stop in coalition_spans(len(words), d):
@@ -69,7 +70,7 @@ def set_player_pairs(words: Words, d: int) -> tuple[NDArray[np.intp], NDArray[np
 
 
 def n_runs(d: int, longest: int) -> int:
-    """Number of runs of at most `longest` nodes of a chain of d."""
+    """Number of runs of at most `longest` consecutive nodes in a chain of d nodes."""
     return longest * (2 * d - longest + 1) // 2
 
 
@@ -83,19 +84,19 @@ class Subsets(NamedTuple):
 
 
 class _Growing(NamedTuple):
-    """Sets of one size, and the nodes that may still be added to each."""
+    """Sets of one size, with the nodes that may still be added to each set."""
 
     members: Words
     common: Words
     frontier: Words
-    """Nodes that may be added to a set next; each gives a new set."""
+    """Nodes that may be added to a set next; each makes a new set."""
     passed: Words
-    """Nodes that cannot be added to a set any more: its own, and those tried before."""
+    """Nodes that cannot be added to a set any more: its members, and nodes tried before."""
 
 
 def subsets_of(neighbourhoods: BoolArray, most: int = MAX_SUBSETS) -> Subsets | None:
-    """All sets within some neighbourhood (d, d), row i player i's; None if more than `most`."""
-    # row j: the players whose neighbourhood contains j
+    """All sets within a neighbourhood (d, d), row i of player i; None if more than `most`."""
+    # row j: the players whose neighbourhood contains node j
     held = scipy.sparse.csr_array(neighbourhoods.T, dtype=np.int32)
     together = (held @ held.T).toarray() > 0
     return _listed(together, np.zeros_like(together), neighbourhoods.T, most, len(together))
@@ -107,9 +108,9 @@ def connected_subsets(
     most: int = MAX_SUBSETS,
     max_size: int | None = None,
 ) -> Subsets | None:
-    """All connected sets within some neighbourhood (d, d); None if more than `most`.
+    """All connected sets within a neighbourhood (d, d); None if more than `most`.
 
-    With at most `max_size` nodes.
+    `max_size` is the largest number of nodes in a set; None: no limit.
     """
     return _listed(adjacency, adjacency, neighbourhoods.T, most, max_size or len(adjacency))
 
@@ -117,11 +118,11 @@ def connected_subsets(
 def _listed(
     first: BoolArray, growth: BoolArray, held: BoolArray, most: int, max_size: int
 ) -> Subsets | None:
-    """List every set once: begin with its first node, add one node at a time, in rising order.
+    """List every set once: begin with its smallest node, then add one node at a time.
 
-    first (d, d): nodes that may be added to a set of one node; growth (d, d): nodes that may be
-    added to a set once it contains this one; held (d, d): the players whose neighbourhoods contain
-    a node.
+    Row j of each matrix (d, d) is about node j.  `first`: the nodes that may be added to the set
+    {j}.  `growth`: the nodes that may also be added after j was added.  `held`: the players whose
+    neighbourhoods contain j.
     """
     single = to_words(np.eye(len(first), dtype=bool))
     # a set begins with its smallest node: only larger ones are added to it
@@ -146,7 +147,7 @@ def _listed(
 
 
 def _cut(part: _Growing, d: int) -> list[_Growing]:
-    """Cut `part` into parts that become about `GROWN` sets each, or need `MASK_BYTES` as masks."""
+    """Cut `part` into parts that grow to about `GROWN` sets or `MASK_BYTES` bytes of masks each."""
     becomes = np.cumsum(np.maximum(sizes(part.frontier), GROWN * d // MASK_BYTES))
     at = np.flatnonzero(np.diff(becomes // GROWN)) + 1
     return [_Growing(*each) for each in zip(*(np.split(side, at) for side in part), strict=True)]
@@ -155,14 +156,14 @@ def _cut(part: _Growing, d: int) -> list[_Growing]:
 def _grown(
     part: _Growing, d: int, growth: Words, held: Words, single: Words, upto: Words
 ) -> _Growing:
-    """Add each node of its frontier to each set, where a neighbourhood contains all of it."""
+    """Add each node of its frontier to each set, if a neighbourhood contains the new set."""
     row, node = np.nonzero(to_masks(part.frontier, d))
     common = part.common[row] & held[node]
     is_held = common.any(axis=1)
     row = row[is_held]
     node = node[is_held]
-    # smaller nodes of the frontier are left to the sets that add these first: a set would otherwise
-    # be made once for each order of its nodes
+    # smaller nodes of the frontier are left to the sets that add these first: otherwise the same
+    # set would be made once for each order of its nodes
     passed = part.passed[row] | (part.frontier[row] & upto[node])
     frontier = (part.frontier[row] & ~upto[node]) | (growth[node] & ~passed)
     return _Growing(part.members[row] | single[node], common[is_held], frontier, passed)

@@ -91,7 +91,7 @@ def queue_client(
 
     Without `certificates`, new ones are made for this cluster, in a folder that `new_folder` makes
     where workers see it; dask-jobqueue puts them into files in `shared_temp_directory` instead,
-    where `jobqueue`, which are options of it, names that.
+    if `jobqueue`, which are options of it, names that.
     """
     cluster_class = getattr(package_of(kind), CLASSES[kind])
     if worker.memory is None:
@@ -222,7 +222,7 @@ def _keep(cluster: Any, replace_ended: Callable[[], object]) -> None:
 
 
 def _processes_of(job: str, names: Iterable[str]) -> list[str]:
-    """The names that belong to a job; its processes are named JOB-0, JOB-1 where it has several."""
+    """The names that belong to a job; its processes are named JOB-0, JOB-1 if it has several."""
     return [name for name in names if name == job or name.startswith(f"{job}-")]
 
 

@@ -15,7 +15,7 @@ def local_workers(
     minimum: int | None = None,
     maximum: int | None = None,
 ) -> distributed.Client:
-    """Start worker processes on this machine, one for each core where `workers` is left out.
+    """Start worker processes on this machine, one for each core if `workers` is left out.
 
     With `maximum` their number follows the tasks that wait, from `minimum` (0) upward.
 

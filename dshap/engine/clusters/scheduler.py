@@ -14,7 +14,7 @@ from dshap.engine.clients import connect, is_encrypted
 def at_scheduler(
     address: str, certificates: str | None = None, security: Literal["tls", "none"] = "tls"
 ) -> distributed.Client:
-    """Connect to the scheduler at an address, by the certificates of a folder where one is given.
+    """Connect to the scheduler at an address, by the certificates of a folder if one is given.
 
     Without it the certificates for a tls:// address come from Dask's own configuration.  An
     address without encryption that leaves this machine wants `security` "none".

@@ -137,7 +137,7 @@ def _worker_on(place: str, worker: WorkerOptions, connect: Mapping[str, Any]) ->
 
 
 async def _started(cluster: Any, specs: Mapping[str, Any]) -> dict[str, Exception]:
-    """Start the worker of each host, all at once; gives the error of each host that has none.
+    """Start the worker of each host, all at once; returns the error of each host that has none.
 
     Dask's SpecCluster starts all of its workers or fails, so each is started here and then handed to
     it as one that it has started.
@@ -161,7 +161,7 @@ async def _started(cluster: Any, specs: Mapping[str, Any]) -> dict[str, Exceptio
 
 
 async def _worker_started(cluster: Any, place: str, spec: Mapping[str, Any]) -> Any:
-    """The worker of one host once it has sent its address; the error where it does not start."""
+    """The worker of one host once it has sent its address; the error if it does not start."""
     import asyncio
 
     worker = spec["cls"](cluster.scheduler.address, name=place, **spec["options"])

@@ -60,7 +60,7 @@ class WorkerOptions:
     environment: Mapping[str, str] | None = field(default=None, repr=False)
     """Variables of the environment of a worker; `repr` leaves them out, as they may be secrets."""
     python: str | None = None
-    """The Python of a worker; that of the client where left out."""
+    """The Python of a worker; that of the client if left out."""
     ephemeral_storage: str | int | None = None
     """The disk of its node that a pod asks for and may fill, like "50GiB"."""
 

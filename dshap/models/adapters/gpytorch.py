@@ -184,7 +184,7 @@ LIKELIHOODS = ("GaussianLikelihood", "FixedNoiseGaussianLikelihood")
 def _approximate(model: Any) -> tuple[Any, Solve]:
     """Inducing points, and a solver for their weights.
 
-    The weights are K⁻¹ (m − mean) from the values m of inducing points, or L⁻ᵀ m where m is
+    The weights are K⁻¹ (m − mean) from the values m of inducing points, or L⁻ᵀ m if m is
     whitened, K = LLᵀ.
     """
     strategy = model.variational_strategy
@@ -223,7 +223,7 @@ MODELS: dict[str, Callable[[Any], tuple[Any, Solve]]] = {
     "ExactGP": _exact,
     "ApproximateGP": _approximate,
 }
-"""Class in `gpytorch.models` -> function giving landmarks, a tensor (n, columns), and a solver."""
+"""Class in `gpytorch.models` -> function that returns landmarks, a tensor (n, columns), and a solver."""
 
 
 def _factor(matrix: FloatArray) -> tuple[FloatArray, bool]:
@@ -347,4 +347,4 @@ KERNELS: dict[str, Callable[[Any, NDArray[np.intp], int], list[Term]]] = {
     "AdditiveKernel": _sum,
     "ProductKernel": _product,
 }
-"""Class in `gpytorch.kernels` -> function giving its product terms."""
+"""Class in `gpytorch.kernels` -> function that returns its product terms."""

@@ -215,7 +215,7 @@ NAMED: dict[str, Callable[[float, int], Term]] = {
     "rbf": lambda gamma, n_columns: Term.of("rbf", 1.0 / np.sqrt(2.0 * gamma), n_columns),
     "laplacian": lambda gamma, n_columns: Term.of("laplacian", 1.0 / gamma, n_columns),
 }
-"""Name in `sklearn.metrics.pairwise` -> function of gamma giving its term."""
+"""Name in `sklearn.metrics.pairwise` -> function of gamma that returns its term."""
 
 _SUM = (
     "is a sum over the columns, not a product: dshap.values.LinearGaussian explains linear models"
@@ -317,7 +317,7 @@ TREES: dict[str, Callable[[Any, int], list[Term]]] = {
     "Exponentiation": _exponentiation,
     "PairwiseKernel": _pairwise,
 }
-"""Class in `sklearn.gaussian_process.kernels` -> function giving its terms."""
+"""Class in `sklearn.gaussian_process.kernels` -> function that returns its terms."""
 
 TREE_REASONS = {
     "RationalQuadratic": "takes a power of the squared distance over all columns and is not a product over columns",

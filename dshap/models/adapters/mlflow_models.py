@@ -62,7 +62,7 @@ class Registry:
         return _library("mlflow").MlflowClient(tracking_uri=uri, registry_uri=uri)
 
     def log_file(self, experiment: str, run_name: str, tags: Mapping[str, str], path: Path) -> str:
-        """Log a file as an artifact of a new run of an experiment, which is made; gives the run's id.
+        """Log a file as an artifact of a new run of an experiment, which is made; returns the run's id.
 
         Raises
         ------
@@ -98,7 +98,7 @@ class Registry:
         return f"models:/{found[1]}/{version.version}"
 
     def fetch(self, address: str, folder: Path) -> Path:
-        """Fetch the files of a version; gives the folder that they are in."""
+        """Fetch the files of a version; returns the folder that they are in."""
         artifacts = _library("mlflow.artifacts")
         with _in_one_line(address), self._as_setting():
             found = artifacts.download_artifacts(artifact_uri=address, dst_path=str(folder))

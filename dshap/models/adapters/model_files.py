@@ -411,7 +411,7 @@ def _content(path: str | Path, sha256: str | None) -> bytes:
 
 
 def _read(kind: str, library: ModuleType, path: str | Path, read: Callable[[], Any]) -> Any:
-    """Read a file by its library; InputError in one line where it cannot."""
+    """Read a file by its library; InputError in one line if it cannot."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # another version of the library that wrote it
@@ -465,7 +465,7 @@ def _of_trees(
     options: Mapping[str, bool] | None = None,
     scale: str | None = None,
 ) -> LoadedModel:
-    """A tree ensemble, called with data frames where it was fitted on categories."""
+    """A tree ensemble, called with data frames if it was fitted on categories."""
     categories = OwnCategories.of(model) if is_ensemble(model) else None
     has_categories = categories is not None
     named = NamedPredictor(predictor, method, name, has_categories, categories, options)

@@ -1,4 +1,4 @@
-"""A model in ONNX as an estimator: rows, or data frames, to numbers."""
+"""An ONNX model as an estimator: `predict` turns arrays or data frames into numbers."""
 
 from __future__ import annotations
 
@@ -20,27 +20,29 @@ DTYPES: Mapping[str, Any] = {
     "tensor(bool)": np.bool_,
     "tensor(string)": np.str_,
 }
-"""Type of an input, in the words of ONNX -> numpy's."""
+"""ONNX type of an input -> numpy type."""
 NUMBERS = ("tensor(float)", "tensor(double)", "tensor(float16)")
 PROBABILITIES = ("probabilities", "output_probability")
 """Names that converters of classifiers give to their probabilities."""
 MAPS = "seq(map("
-"""The beginning of the type of probabilities by class, one mapping a row."""
+"""The type of probabilities that are a mapping for each row, from class to number, begins so."""
 
 
 class OnnxModel:
-    """A model in ONNX, run on one thread of the processor.
+    """An ONNX model, run on one thread of the processor.
 
     Parameters
     ----------
     content : bytes
-        The model.
-    output : name of the output to explain; if None, probabilities, or the only one of numbers
+        The content of the model file.
+    output : str, optional
+        Name of the output to explain, for example "probabilities".  By default it is the output
+        with probabilities, or the only output that is a table of numbers.
 
     Raises
     ------
     InputError
-        Inputs or outputs of another form.
+        An input has a type that is not in `DTYPES`, or no single output is a table of numbers.
     """
 
     def __init__(self, content: bytes, output: str | None = None) -> None:
@@ -67,7 +69,7 @@ class OnnxModel:
             self.classes_ = np.array(classes, dtype=object)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state without the session, which every process makes for itself."""
+        """The state without the session; each process makes a new session when it needs one."""
         return {**self.__dict__, "_session": None}
 
     @property
@@ -110,7 +112,7 @@ class OnnxModel:
         )
 
     def predict(self, rows: Any) -> FloatArray:
-        """The chosen output (n, k) as float64; rows are an array, or a data frame by columns."""
+        """The chosen output (n, k) as float64; a model with several inputs needs a data frame."""
         if self.is_of_columns:
             given = {
                 name: _column(rows[name].to_numpy(), DTYPES[kind])
@@ -120,14 +122,14 @@ class OnnxModel:
             ((name, kind),) = self.inputs.items()
             given = {name: np.asarray(rows, dtype=DTYPES[kind])}
         (found,) = self.session.run([self.output], given)
-        if isinstance(found, list):  # a mapping from class to probability a row
+        if isinstance(found, list):  # for each row a mapping from class to probability
             found = [[each[name] for name in self.classes_] for each in found]
         answer: FloatArray = np.asarray(found, dtype=np.float64)
         return answer
 
 
 def _column(values: Any, dtype: Any) -> Any:
-    """A column as the input (n, 1) that the model accepts."""
+    """A column as an input (n, 1) of the model."""
     if dtype is np.str_:
         return np.array(values, dtype=object)[:, None]
     return np.asarray(values).astype(dtype)[:, None]

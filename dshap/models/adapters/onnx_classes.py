@@ -1,7 +1,7 @@
-"""The names of the classes of a classifier in ONNX, read from its graph.
+"""The names of the classes of an ONNX classifier, read from its graph of operators.
 
-A graph has them as an attribute of the operator that classifies, or as an array that contains the
-predicted label.
+The names are an attribute of the operator that classifies, or an array from which the graph selects
+the predicted label.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dshap.core.errors import InputError
 ATTRIBUTES = ("classlabels_strings", "classlabels_int64s", "classlabels_ints")
 """Attributes of operators that list classes."""
 MAPPING = "ZipMap"
-"""The operator that turns probabilities into one mapping from class to probability a row."""
+"""The operator that turns probabilities into a mapping from class to probability, for each row."""
 LOOKUP = "ArrayFeatureExtractor"
 """The operator that selects an element of an array by its position."""
 
 
 def class_names(content: bytes, output: str) -> tuple[str | int, ...] | None:
-    """The classes that the columns of an output belong to; None if the model has no classes.
+    """The classes of the columns of an output, in order; None if the model has no classes.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def class_names(content: bytes, output: str) -> tuple[str | int, ...] | None:
         if node.op_type == MAPPING:
             return _listed(node)
     arrays = {each.name: each for each in graph.initializer}
-    # a classifier predicts the label beside its probabilities
+    # a classifier has the predicted label as another output: its operators list the classes
     for other in graph.output:
         if other.name == output or _is_float(onnx, other):
             continue
@@ -52,7 +52,7 @@ def class_names(content: bytes, output: str) -> tuple[str | int, ...] | None:
 
 
 def _upward(makers: dict[str, Any], name: str) -> Iterator[Any]:
-    """The operators that a value is made by, the nearest first."""
+    """Yield the operators that compute a value, the last operator first."""
     waiting = [name]
     seen = {name}
     for value in waiting:
@@ -66,7 +66,7 @@ def _upward(makers: dict[str, Any], name: str) -> Iterator[Any]:
 
 
 def _listed(node: Any) -> tuple[str | int, ...] | None:
-    """The classes that an operator lists; None if it lists none."""
+    """The classes in the attributes of an operator; None if it has no such attribute."""
     for attribute in node.attribute:
         if attribute.name in ATTRIBUTES and attribute.strings:
             return tuple(each.decode() for each in attribute.strings)
@@ -82,6 +82,6 @@ def _values(onnx: Any, array: Any) -> tuple[str | int, ...]:
 
 
 def _is_float(onnx: Any, output: Any) -> bool:
-    """Whether an output is an array of numbers that are no labels."""
+    """Whether an output is an array of floating-point numbers, which cannot be labels."""
     kind = output.type.tensor_type.elem_type
     return kind in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT16)

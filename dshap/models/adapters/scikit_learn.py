@@ -144,7 +144,7 @@ WRAPPERS: dict[str, Callable[[_Chain], Any]] = {
     "HalvingGridSearchCV": _search,
     "HalvingRandomSearchCV": _search,
 }
-"""Class -> function giving the wrapped model; transformers are appended to the chain."""
+"""Class -> function that returns the wrapped model; transformers are appended to the chain."""
 
 
 def _adapt(model: Any) -> AnyExpansion:
@@ -244,7 +244,7 @@ MODELS: dict[str, Callable[[Any], AnyExpansion]] = {
     "NuSVC": _svm_of_classes,
     "GaussianProcessRegressor": _gaussian_process,
 }
-"""Class -> function giving its expansion."""
+"""Class -> function that returns its expansion."""
 
 
 # --- scalers: x' = (x − shift) / scale on each column, and expansions moved out of them
@@ -301,7 +301,7 @@ SCALERS: dict[str, Callable[[Any], Affine]] = {
     "'passthrough'": lambda passthrough: (0.0, 1.0),
     "None": lambda passthrough: (0.0, 1.0),
 }
-"""Class -> function giving its shift and scale; a step "passthrough" or None does nothing."""
+"""Class -> function that returns its shift and scale; a step "passthrough" or None does nothing."""
 
 
 def in_original_columns(
@@ -461,7 +461,7 @@ FEATURE_MAPS: dict[str, Callable[[Any], list[tuple[int, Build]]]] = {
     "RBFSampler": _rbf_sampler,
     "FeatureUnion": _feature_union,
 }
-"""Class -> function giving its parts."""
+"""Class -> function that returns its parts."""
 
 LINEAR = frozenset(
     [

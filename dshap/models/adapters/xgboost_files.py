@@ -1,4 +1,4 @@
-"""Models of XGBoost in files: the class that a file names, and how it predicts."""
+"""XGBoost models from files: the estimator class of a file, and the method to explain."""
 
 from __future__ import annotations
 
@@ -18,31 +18,33 @@ CLASSES: Mapping[str, str] = {
     "regressor": "XGBRegressor",
     "ranker": "XGBRanker",
 }
-"""Type of estimator that a file names -> its class in XGBoost."""
+"""Type of estimator in a file -> its class in XGBoost."""
 TYPES: Mapping[str, str] = {"binary": "classifier", "multi": "classifier", "rank": "ranker"}
-"""First word of an objective -> the type of a model whose file names none; else a regressor."""
+"""First word of an objective -> type of estimator, for files without a type; else a regressor."""
 METHODS: Mapping[str, str] = {"XGBClassifier": "predict_proba"}
-"""Class -> the method that is explained, where it is not `predict`."""
+"""Class -> the method that is explained; for all other classes it is `predict`."""
 WITHOUT_PROBABILITIES: Mapping[str, Mapping[str, bool]] = {
     "binary:hinge": {},
     "binary:logitraw": {"output_margin": True},
 }
-"""Objective of a classifier without probabilities -> options of its `predict`, which gives a class
-or log-odds; `predict_proba` would treat log-odds as probabilities."""
+"""Objective of a classifier without probabilities -> options of its `predict`.
+
+`predict` then returns a class or log-odds; `predict_proba` would treat log-odds as probabilities.
+"""
 
 
 def read_xgboost(
     library: ModuleType, path: str | Path, content: bytes, missing_value: float | None
 ) -> Any:
-    """The model of a file, as the scikit-learn class that it was saved by.
+    """Read a model file into the estimator class that saved it, such as `XGBClassifier`.
 
-    A file that a booster saved names no class: its objective decides, and it predicts with all
-    rounds, as the booster does.
+    A file that was saved by a booster names no class.  Its objective then determines the class, and
+    the model predicts with all rounds, as the booster does.
 
     Raises
     ------
     InputError
-        The file names a type that XGBoost has no class for.
+        The file names a type of estimator that is not in `CLASSES`.
     """
     booster = library.Booster(model_file=bytearray(content))
     objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
@@ -64,7 +66,7 @@ def read_xgboost(
 def method_of_xgboost(model: Any) -> tuple[str, Mapping[str, bool]]:
     """The method of a model of XGBoost that is explained, and its options.
 
-    Classes are explained as probabilities where their objective has any.
+    Classifiers are explained as probabilities, if their objective has probabilities.
     """
     name = type(model).__name__
     if name in METHODS and model.objective in WITHOUT_PROBABILITIES:
@@ -73,7 +75,7 @@ def method_of_xgboost(model: Any) -> tuple[str, Mapping[str, bool]]:
 
 
 def scale_of_xgboost(model: Any, method: str) -> str | None:
-    """The scale of a model of XGBoost that predicts its margins; None for other predictions."""
+    """The scale of `predict` of an XGBoost model; None for other methods and unknown objectives."""
     if method != "predict":
         return None
     return OF_OBJECTIVES.get(str(model.objective))

@@ -1,1 +1,1 @@
-"""Pictures as charts of Altair, from the records that matplotlib draws too."""
+"""Altair charts, drawn from the same records as the pictures of matplotlib."""

@@ -27,7 +27,7 @@ from dshap.report.panels import BLUE, GREY, RED, SUM_OPACITY
 from dshap.report.picture_files import COLOURS, LABELS, LEGEND
 
 HALF_BAR = 0.4
-"""Half the height of the bars of a feature, where the distance of two is 1."""
+"""Half the height of the bars of a feature, if features are 1 apart."""
 DRIFTS = {"drift": RED, "none": BLUE, "sum": GREY}
 
 

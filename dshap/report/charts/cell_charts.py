@@ -1,4 +1,4 @@
-"""Tables of colours as charts of Altair: the charts of `heatmap` and `interactions`."""
+"""Altair charts of coloured tables: `heatmap` and `interactions`."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from dshap.report.looks import Looks
 from dshap.report.panels import BLUE, GREY, RED
 
 MOST_TICKS = 6
-"""The most numbers beside the bar of colours."""
+"""The most numbers beside the colour bar."""
 MAX_NUMBERED = 12
 """The most columns whose cells show their numbers."""
 COLUMN_PIXELS = 64
-"""The width of a column."""
+"""The width of a column, in pixels."""
 COLUMN_NAMES = 20
-"""The characters of a line of a name below its column."""
+"""The most characters in a line of a name below its column."""
 
 
 def heatmap_chart(cells: SegmentCells, looks: Looks) -> Any:
@@ -74,7 +74,7 @@ def _cells_chart(
     words: tuple[str, str],
     looks: Looks,
 ) -> Any:
-    """Draw cells with colours, and a last line of sums without."""
+    """Draw coloured cells, and a last line of sums without colours."""
     alt = import_altair()
     title, measure = words
     known = [] if sums is None else sums.tolist()

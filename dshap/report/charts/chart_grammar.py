@@ -1,4 +1,4 @@
-"""The grammar that all charts of Altair share: data, axes with the texts of pictures, colours, sizes."""
+"""Parts that all Altair charts share: data, axes, legends, colours and sizes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def import_altair() -> Any:
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> Any:
-    """Rows of a chart as its data; NaN are missing."""
+    """The data of a chart from its rows; NaN become missing values."""
     alt = import_altair()
     return alt.Data(values=[{name: _plain(value) for name, value in row.items()} for row in rows])
 
@@ -60,7 +60,7 @@ def _plain(value: Any) -> Any:
 
 
 def named_axis(values: Sequence[float], names: Sequence[str], **options: Any) -> Any:
-    r"""An axis with a name at each of these values, on two lines where it has a ``\n``."""
+    r"""An axis with a name at each of these values, on two lines if it has a ``\n``."""
     alt = import_altair()
     places = [float(value) for value in values]
     lines = [name.split("\n") for name in names]
@@ -74,7 +74,7 @@ def named_axis(values: Sequence[float], names: Sequence[str], **options: Any) ->
 
 
 def rows_axis(labels: Sequence[str], field: str = "y") -> Any:
-    """The vertical axis of horizontal rows from the top, 0, down."""
+    """The vertical axis of a chart of lines: line 0 is at the top."""
     alt = import_altair()
     axis = named_axis(range(len(labels)), labels, title=None, grid=False, ticks=False, domain=False)
     ends = [len(labels) - 0.4, -0.6]
@@ -94,19 +94,19 @@ def numbers_axis(
 
 
 def hover(*fields: str) -> list[Any]:
-    """The texts under the pointer: those of these fields, named as they are."""
+    """The texts under the pointer: the values of these fields, with the names of the fields."""
     alt = import_altair()
     return [alt.Tooltip(f"{field}:N") for field in fields]
 
 
 def as_given(field: str = "colour") -> Any:
-    """Colours that the data gives, such as "#008bfb"."""
+    """Colours from the data, such as "#008bfb"."""
     alt = import_altair()
     return alt.Color(f"{field}:N", scale=None)
 
 
 def colours_legend(title: str, names: Sequence[str] = ("low", "high")) -> Any:
-    """A layer that draws nothing and has the bar of colours from low to high."""
+    """A layer with only a colour bar, from low to high."""
     alt = import_altair()
     places = [0.5] if len(names) == 1 else np.linspace(0.0, 1.0, len(names)).tolist()
     expression = f"{json.dumps(list(names))}[indexof({json.dumps(places)}, datum.value)]"
@@ -122,7 +122,7 @@ def colours_legend(title: str, names: Sequence[str] = ("low", "high")) -> Any:
 
 
 def names_legend(title: str, names: Sequence[str], colours: Sequence[str], offset: int = 18) -> Any:
-    """A layer that draws nothing and has a colour for each name, so many pixels beside the chart."""
+    """A layer with only a legend of names and colours, `offset` pixels beside the chart."""
     alt = import_altair()
     scale = alt.Scale(domain=list(names), range=list(colours))
     return (
@@ -143,7 +143,7 @@ def names_legend(title: str, names: Sequence[str], colours: Sequence[str], offse
 def rule_at(
     value: float, colour: str, channel: str = "x", dash: Sequence[int] = (), **places: Any
 ) -> Any:
-    """A line across the chart at a number; `places` may end it before."""
+    """A line across the chart at a number; `places` can shorten it."""
     alt = import_altair()
     at = {"x": alt.X("at:Q"), "y": alt.Y("at:Q")}[channel]
     line = alt.Chart(table([{"at": value}])).mark_rule(
@@ -153,29 +153,30 @@ def rule_at(
 
 
 def number_under_pointer(field: str, title: str) -> Any:
-    """A number under the pointer, in four digits."""
+    """A number under the pointer, with four digits."""
     alt = import_altair()
     return alt.Tooltip(f"{field}:Q", title=title, format="+,.4~r")
 
 
 def points_chart(lines: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> Any:
-    """A chart of points, from a record for each line of them.
+    """A chart of points, with a record for each of its lines.
 
-    The `fields` of a record are lists, with an entry for each of its points; its other fields are
-    those of all its points.  Twenty lines of 2,000 points are a megabyte: a record for each point
-    would repeat the names of all fields.
+    The `fields` of a record are lists, with an entry for each of its points.  All points of a
+    record share its other fields.
     """
+    # why lists: 20 lines of 2,000 points are a megabyte, and a record for each point would repeat
+    # the names of all fields
     alt = import_altair()
     return alt.Chart(alt.Data(values=[dict(line) for line in lines])).transform_flatten([*fields])
 
 
 def four_digits(values: FloatArray) -> list[float]:
-    """Numbers (n,) in four digits, as they are under the pointer."""
+    """Numbers (n,) rounded to four digits, as the texts under the pointer show them."""
     return [float(f"{value:.4g}") for value in values.tolist()]
 
 
 def short_text(text: str) -> str | float:
-    """A text; or the number that charts write as this text (`TEXT_OF_SHORT`), which is shorter."""
+    """A text, or a number that charts write as the same text (`TEXT_OF_SHORT`): JSON is shorter."""
     try:
         number = float(text.replace(",", "").replace(MINUS, "-"))
     except ValueError:
@@ -188,22 +189,22 @@ def short_text(text: str) -> str | float:
 TEXT_OF_SHORT = (
     f"isNumber(datum.{{field}}) ? format(datum.{{field}}, '{NUMBERS}') : datum.{{field}}"
 )
-"""The expression that gives the text of a field of such texts."""
+"""The expression for the text of a field of such texts."""
 
 
 def _written(number: float) -> str:
-    """A number as the format `NUMBERS` writes it."""
+    """A number as text in the format `NUMBERS`."""
     text = f"{number:,.12f}"
     return with_minus(text.rstrip("0").rstrip("."))
 
 
 def names_of_lines(chart: Any, names: Sequence[str]) -> Any:
-    """The chart with the field `feature`: the name of the line of each row of data."""
+    """Add the field `feature` to a chart: the name of the line of each row of data."""
     return chart.transform_calculate(feature=f"{json.dumps(list(names))}[datum.line]")
 
 
 def layered(layers: Sequence[Any], title: str, height: float, width: float = WIDTH) -> Any:
-    """Layers over each other as one chart."""
+    """Combine layers into one chart."""
     alt = import_altair()
     chart = alt.layer(*layers).properties(width=width, height=height)
     if title:

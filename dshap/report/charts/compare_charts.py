@@ -1,4 +1,4 @@
-"""Two explanations back to back as a chart of Altair: the chart of `compare`."""
+"""The Altair chart of `compare`: two explanations back to back."""
 
 from __future__ import annotations
 

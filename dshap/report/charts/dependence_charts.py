@@ -1,4 +1,4 @@
-"""The attributions of a feature against its column as a chart of Altair: that of `dependence`."""
+"""The Altair chart of `dependence`: the attributions of a feature against its column."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ MOST_TICKS = 7
 AXIS_NAME = 48
 """The most characters of the name of a column."""
 FAINTEST = 0.02
-"""The depth of a density below which nothing is drawn."""
+"""Densities below this part of the largest are not drawn."""
 
 
 def dependence_chart(shown: Dependence, looks: Looks, curves: PartialCurves | None = None) -> Any:
@@ -101,7 +101,7 @@ def dependence_chart(shown: Dependence, looks: Looks, curves: PartialCurves | No
 
 
 def _values_axis(shown: Dependence, looks: Looks) -> Any:
-    """The axis of the column, with the texts of all pictures; symmetric-log where the record is."""
+    """The axis of the column, with the texts of all pictures; symmetric-log if the record is."""
     alt = import_altair()
     ends = [float(shown.ends[0]), float(shown.ends[-1])]
     if shown.has_categories:
@@ -131,7 +131,7 @@ def _values_axis(shown: Dependence, looks: Looks) -> Any:
 
 
 def _bin_names(shown: Dependence) -> list[str]:
-    """Words for the values of each bin, that of missing values last."""
+    """Words for the values of each bin; the bin of missing values is last."""
     last = " and ".join(shown.strip_words) or "missing"
     if shown.has_categories:
         return [*shown.names_of_bins, last]
@@ -214,7 +214,7 @@ def _points(shown: Dependence) -> Iterator[dict[str, Any]]:
 
 
 def _cells(shown: Dependence) -> Iterator[dict[str, Any]]:
-    """A row of data for each bin of values and step of attributions with rows."""
+    """A row of data for each cell with rows: a bin of values and a step of attributions."""
     grid = shown.grid(STEPS)
     shades = shown.shades(grid)
     colours = colour_at(shades.place, shades.unordered)

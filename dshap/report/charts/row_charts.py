@@ -1,4 +1,4 @@
-"""One row as charts of Altair: the charts of `waterfall` and `force`."""
+"""The Altair charts of one row: `waterfall` and `force`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dshap.report.panels import BLUE, GREY, RED
 MARGIN = 0.12
 """The room left and right of the bars for their numbers, as a part of the axis."""
 LEVEL = 16
-"""The distance of two names below each other, in pixels."""
+"""The vertical distance of two names, in pixels."""
 LINE = 34
 """The height of the line of arrows, in pixels."""
 
@@ -100,7 +100,7 @@ def _ends(row: SingleRow, **places: Any) -> list[Any]:
 
 
 def force_chart(found: Forces, looks: Looks) -> Any:
-    """Draw one row as a line of bars that meet at its prediction, all named under the pointer."""
+    """Draw one row as a line of arrows that meet at its prediction; the pointer shows their names."""
     alt = import_altair()
     row = found.row
     decimals = decimals_of(row.attributions.tolist())
@@ -147,7 +147,7 @@ def force_chart(found: Forces, looks: Looks) -> Any:
 
 
 def _names_of(side: Any, decimals: int, looks: Looks) -> list[tuple[float, str]]:
-    """The place and the text of each name of a side, those next to the prediction first."""
+    """The place and the text of each name of a side, the nearest to the prediction first."""
     labels = labels_of(side.named, NAMES, lines=1, given=looks.labels)
     said = []
     for label, (_, value, middle, size) in zip(labels, side.named_arrows, strict=True):

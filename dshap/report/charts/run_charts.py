@@ -1,4 +1,4 @@
-"""Lines over the runs of a job as a chart of Altair: the chart of `over_runs`."""
+"""The Altair chart of `over_runs`: lines over the runs of a job."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dshap.report.panels import GREY, LINE_COLOURS
 
 HEIGHT = 320
 MAX_NAMED = 8
-"""The most runs that are named."""
+"""The most runs with a name on the axis."""
 LEGEND_NAMES = 30
 """The most characters of a name of the legend."""
 

@@ -1,4 +1,4 @@
-"""The attributions of all rows as a chart of Altair: the chart of `beeswarm`."""
+"""The Altair chart of `beeswarm`: the attributions of all rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STEPS = 160
 OFFSETS = 100
 """The parts of the height of a line in which points are placed: a third of a pixel."""
 NAMES = 31
-"""The characters of a line of a name."""
+"""The most characters in a line of a name."""
 
 
 def swarms_chart(swarms: Swarms, looks: Looks) -> Any:
@@ -96,7 +96,7 @@ def _points_chart(swarms: Swarms, plain: str) -> Any:
 
 
 def _point_colours(swarm: Swarm, plain: str) -> list[str]:
-    """The colours of the points of a line, without those of rows that have no attributions."""
+    """The colours of the points of a line, without rows that have no attributions."""
     if swarm.points is None:
         return []
     places = swarm.points["places"][_with_attributions(swarm)]
@@ -107,7 +107,7 @@ def _point_colours(swarm: Swarm, plain: str) -> list[str]:
 
 
 def _with_attributions(swarm: Swarm) -> NDArray[np.bool_]:
-    """The rows (n,) of points that have attributions: those of one feature are those of all."""
+    """Whether the row of each point (n,) has attributions; it then has them for all features."""
     if swarm.points is None:
         return np.zeros(0, bool)
     return ~np.isnan(swarm.points["attributions"])

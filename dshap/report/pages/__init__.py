@@ -1,4 +1,4 @@
-"""A report of a store as one HTML page: what was explained, how sure it is, its figures and its rows."""
+"""A report of a store as one HTML page: what was explained, its accuracy, figures and single rows."""
 
 from dshap.core.faces import lazy_face
 

@@ -1,4 +1,4 @@
-"""Numbers in five characters each, as the script of a page reads them.
+"""Numbers as codes of five characters, which the script of a page reads.
 
 A number is m · 10^p with m a whole number of at most six digits.  Its code is (p + 268) · 2,000,000 +
 m + 1,000,000 in digits of base 64, the lowest first.
@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 ALPHABET = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
-"""The digits of base 64, none of which means anything to HTML or JSON."""
+"""The digits of base 64; none of them has a meaning in HTML or JSON."""
 WIDTH = 5
 """The number of characters of a number."""
 DIGITS = 6
-"""The number of decimal digits that are stored: a number is right to 5 · 10⁻⁶ of itself."""
+"""The number of decimal digits that are stored, so that relative errors are at most 5 · 10⁻⁶."""
 POWERS = 268
 """The power of ten that is added, so that none is negative: numbers from 10⁻²⁶³ to 10²⁷² are
 represented."""
@@ -34,7 +34,7 @@ def number_codes(values: ArrayLike) -> NDArray[np.uint8]:
     safe = np.where(is_counted, size, 1.0)
     power = np.floor(np.log10(safe)).astype(np.int64) - (DIGITS - 1)
     digits = np.rint(safe / 10.0**power).astype(np.int64)
-    # rounding may have made it a million
+    # rounding may turn 999,999.6 into a million, which has seven digits
     is_long = digits >= 10**DIGITS
     digits = np.where(is_long, digits // 10, digits)
     power = power + is_long
@@ -47,7 +47,7 @@ def number_codes(values: ArrayLike) -> NDArray[np.uint8]:
 
 
 def place_codes(places: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
-    """Whole numbers (…) from 0 in so many digits of base 64 (…, width), the lowest first."""
+    """Whole numbers (…) of at least 0 as `width` digits of base 64 (…, width), the lowest first."""
     letters = np.frombuffer(ALPHABET.encode(), np.uint8)
     return letters[(places[..., None] >> (6 * np.arange(width))) & 63]
 

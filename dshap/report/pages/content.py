@@ -1,4 +1,4 @@
-"""All content of a page, as one record made from the cubes of a store."""
+"""All content of a page, as one record that is made from the cubes of a store."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from dshap.report.pages.run_history import HistoryFigure, histories_of
 MAX_OUTPUTS = 3
 """The most outputs whose swarms and dependences a page shows."""
 UNTOLD = frozenset({"day", "table", "model kind"})
-"""Facts of `about` that are in the sentences of the first screen."""
+"""Facts of `about` that the first screen contains, so that they are not listed again."""
 Rankings = Mapping[str, Mapping[str, Ranking]]
 """Explanation -> output -> its ranking."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page that its list of contents names."""
+    """A part of the page that has an entry in its list of contents."""
 
     anchor: str
     heading: str
@@ -56,7 +56,7 @@ class Tab:
 
     output: str
     rankings: Rankings
-    """The explanations that have it."""
+    """The rankings of the explanations that have this output, by explanation."""
 
     @property
     def given(self) -> list[Ranking]:
@@ -69,18 +69,18 @@ class OutputPart:
     """All content of a page about one output."""
 
     place: int
-    """Its place in the selector of outputs."""
+    """The position of the output in the selector of outputs."""
     name: str
-    """Its name there."""
+    """The name of the output in the selector."""
     ranking: BarFigure
     figures: OutputFigures | None
-    """Swarms and dependences; None where the page leaves them out."""
+    """Swarms and dependences; None if the page leaves them out."""
     histories: tuple[HistoryFigure, ...]
 
 
 @dataclass(frozen=True)
 class PageContent:
-    """All content of a page, but its rows."""
+    """All content of a page except its rows."""
 
     title: str
     subtitle: str
@@ -91,22 +91,22 @@ class PageContent:
     """Each output that has rows."""
     explained: tuple[ExplanationWords, ...]
     sureness: tuple[tuple[str, tuple[str, ...]], ...]
-    """Heading -> sentences about the errors of the numbers; those of all explanations come first."""
+    """Heading -> sentences about errors; sentences that hold for all explanations come first."""
     facts: tuple[tuple[str, tuple[str, ...]], ...]
     """Heading -> the text of each explanation."""
     card: tuple[tuple[str, str], ...]
-    """Heading -> text, of the fields of the model's card that no sentence has."""
+    """Heading -> text, of the fields of the model's card that are in no sentence."""
     missing: tuple[str, ...]
     """Sentences about rows that are missing, for the top of the page."""
     figure_notes: tuple[str, ...]
     """Sentences about figures that are left out."""
     further: tuple[FurtherSection, ...]
-    """Segments, the comparison of explanations, and the drift since the run before, where they are."""
+    """Segments, the comparison of explanations, and the drift since the previous run, if they exist."""
     key_names: tuple[str, ...]
     n_rows: int
     n_page_rows: int
     rows_note: str
-    """A sentence about explanations whose rows are not on the page; empty where all are."""
+    """A sentence about explanations whose rows are not on the page; empty if all are."""
     bar_scale: str
     """A sentence about the scale of the bars of a row; empty for units that need none."""
 
@@ -137,7 +137,7 @@ def rankings_of(cubes: Mapping[str, Place]) -> Rankings:
 
 
 def listed_features(table: RowTable, ranked: Rankings) -> list[str]:
-    """The features of a table by their largest share in any of the first outputs."""
+    """The features of a table, sorted by their largest share in the first outputs."""
     shares = dict.fromkeys(table.first.features, 0.0)
     for name in table.cubes:
         for ranking in list(ranked[name].values())[:MAX_OUTPUTS]:
@@ -209,9 +209,9 @@ def content_of(
 
 
 def tabs_of(ranked: Rankings) -> list[Tab]:
-    """Each output with the explanations that have it on one scale, which a figure may show together.
+    """Each output, with the explanations that have it on the same scale: a figure shows these together.
 
-    An output that several explanations have on different scales is there once for each scale.
+    If explanations have an output on different scales, there is a tab for each scale.
     """
     outputs = dict.fromkeys(output for found in ranked.values() for output in found)
     tabs = []
@@ -246,7 +246,7 @@ def _missing(explanations: Sequence[ExplanationWords]) -> Iterator[str]:
 
 
 def _prediction(table: RowTable, tab: Tab, rows: PageRows, units: str) -> str:
-    """The predictions of one output in words; empty where rows of its cube cannot be read."""
+    """The predictions of one output in words; empty if rows of its cube cannot be read."""
     name = next(iter(tab.rankings))
     if name not in table.cubes or not len(rows.predictions):
         return ""
@@ -287,7 +287,7 @@ def _part(
 
 
 def _sureness(explanations: Sequence[ExplanationWords]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Sentences about errors by explanation; a sentence that is true of all of them is there once."""
+    """Sentences about errors by explanation; a sentence that holds for all of them appears once."""
     first = explanations[0].sureness
     shared = [line for line in first if all(line in each.sureness for each in explanations)]
     yield "", tuple(shared)
@@ -300,7 +300,7 @@ def _sureness(explanations: Sequence[ExplanationWords]) -> Iterator[tuple[str, t
 def _facts(
     explanations: Sequence[ExplanationWords], about: Mapping[str, str]
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """A line for each heading, a text for each explanation; those of `about` come first."""
+    """Lines of facts: for each heading a text for each explanation; facts of `about` come first."""
     shared = [
         (printable(heading), tuple(printable(text) for _ in explanations))
         for heading, text in about.items()
@@ -324,7 +324,7 @@ def _further(
     segments: Sequence[str],
     texts: PageTexts,
 ) -> Iterator[FurtherSection]:
-    """The sections that only some stores have."""
+    """Yield the sections that only some stores have."""
     by_output = []
     if segments:
         by_output = [

@@ -1,4 +1,4 @@
-"""The difference of two cubes as one HTML page, which loads and runs nothing."""
+"""The difference of two cubes as one HTML page, without scripts or outside files."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from dshap.report.pages.relations import NumberTable, difference_sentences, shif
 from dshap.report.pages.rendering import rendered, write_page
 
 SHOWN_PART = 1e-4
-"""The least Wasserstein distance that has a bar, as a part of the largest."""
+"""Wasserstein distances below this part of the largest have no bar."""
 OLD_AND_NEW = ("old", "new")
 
 
 @dataclass(frozen=True)
 class RowFigure:
-    """A row that both cubes explain, which a reader opens."""
+    """A row that both cubes explain, which a reader can open on the page."""
 
     heading: str
     lines: tuple[BarLine, ...]
@@ -125,7 +125,7 @@ def _html(found: Difference) -> str:
 
 
 def _texts(found: Difference) -> PageTexts:
-    """The names of the features: those of the new cube's dictionary, if it is one of a store."""
+    """The names of the features, from the dictionary of the new cube if it is in a store."""
     features = [each.feature for output in found.outputs[:1] for each in output.features]
     try:
         return PageTexts.of(as_place("new", found.new.name), features)
@@ -155,12 +155,12 @@ def _section(found: Difference, output: OutputDifference, texts: PageTexts) -> O
 
 
 def _sentence(text: str) -> str:
-    """A line of words with a capital at its beginning and a stop at its end."""
+    """Turn a line of words into a sentence, with a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:]}."
 
 
 def _bars(output: OutputDifference, texts: PageTexts) -> tuple[BarLine, ...]:
-    """Old beside new for the features that moved most; nothing where none did."""
+    """Old beside new for the features that moved most; nothing if none did."""
     longest = output.features[0].wasserstein
     moved = [each for each in output.features if each.wasserstein > SHOWN_PART * longest][:SHOWN]
     sizes = [(each.magnitude_old, each.magnitude_new) for each in moved]
@@ -185,7 +185,7 @@ def _row(found: Difference, row: ChangedRow, texts: PageTexts) -> RowFigure:
 
 
 def _probabilities(scale: str, predictions: Sequence[float]) -> list[float]:
-    """Probabilities of predictions of one output; none where its scale alone does not give them."""
+    """Probabilities of predictions of one output; none if its scale alone does not determine them."""
     transform = {LOG_ODDS: "logistic", PROBABILITY: "probability"}.get(scale)
     if transform is None:
         return []

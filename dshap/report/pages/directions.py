@@ -1,4 +1,4 @@
-"""Which way the values of a column move the prediction, in words."""
+"""In which direction do the values of a column move the prediction, in words?"""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dshap.core.records import FloatArray
 from dshap.report.pages.page_texts import PageTexts
 
 CLEAR = 0.8
-"""The correlation of mean attributions with the order of the values from which it is a direction."""
+"""From this correlation of mean attributions with the order of values on, a direction is clear."""
 N_GROUPS = 6
-"""The groups of neighbouring values whose means are compared where there is no such direction."""
+"""The groups of neighbouring values whose means are compared if there is no such direction."""
 LEAST_RANGE = 0.5
-"""The range of these means, in mean |attributions|, below which no direction is clear."""
+"""If these means differ by less than this, in units of mean |attribution|, nothing is described."""
 
 
 def direction_words(found: Dependence, texts: PageTexts) -> str:
-    """How the values of a column move the prediction, in words; empty where nothing moves it."""
+    """How the values of a column move the prediction, in words; empty if they do not."""
     n_bins = number_of_bins(found.bins)
     there = np.flatnonzero(found.counts[:n_bins] > 0)
     means = found.means[there]
@@ -55,8 +55,8 @@ def _range_text(found: Dependence, ends: NDArray[np.intp], texts: PageTexts) -> 
 def _in_groups(
     there: NDArray[np.intp], means: FloatArray, counts: NDArray[np.int64]
 ) -> tuple[NDArray[np.intp], FloatArray]:
-    """Neighbouring bins in groups of about equally many rows: first and last bin (g, 2), and means."""
-    # ranks in the middle of each bin
+    """Group neighbouring bins into about equally many rows: first and last bin (g, 2), and means."""
+    # the mean rank of the rows of each bin
     upto = np.cumsum(counts) - counts / 2
     group = np.minimum((N_GROUPS * upto / counts.sum()).astype(int), N_GROUPS - 1)
     groups = np.unique(group)

@@ -1,4 +1,4 @@
-"""The drift of rows between two tables as one HTML page, which loads and runs nothing."""
+"""The drift of rows between two tables as one HTML page, without scripts or outside files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dshap.report.pages.rendering import rendered, write_page
 
 @dataclass(frozen=True)
 class DriftRowFigure:
-    """A row that carries much of the drift, which a reader opens."""
+    """A row with a large part of the drift, which a reader can open on the page."""
 
     heading: str
     lines: tuple[BarLine, ...]
-    """The columns that make it unlike the other table, the largest first."""
+    """The columns in which it differs from the other table, the largest part first."""
 
 
 def drift_page(found: Drift, path: str | Path = "drift.html", *, force: bool = False) -> Path:
@@ -93,7 +93,7 @@ def _html(found: Drift) -> str:
 
 
 def _sentences(found: Drift, texts: PageTexts) -> list[str]:
-    """Whether the tables differ, which columns make the difference, and the limits of that."""
+    """Sentences: whether the tables differ, in which columns, and the limits of this statement."""
     seen = "No difference was found"
     if found.p_value <= LEVEL:
         seen = "The rows of the two tables differ"
@@ -151,7 +151,7 @@ def _table(found: Drift, texts: PageTexts) -> NumberTable:
 
 
 def _row(found: Drift, row: DriftingRow, texts: PageTexts) -> DriftRowFigure:
-    """One row, with the columns that make it unlike the other table."""
+    """One row, with the columns in which it differs from the other table."""
     # rows with the same witness are alike, and have the same attributions
     place = int(np.abs(found.witness - row.witness).argmin())
     parts = found.attributions[place]

@@ -16,13 +16,13 @@ from dshap.report.pages.page_texts import NAME, PageTexts
 BAR_PERCENT = 98.0
 """The length of the longest bar with its interval."""
 LEAST_HALF = 5e-4
-"""The least half width of an interval, as a share, that is written beside a bar: a tenth of a percent."""
+"""The least half width of an interval, as a share, that is written beside a bar (0.05 %)."""
 LEAST = 1e-4
 """The least share of a column whose direction is described."""
 SHARE_DECIMALS = 9
-"""The decimals of a share: smaller ones are rounding, and 0."""
+"""The decimals to which shares are rounded, so that rounding errors become 0."""
 SHOWN = 8
-"""The features that are shown at once; the others are folded."""
+"""The features that are always visible; a reader can unfold all others."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class BarLine:
     feature: str
     bars: tuple[Bar, ...]
     place: int = -1
-    """The position of the feature in the cube; −1 for a line that leads nowhere."""
+    """The position of the feature in the cube; −1 for a line without a link."""
     direction: str = ""
-    """How its values move the prediction, in words; empty where that is not known."""
+    """How its values move the prediction, in words; empty if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -79,18 +79,18 @@ class BarFigure:
     """The global ranking for one output."""
 
     output: str
-    """Empty where there is one output only."""
+    """Empty if there is one output only."""
     explanations: tuple[str, ...]
     lines: tuple[BarLine, ...]
     """The features of the figure, the largest on top."""
     heads: tuple[str, ...]
-    """Headings of the columns of the table, that of the names left aside."""
+    """Headings of the columns of the table, without the column of names."""
     table: tuple[tuple[str, tuple[Cell, ...]], ...]
     """Every feature with mean |φ|, its error and mean φ of each explanation."""
 
     @property
     def shown(self) -> tuple[BarLine, ...]:
-        """The lines that are always there."""
+        """The lines that are always visible."""
         return self.lines[:SHOWN]
 
     @property
@@ -115,7 +115,7 @@ def bar_figure(
 
     Parameters
     ----------
-    output : the name of the output; "" where there is one only
+    output : the name of the output; "" if there is one only
     given : the ranking of each explanation
     texts : the names of the features
     directions : feature -> how its values move the prediction, in words
@@ -150,12 +150,12 @@ def bar_figure(
 
 
 def total_of(ranking: Ranking) -> float:
-    """The sum of mean |φ| of all features: all movement of the predictions; 1 where there is none."""
+    """The sum of mean |φ| of all features: all movement of the predictions; 1 if there is none."""
     return sum(ranking.magnitude.values()) or 1.0
 
 
 def _half_width(ranking: Ranking, feature: str) -> float:
-    """Half the width of the 95 % interval of mean |φ|; 0 where it is not known."""
+    """Half the width of the 95 % interval of mean |φ|; 0 if it is not known."""
     return float(np.nan_to_num(ranking.half_width(feature)))
 
 

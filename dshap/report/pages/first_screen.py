@@ -1,4 +1,4 @@
-"""The first screen of a page: five plain sentences, of which some differ from output to output."""
+"""The first screen of a page: five plain sentences; some of them differ by output."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ ABSENT: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class FirstScreen:
-    """Five sentences; those of an output are there for each."""
+    """The five sentences; `drives` and `sure` have one for each output."""
 
     what: str
     """The sentence about what was explained: model, prediction, rows, source and period."""
     whom: str
-    """The owner of the model, and its users."""
+    """The sentence about the owner of the model and its users."""
     drives: tuple[str, ...]
     """For each output: its predictions, and what moves them."""
     sure: tuple[str, ...]
@@ -183,7 +183,7 @@ def _period(path: Place, card: Mapping[str, str], about: Mapping[str, str]) -> s
 
 
 def _whom(card: Mapping[str, str]) -> str:
-    """The owner of the model, and its users; the title of the page has its purpose."""
+    """A sentence about the owner and the users of the model; its purpose is in the title."""
     owner = card.get("owner", "")
     made = "The model has no named owner"
     if owner:
@@ -193,7 +193,7 @@ def _whom(card: Mapping[str, str]) -> str:
 
 
 def _after(before: str, text: str | None, behind: str = "") -> str:
-    """A text between these two; empty without it."""
+    """The text with `before` and `behind` around it; empty without a text."""
     if not text:
         return ""
     return f"{before}{text}{behind}"
@@ -252,7 +252,7 @@ def _sure(cubes: Mapping[str, Place], given: Sequence[Ranking], texts: PageTexts
 
 
 def _additivity(cubes: Mapping[str, Place], ranking: Ranking, largest: str) -> str:
-    """Words for parts that add up to each prediction; empty where they do not, or it is not known."""
+    """Words for parts that add up to each prediction; empty if they do not, or it is not known."""
     gap = accuracy({"": next(iter(cubes.values()))})[""]["residual"]
     if not gap or max(gap) > ROUNDING * ranking.magnitude[largest]:
         return ""
@@ -268,7 +268,7 @@ def _limits(cubes: Mapping[str, Place]) -> str:
 
 
 def _absences(cubes: Mapping[str, Place]) -> Iterator[str]:
-    """How an unknown value was replaced under each explanation, each way once."""
+    """Yield in words how explanations replace unknown values, each kind once."""
     found: dict[str, list[str]] = {}
     for name, path in cubes.items():
         value = _value_of(path)

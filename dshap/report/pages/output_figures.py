@@ -44,7 +44,7 @@ class OutputFigures:
     """Swarms of one output, one an explanation, and the dependence of each feature."""
 
     output: str
-    """Empty where there is one output only."""
+    """Empty if there is one output only."""
     explanations: tuple[str, ...]
     swarms: tuple[SwarmFigure, ...]
     cards: tuple[Card, ...]
@@ -55,12 +55,12 @@ class OutputFigures:
 
     @property
     def shown(self) -> tuple[Card, ...]:
-        """The cards that are always there."""
+        """The cards that are always visible."""
         return self.cards[:SHOWN]
 
     @property
     def folded(self) -> tuple[Card, ...]:
-        """The cards that are there when a reader opens them."""
+        """The cards that a reader can unfold."""
         return self.cards[SHOWN:]
 
     @property
@@ -96,7 +96,7 @@ def figures_of(
 ) -> OutputFigures:
     """The figures of one output, of every explanation that has it and the rows of the first.
 
-    `rankings` are those of each explanation and output.
+    `rankings` : explanation -> output -> its ranking.
     """
     names = explained_by(table, rankings, output)
     cubes = [open_cube(table.cubes[name].path) for name in names]
@@ -126,7 +126,7 @@ def figures_of(
 
 
 def _swarms(view: View, ranked: Sequence[str], given: Sequence[Dependence]) -> Swarms:
-    """The swarms, from the histograms of dependences where these have them: one pass fewer."""
+    """The swarms, from the histograms of dependences if these have them: one pass fewer."""
     shown = ranked[:MAX_SHOWN]
     known = {each.feature: each for each in given}
     if view.rows < FEW_POINTS or not set(shown) <= set(known):

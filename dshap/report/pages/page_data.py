@@ -1,4 +1,4 @@
-"""The data of a page's script: its rows, and all that it must know to read and to show them."""
+"""The data of a page's script: rows, and everything that is needed to read and show them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dshap.report.pages.probabilities import transform_of
 from dshap.report.pages.row_tables import RowFiles, RowTable, json_text
 
 FORMAT = re.compile(r"[,_]?(?:\.(\d))?([f%gd]?)")
-"""The formats of numbers that the script of a page knows too."""
+"""The formats of numbers that the script of a page can write too."""
 
 
 def rows_json(
@@ -26,12 +26,12 @@ def rows_json(
     tabs: Sequence[tuple[str, Sequence[str]]],
     files: RowFiles | None,
 ) -> str:
-    """The JSON of the page's rows, with all that its script must know to read them.
+    """The JSON of the page's rows, with everything that its script needs to read them.
 
     Parameters
     ----------
     tabs : each output of the page's selector, with the explanations that it shows
-    files : the folder of all rows beside the page; None where there is none
+    files : the folder of all rows beside the page; None if there is none
     """
     names = zip(table.key_names, table.key_kinds, strict=True)
     held = None
@@ -69,7 +69,7 @@ def _tab_of(tabs: Sequence[tuple[str, Sequence[str]]], output: str, explanation:
 
 
 def _column(texts: PageTexts, feature: str) -> Mapping[str, Any]:
-    """How the script shows the values of a column; empty where it has no entry."""
+    """How the script shows the values of a column; empty if it has no entry."""
     entry = texts.columns.entry(feature)
     found: dict[str, Any] = {}
     if entry.unit:

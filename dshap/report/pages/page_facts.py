@@ -1,4 +1,4 @@
-"""Sentences of a page: what was explained, which rows are missing, and how sure the numbers are."""
+"""Sentences of a page: what was explained, which rows are missing, and the errors of the numbers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ExplanationWords:
 def explained(
     name: str, path: Place, rankings: Sequence[Ranking], unreadable: Sequence[slice]
 ) -> ExplanationWords:
-    """Describe one explanation, whose rankings these are, one an output."""
+    """Describe one explanation; `rankings` has one ranking for each output."""
     arrays = CubeArrays(path)
     status = cube_status(path)
     return ExplanationWords(
@@ -78,7 +78,7 @@ def _facts(path: Place, arrays: CubeArrays, status: CubeStatus) -> dict[str, str
 
 
 def _method(design: Mapping[str, Any]) -> str:
-    """The design or closed form, with the number of its coalitions where it has one."""
+    """The design or closed form, with the number of its coalitions if it has one."""
     name = str(design.get("design", "")).replace("_", " ")
     counts = [
         f"{design[each]:,} {each.removeprefix('n_')}"
@@ -176,7 +176,7 @@ def _is_measurable(path: Place) -> bool:
 
 
 def _sampling(ranking: Ranking) -> str:
-    """How far the means of one ranking may be off by their standard errors."""
+    """A sentence on the errors of the means of one ranking, from their standard errors."""
     if not ranking.has_errors:
         return "Standard errors: none, because no coalition was sampled."
     largest = max(ranking.magnitude, key=lambda feature: ranking.magnitude[feature])
@@ -200,7 +200,7 @@ def _sampling(ranking: Ranking) -> str:
 
 
 def _stated(form: Mapping[str, Any]) -> Iterator[str]:
-    """The errors that a closed form states."""
+    """Yield sentences about the errors of a closed form."""
     if not form:
         return
     yield f"Closed form: {form.get('kind', '')}."

@@ -1,4 +1,4 @@
-"""The rows of a page: those that a feature moved most, extreme predictions, and others."""
+"""The rows of a page: the largest |φ| of each feature, extreme predictions, and an even sample."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ MAX_ROW_BYTES = 1_200_000
 N_EXTREME = 10
 """The rows with the highest predictions of each output, and as many with the lowest."""
 N_LARGEST = 20
-"""The rows that are listed for each feature: those that it moved most."""
+"""The number of rows that are listed for each feature: the rows with its largest |φ|."""
 MOST_LARGEST = 3_000
 """About the most rows of a page for these lists."""
 MAX_LISTED = 40
 """The most features of which rows are listed."""
 SAMPLED_PREDICTIONS = 200_000
-"""About the most rows by which predictions are summed up."""
+"""About the most rows from which the predictions are summarised."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class PageRows:
     texts: list[str]
     """The JSON of each row."""
     largest: Mapping[int, Mapping[int, list[int]]]
-    """Part -> feature -> places among these rows, those that the feature moved most first."""
+    """Part -> feature -> positions among these rows, the largest |φ| of the feature first."""
     predictions: FloatArray
     """(s, p): predictions of rows sampled evenly from all."""
     n_explained: int
@@ -68,8 +68,8 @@ class _Largest:
         self.positions = np.full((n_rows, n_numbers), -1)
 
     def add(self, start: int, sizes: FloatArray, is_good: NDArray[np.bool_]) -> None:
-        """Add the sizes (n, numbers) of rows from `start` on; no row without numbers counts."""
-        # where numbers are missing, no comparison is true
+        """Add the sizes (n, numbers) of rows from `start` on; rows without numbers do not count."""
+        # if numbers are missing, no comparison is true
         near = np.flatnonzero((sizes > self._sizes[-1]).any(axis=1) & is_good)
         here = np.broadcast_to((start + near)[:, None], (len(near), sizes.shape[1]))
         joined = np.concatenate([self._sizes, sizes[near]])
@@ -94,7 +94,7 @@ def page_rows(table: RowTable, listed: Sequence[str]) -> PageRows:
     extreme = np.unique(np.append(survey.extreme, survey.largest))
     extreme = extreme[extreme >= 0]
     n_even = max(_row_limit(table) - len(extreme), 1)
-    # ranks among the rows with attributions: those without leave no gaps
+    # ranks among the rows with attributions, so that rows without them leave no gaps
     ranks = np.unique(np.linspace(0, max(total - 1, 0), n_even).astype(np.int64))
     texts: list[str] = []
     positions: list[NDArray[np.int64]] = []

@@ -1,4 +1,4 @@
-"""The names of features, values and outputs on a page: no two features have one name."""
+"""The names of features, values and outputs on a page; no two features share a name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIGN = re.compile(r"^-(?=[\d.])")
 
 @dataclass(frozen=True)
 class PageTexts:
-    """The words of people for the features of a page."""
+    """Names, units and formats for the features of a page."""
 
     columns: ColumnTexts
     features: tuple[str, ...]
@@ -45,7 +45,7 @@ class PageTexts:
         return cls(columns, tuple(features), tuple(found))
 
     def name(self, feature: str) -> str:
-        """The name of a feature; one that is none of the page's is shown as it is called."""
+        """The name of a feature; a feature that is not on the page keeps its column name."""
         if feature in self.features:
             return self.names[self.features.index(feature)]
         return label(feature, NAME)

@@ -1,4 +1,4 @@
-"""Probabilities beside the numbers that a model adds up, where the model gives them."""
+"""Probabilities beside the numbers that a model adds up, if the model computes them."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ TRANSFORMS: Mapping[str, Transform] = {
 
 
 def transform_of(arrays: CubeArrays) -> str:
-    """The transform from predictions of a cube to probabilities; empty where there is none.
+    """The transform from predictions of a cube to probabilities; empty if there is none.
 
-    Scores are turned into probabilities only where those of all classes are in the cube.
+    Scores are turned into probabilities only if those of all classes are in the cube.
     """
     if arrays.scale == PROBABILITY:
         return "probability"
@@ -53,7 +53,7 @@ def transform_of(arrays: CubeArrays) -> str:
 
 
 def _has_all_classes(arrays: CubeArrays) -> bool:
-    """Whether the outputs of a cube are those of all classes of its model."""
+    """Whether a cube has an output for every class of its model."""
     run = read_run(arrays.path) or {}
     identity: Mapping[str, Any] = run.get("fingerprint", {})
     value: Mapping[str, Any] = identity.get("value", {})

@@ -1,4 +1,4 @@
-"""Sections that only some pages have: segments of the rows, explanations compared, and drift."""
+"""Sections that only some pages have: segments of rows, a comparison of explanations, and drift."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ MOST_FEATURES = 8
 MOST_LINES = 40
 """The most lines of a table of segments, or of features whose attributions changed."""
 LEVELS = 8
-"""The strongest colour of a number in a table of segments."""
+"""The number of the strongest colour in a table of segments."""
 
 
 @dataclass(frozen=True)
 class NumberTable:
-    """A table of numbers; a note below it lists the numbers that it leaves out."""
+    """A table of numbers; a note below the table lists numbers that are left out."""
 
     heads: tuple[str, ...]
     lines: tuple[tuple[str, tuple[Cell | str, ...]], ...]
     note: str = ""
     addresses: tuple[str, ...] = ()
-    """The address that the head of each line leads to; empty where they lead nowhere."""
+    """The address that the head of each line leads to; empty if they lead nowhere."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ def segment_tables_of(
 ) -> list[list[ToldFigure]]:
     """For each of these segments, mean |attribution| in it under each of these explanations.
 
-    All are made in one pass over the cubes.  A segment that cannot be shown, of too many values,
-    hides no other.
+    All are made in one pass over the cubes.  A segment that cannot be shown, because it has too many
+    values, is replaced by a sentence; all others are shown.
     """
     views = [view_of(open_cube(table.cubes[name].path), output) for name in names]
     columns = [columns_of(view.cube) for view in views]
@@ -124,7 +124,7 @@ def _segment_name(segment: str, texts: PageTexts) -> str:
 
 
 def refuse_unknown_segments(table: RowTable, segments: Sequence[str]) -> None:
-    """Raise an `InputError` where the column of a segment was not stored."""
+    """Raise an `InputError` if the column of a segment was not stored."""
     for segment in segments:
         columns = columns_of(open_cube(table.first.path))
         column = column_of_segment(segment, columns)
@@ -180,7 +180,7 @@ def _heat(found: Segments, texts: PageTexts) -> NumberTable:
 def comparison_of(
     rankings: Mapping[str, Mapping[str, Ranking]], output: str, texts: PageTexts, tab: int
 ) -> ToldFigure | None:
-    """The rankings of several explanations for one output on one scale; None where one has it."""
+    """The rankings of several explanations for one output on one scale; None if one has it."""
     given = [found[output] for found in rankings.values() if found[output].rows]
     if len(given) < 2:
         return None
@@ -218,7 +218,7 @@ def _compared(index: int, found: RankingAgreement, decimals: int) -> tuple[Cell,
 
 
 def _moved(names: Sequence[str], first: np.ndarray, other: np.ndarray, texts: PageTexts) -> str:
-    """The feature whose place differs most, in words; empty where all places are the same."""
+    """The feature whose place differs most, in words; empty if all places are the same."""
     most = int(np.abs(first - other).argmax())
     if first[most] == other[most]:
         return ""
@@ -230,9 +230,9 @@ def _moved(names: Sequence[str], first: np.ndarray, other: np.ndarray, texts: Pa
 def drift_of(
     name: str, path: Place, texts: PageTexts, outputs: Sequence[str] = ()
 ) -> list[ToldFigure]:
-    """The difference of a cube from that of the run before, for each output; empty without one.
+    """The difference of a cube from the previous run's cube, for each output; empty without one.
 
-    `outputs` are those of the page's selector.
+    `outputs` are the outputs in the page's selector.
     """
     earlier = earlier_runs(path)
     if not earlier:
@@ -272,7 +272,7 @@ def difference_sentences(
 ) -> tuple[str, str, str]:
     """Plain sentences about two cubes: what moved most, the order of the features, the mean prediction.
 
-    `units` are those of the attributions, after a blank.
+    `units` are the units of the attributions, after a blank.
     """
     first = output.features[0]
     scale = max(max(each.magnitude_old, each.magnitude_new) for each in output.features)

@@ -1,4 +1,4 @@
-"""HTML pages from the templates beside this module, written whole or not at all."""
+"""HTML pages from the templates in this folder; a page is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from dshap.core.rules import as_path, checked
 from dshap.storage.disk import whole_file
 
 GENERATOR = b'<meta name="generator" content="dshap '
-"""The mark of pages that dshap has made: a report is renewed, another file is not replaced."""
+"""The mark of pages that dshap has made: only files with this mark are replaced without `force`."""
 HEAD_BYTES = 2_048
 """The bytes at the beginning of a page that contain the mark."""
 
 
 def require_jinja() -> None:
-    """Raise an `InputError` where jinja2 is not installed; imports nothing.
+    """Raise an `InputError` if jinja2 is not installed; imports nothing.
 
     The message names the extra to install.
 
@@ -69,9 +69,9 @@ def writing_page(target: Path) -> Iterator[None]:
 
 
 def make_place(target: Path, force: bool) -> None:
-    """Make the folder of a page, before work is done for it; a page of dshap may be there already.
+    """Make the folder of a page and check that the page can be written, before it is computed.
 
-    `force` replaces any other file too.
+    A page of dshap may exist already; `force` allows to replace any other file too.
 
     Raises
     ------
@@ -101,7 +101,7 @@ def _is_page(file: Path) -> bool:
 def rendered(template: str, more_style: str = "", **values: Any) -> str:
     """Fill a template; all texts are escaped.
 
-    `style` and `style_hash` are those of all pages, with the rules of `more_style`.
+    The values `style` and `style_hash` are the style of all pages, followed by `more_style`.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
@@ -120,11 +120,11 @@ def rendered(template: str, more_style: str = "", **values: Any) -> str:
 
 
 def asset(name: str) -> str:
-    """The text of a file beside this module."""
+    """The text of a file in this folder."""
     return (resources.files(__package__) / name).read_text(encoding="utf-8")
 
 
 def hash_of(text: str) -> str:
-    """The hash of a script or style by which the page's policy lets it through."""
+    """The hash of a script or style, with which the page's content security policy allows it."""
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     return f"sha256-{digest}"

@@ -24,7 +24,7 @@ FILE_BYTES = 300_000
 FILE = re.compile(r"\d{6,}\.js")
 """The names of the files."""
 SAMPLED = 1_000
-"""The number of rows by which the bytes of a row are estimated."""
+"""The number of rows from which the bytes of a row are estimated."""
 
 
 def write_row_files(table: RowTable, folder: Path) -> RowFiles:
@@ -53,7 +53,7 @@ def write_row_files(table: RowTable, folder: Path) -> RowFiles:
 
 
 def refuse_others(folder: Path) -> None:
-    """Raise an `InputError` where a folder contains anything but files of rows."""
+    """Raise an `InputError` if a folder contains anything but files of rows."""
     if not folder.exists():
         return
     if not folder.is_dir() or any(not FILE.fullmatch(each.name) for each in folder.iterdir()):

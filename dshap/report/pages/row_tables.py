@@ -1,4 +1,4 @@
-"""The rows of a page: their choice, and their keys, predictions, attributions and values."""
+"""The rows of a page: keys, predictions, attributions and values, read from the cubes."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class RowBatch:
     """Some rows, with their numbers in every part."""
 
     keys: Sequence[NDArray[Any]]
-    """The values (n,) of each key column; the position of a row where there is none."""
+    """The values (n,) of each key column; the position of a row if there is none."""
     prediction: FloatArray
     """(n, p)"""
     base: FloatArray
-    """(n, p); (n, 0) where base values are the same in all rows."""
+    """(n, p); (n, 0) if base values are the same in all rows."""
     phi: FloatArray
     """(n, p, d); NaN for rows without attributions"""
     columns: Mapping[int, NDArray[Any]]
@@ -107,7 +107,7 @@ class RowTable:
 
     @property
     def top(self) -> int:
-        """The number of attributions that are written of each row: the others are one number."""
+        """The number of attributions that are written for each row; the others are summed up."""
         d = len(self.first.features)
         if d <= MAX_STEPS:
             return d
@@ -115,11 +115,11 @@ class RowTable:
 
     @property
     def values_shown(self) -> int:
-        """The most values of columns that are written of a row: those of its largest attributions."""
+        """The most values of columns that are written for a row, by its largest attributions."""
         return min(len(self.first.features), self.top * len(self.parts))
 
     def slices(self) -> Iterator[slice]:
-        """Slices of the rows, a block each: whether rows can be read is known by block."""
+        """Slices of the rows, one for each block, because a damaged block cannot be read at all."""
         n_rows = self.first.n_rows
         step = max(self.first.block_rows, 1)
         for start in range(0, n_rows, step):
@@ -132,7 +132,7 @@ class RowTable:
         return list(self.first.rows(self.first.keys, rows).values())
 
     def attributions(self, rows: slice) -> tuple[FloatArray, FloatArray] | None:
-        """Predictions (n, p) and attributions (n, p, d) of these rows; None where one is damaged."""
+        """Predictions (n, p) and attributions (n, p, d) of these rows; None if one is damaged."""
         predictions = []
         found = []
         for name, arrays in self.cubes.items():
@@ -151,7 +151,7 @@ class RowTable:
 
     @property
     def fixed_base(self) -> list[float] | None:
-        """The base value of each part; None where they differ from row to row."""
+        """The base value of each part; None if they differ from row to row."""
         values = [arrays.base_value for arrays in self.cubes.values()]
         known = [each.tolist() for each in values if each is not None]
         if len(known) < len(values):
@@ -159,7 +159,7 @@ class RowTable:
         return [number for each in known for number in each]
 
     def bases(self, rows: slice) -> FloatArray:
-        """Base values (n, p) of these rows; (n, 0) where they are the same in all rows."""
+        """Base values (n, p) of these rows; (n, 0) if they are the same in all rows."""
         n = rows.stop - rows.start
         if self.fixed_base is not None:
             return np.zeros((n, 0))
@@ -190,7 +190,7 @@ class RowTable:
         return found
 
     def is_there(self, rows: slice) -> NDArray[np.bool_]:
-        """Whether each row is more than pending, and not erased: it has a key."""
+        """Whether each row has a key: it is neither pending nor erased."""
         is_there = np.array(self.first.read_rows("status", rows) != Status.PENDING)
         erased = erased_rows(self.first.path)
         inside = erased[(erased >= rows.start) & (erased < rows.start + len(is_there))]
@@ -198,7 +198,7 @@ class RowTable:
         return is_there
 
     def batch(self, rows: slice) -> RowBatch | None:
-        """All that is written of these rows; None where they cannot be read."""
+        """Everything that the page shows of these rows; None if they cannot be read."""
         numbers = self.attributions(rows)
         if numbers is None:
             return None
@@ -251,7 +251,7 @@ def row_texts(table: RowTable, batch: RowBatch) -> list[str]:
     fields += [[_plain(value) for value in each] for each in batch.base.T.tolist()]
     for part in range(n_parts):
         phi = batch.phi[:, part]
-        # missing rows have no order
+        # the order of rows without attributions has no meaning
         order = np.argsort(-np.abs(phi), axis=1, kind="stable")
         largest = order[:, : table.top]
         np.put_along_axis(shown, largest, True, axis=1)
@@ -316,7 +316,7 @@ def _plain(value: float) -> str:
 
 
 def json_text(content: Any) -> str:
-    """JSON that HTML reads as text at any place: no tag begins in it, no comment, no line."""
+    """JSON that is safe at any place in HTML: it contains no tag, comment or line end."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -52,7 +52,7 @@ class HistoryFigure:
 
     @property
     def json(self) -> Any:
-        """All that the script of the page must know to move the slider, as JSON in HTML."""
+        """Everything that the page's script needs for the slider, as JSON in HTML."""
         from markupsafe import Markup
 
         shares = [[round(share, 5) for share in each] for each in self.shares]
@@ -63,7 +63,7 @@ class HistoryFigure:
 def histories_of(
     cubes: Mapping[str, Place], output: str, texts: PageTexts
 ) -> tuple[HistoryFigure, ...]:
-    """The last runs of each explanation that has a cube for each; one run alone is no history."""
+    """The last runs of each explanation that has a cube for each; a single run has no history."""
     figures = []
     for name, path in cubes.items():
         if not has_nights(path.parent):

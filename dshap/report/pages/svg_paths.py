@@ -61,7 +61,7 @@ class Tick:
 
     @property
     def anchor(self) -> str:
-        """The side of the name that is at the place, so that none leaves the figure."""
+        """The side of the name that is at its position, so that no name leaves the figure."""
         if self.percent < 8:
             return "start"
         if self.percent > 92:
@@ -93,12 +93,12 @@ class SwarmFigure:
 
     @property
     def shown(self) -> tuple[SwarmLine, ...]:
-        """The lines that are always there."""
+        """The lines that are always visible."""
         return self.lines[:SHOWN]
 
     @property
     def folded(self) -> tuple[SwarmLine, ...]:
-        """The lines that are there when a reader opens them."""
+        """The lines that a reader can unfold."""
         return self.lines[SHOWN:]
 
 
@@ -112,7 +112,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Card:
-    """The dependence of one feature, explanations over each other."""
+    """The dependence of one feature, with all explanations in one figure."""
 
     feature: str
     place: int
@@ -125,7 +125,7 @@ class Card:
     y_ticks: tuple[Tick, ...]
     table: tuple[tuple[str, tuple[Cell, ...]], ...]
     note: str
-    """A sentence about numbers that the table leaves out; empty where it has all."""
+    """A sentence about numbers that the table leaves out; empty if it has all."""
 
 
 def swarm_figure(heading: str, swarms: Swarms, texts: PageTexts) -> SwarmFigure:
@@ -157,7 +157,7 @@ def swarm_figure(heading: str, swarms: Swarms, texts: PageTexts) -> SwarmFigure:
 
 
 def _cut(swarms: Swarms) -> tuple[float, float]:
-    """The ends of an axis without the few rows that would press all others together."""
+    """The ends of an axis without the few extreme rows that would squeeze all others."""
     ends = np.array([_quantiles(swarm, CUT) for swarm in swarms.features])
     low = min(float(ends.min()), 0.0)
     high = max(float(ends.max()), 0.0)
@@ -221,7 +221,7 @@ def _outline(x: FloatArray, depth: FloatArray) -> str:
 
 
 def dependence_card(given: Sequence[Dependence], texts: PageTexts) -> Card:
-    """Draw the dependence of one feature, whose records under each explanation these are."""
+    """Draw the dependence of one feature, from its record under each explanation."""
     first = given[0]
     quartiles = [each.quantiles((0.25, 0.75)) for each in given]
     span = _y_span([*quartiles, *(each.means[:, None] for each in given)])
@@ -287,7 +287,7 @@ def _curve(
 
 
 def _ends_of(given: Dependence) -> tuple[float, float]:
-    """The ends of the axis of values, with the strip of missing ones where there are any.
+    """The ends of the axis of values, with the strip of missing ones if there are any.
 
     They are places on it, as `given.scale` has them.
     """
@@ -301,7 +301,7 @@ def _ends_of(given: Dependence) -> tuple[float, float]:
 
 
 def _x_ticks(given: Dependence, names: Sequence[str], texts: PageTexts) -> tuple[Tick, ...]:
-    """Round values on the axis of numbers, or its categories where they are few."""
+    """Round values on the axis of numbers, or its categories if they are few."""
     ends = _ends_of(given)
     left, right = given.placed_sides
     ticks = []

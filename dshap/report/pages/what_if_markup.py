@@ -1,4 +1,4 @@
-"""The what-if of a page as HTML, scripts, and the hashes by which its policy lets them through."""
+"""The what-if of a page as HTML, scripts, and the hashes with which the page's policy allows them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dshap.report.what_if.page_part import WhatIfPart, what_if_part, what_if_scr
 
 @dataclass(frozen=True)
 class WhatIfMarkup:
-    """The pieces of a page; empty where it has no what-if."""
+    """The pieces of a page; empty if it has no what-if."""
 
     html: Any = ""
     """Below the row: sentences, and the place of the controls."""
@@ -35,7 +35,7 @@ def what_if_of_rows(table: RowTable, rows: Sequence[str]) -> WhatIfMarkup:
     read = [json.loads(row) for row in rows]
     keys = [[str(each) for each in row[:n_keys]] for row in read]
     predictions = np.array([row[n_keys : n_keys + len(parts)] for row in read], np.float64)
-    # rows with the smallest and the largest prediction can be changed even where not all rows fit
+    # rows with the smallest and the largest prediction can be changed even if not all rows fit
     extremes = [*predictions.argmin(axis=0).tolist(), *predictions.argmax(axis=0).tolist()]
     part_of = {(part.explanation, part.output): at for at, part in enumerate(parts)}
     return _markup_of(what_if_part(table.cubes, keys, table.first.features, part_of, extremes))

@@ -1,4 +1,4 @@
-"""The report of a store as one HTML page, which loads nothing from anywhere."""
+"""The report of a store as one HTML page, which needs no network."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from dshap.storage.disk import whole_file
 SCRIPTS = ("page.js", "largest_rows.js", "run_history.js")
 """The parts of the page's script, in their order."""
 ROWS = "rows"
-"""The end of the name of the folder of all rows: report_rows beside report.html."""
+"""Ending of the name of the folder with all rows: report_rows beside report.html."""
 
 
 def page(
@@ -171,7 +171,7 @@ def _html(content: PageContent, data: str, files: RowFiles | None, what_if: What
 
 
 def selector_style(n_outputs: int) -> str:
-    """The rules by which the selector of outputs shows one of them, without a script."""
+    """Style rules with which the selector shows one output, without a script."""
     if n_outputs < 2:
         return ""
     return "".join(

@@ -76,8 +76,9 @@ def bar(
         One cube; or several side by side, such as ``{"old": old_cube, "new": new_cube}``, which
         must have the same features, units and scale.
     by : str, optional
-        A column of segments, "plan", or "age:5" for 5 bins of about equally many rows: each of the
-        six segments with most rows has a bar.
+        The column whose values are the segments, such as "plan"; "age:5" divides a column of
+        numbers into 5 bins of about equally many rows.  Each of the six segments with most rows has
+        a bar.
     rows : data frame, table or array, optional
         The explained rows, in the order of the cube, for `by`.  None: the rows in the cube or its
         store.
@@ -91,8 +92,8 @@ def bar(
     Raises
     ------
     InputError
-        The reasons of `beeswarm`; an empty mapping; several cubes with `by`; or cubes that differ
-        in features, units or scale (the message says in which).
+        The mapping is empty; `by` is given with several cubes; the cubes differ in features, units
+        or scale (the message says in which); or one of the causes listed at `beeswarm`.
 
     Examples
     --------
@@ -149,7 +150,7 @@ def _of_segments(
 
 
 def _refuse_others(views: Mapping[str, View]) -> None:
-    """Raise an `InputError` where a cube has other features, units or scale than the first."""
+    """Raise an `InputError` if a cube has other features, units or scale than the first."""
     (first, view), *others = views.items()
     for name, other in others:
         differing = list(differing_attributions((first, name), (view, other)))

@@ -94,8 +94,8 @@ def compare(
     Raises
     ------
     InputError
-        The reasons of `beeswarm`; there are not two cubes; or they differ in features, rows, keys,
-        outputs or units (the message says in which).
+        There are not two cubes; they differ in features, rows, keys, outputs or units (the message
+        says in which); or one of the causes listed at `beeswarm`.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def _drawn(found: SideBySide, looks: Looks) -> Any:
 
 
 def _draw_pair(axes: Any, found: SideBySide, y: int) -> None:
-    """Draw the attributions of a feature, those of the first explanation above its line."""
+    """Draw the attributions of a feature, with the first explanation above its line."""
     grid = grid_of(found.limits, GRID)
     heights = found.heights(y, GRID)
     shades = found.shades(y, GRID)

@@ -91,7 +91,7 @@ def beeswarm(
     title : str
         A line above the picture.
     ax : matplotlib.axes.Axes, optional
-        The axes to draw in.  None: those of a new figure.
+        The axes to draw in.  None: the axes of a new figure.
     chart : str
         "matplotlib"; or "altair" for a chart that shows numbers under the pointer, in notebooks and
         on web pages (``pip install "dshap[altair]"``).
@@ -193,7 +193,7 @@ def outline(shades: Shades, grid: FloatArray, heights: FloatArray) -> tuple[Floa
 
 
 def _draw_points(axes: Any, swarm: Swarm, y: int, limits: tuple[float, float], plain: str) -> None:
-    """Draw a point for each attribution, spread out where they are many."""
+    """Draw a point for each attribution, spread out if they are many."""
     if swarm.points is None:
         return
     phi = swarm.points["attributions"]

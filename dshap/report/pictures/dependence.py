@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BAR_SHARE = 0.1
-"""The height of its highest bar, as a part of that of the axes."""
+"""The height of its highest bar, as a part of the height of the axes."""
 LEAST_BAR = 0.02
 """The least height of a bar with rows, as a part of the highest."""
 SIDE_MARGIN = 0.02
@@ -113,8 +113,8 @@ def dependence(
     Raises
     ------
     InputError
-        The reasons of `beeswarm`; a column whose values were not stored; or both `colour` and
-        `color`.
+        The values of a column were not stored; both `colour` and `color` are given; or one of the
+        causes listed at `beeswarm`.
 
     Examples
     --------

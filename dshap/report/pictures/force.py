@@ -43,7 +43,7 @@ BOTTOM = -0.5
 LEVEL = 0.55
 """The distance of two names below each other."""
 LEVEL_INCHES = 0.24
-"""The distance of two names in a figure of its own, in inches."""
+"""The distance of two names in a new figure, in inches."""
 NAMES_SHARE = 0.26
 """The most of the width of the axes for a name."""
 NAME_WIDTHS = (8, 40)
@@ -197,7 +197,7 @@ def _text_size(axes: Any) -> float:
 
 
 def _set_limits(axes: Any, found: Forces, names: list[list[tuple[float, str]]]) -> None:
-    """Leave room for the names, and no axis but that of predictions."""
+    """Leave room for the names, and hide all axes except the axis of predictions."""
     low, high = found.limits
     width = inches_of(axes)[0]
     margins = np.array([LEAST_MARGIN, LEAST_MARGIN])

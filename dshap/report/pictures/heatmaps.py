@@ -46,7 +46,7 @@ MAX_NUMBERS = 210
 """The most cells that show their numbers, of at most `MAX_NUMBERED` segments."""
 MAX_NUMBERED = 10
 CELL_INCHES = 0.72
-"""The width of a segment in a figure of its own, in inches."""
+"""The width of a segment in a new figure, in inches."""
 SEGMENT_WIDTH = 20
 """The characters of a line of a segment's name."""
 AXIS_WIDTH = 48
@@ -98,7 +98,8 @@ def heatmap(
     Raises
     ------
     InputError
-        The reasons of `beeswarm`; or a column that was not stored, or has more than 200 values.
+        The column was not stored, or has more than 200 values; or one of the causes listed at
+        `beeswarm`.
 
     Examples
     --------
@@ -136,7 +137,7 @@ def draw_cells(
     words: str,
     sums: FloatArray | None = None,
 ) -> None:
-    """Draw the colours of cells, their numbers where they are few, and a bar of colours; NaN is empty.
+    """Draw the colours of cells, their numbers if they are few, and a bar of colours; NaN is empty.
 
     `sums` are the numbers of one more line, without colours.
     """
@@ -174,7 +175,7 @@ def draw_cells(
 def _write_number(
     axes: Any, x: float, y: float, value: float, decimals: int, magnitude: bool, colour: str
 ) -> None:
-    """Write the number of a cell, as large as it has room; none where it is NaN."""
+    """Write the number of a cell, as large as it has room; none if it is NaN."""
     if np.isnan(value):
         return
     text = picture_number(value, decimals, sign=not magnitude)
@@ -185,7 +186,7 @@ def _write_number(
 
 
 def name_columns(axes: Any, labels: Sequence[str]) -> None:
-    """Name columns below the axes, side by side where they have room, else turned."""
+    """Name columns below the axes, side by side if they have room, else turned."""
     axes.set_xticks(range(len(labels)), labels, **AS_WRITTEN)
     axes.tick_params(axis="x", length=0)
     low, high = axes.get_xlim()
@@ -201,7 +202,7 @@ def letters_below(axes: Any) -> int:
 
 
 def _name_segments(axes: Any, cells: SegmentCells) -> None:
-    """Name the segments, with their rows where they are few, and the column below them."""
+    """Name the segments, with their rows if they are few, and the column below them."""
     names = labels_of(cells.names, SEGMENT_WIDTH)
     if len(names) <= MAX_NUMBERED:
         counts = [counted(int(count), "row") for count in cells.counts]

@@ -82,7 +82,7 @@ def over_runs(
     ------
     InputError
         The store has no cube for each run; no run is finished; the explanation does not exist; or
-        the reasons of `beeswarm`.
+        one of the causes listed at `beeswarm`.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def _name_lines(axes: Any, lines: HistoryLines, highest: float, looks: Looks) ->
     labels = labels_of([*lines.chosen.shown, *others], width, given=looks.labels)
     rows = max(label.count("\n") + 1 for label in labels)
     gap = max(LEAST_GAP, rows * TEXT_INCHES / inches_of(axes)[1])
-    # nearer to each other where the names of all lines would not fit
+    # nearer to each other if the names of all lines would not fit
     for place, y in enumerate(kept_apart(ends / highest, min(gap, 1.0 / n_lines))):
         axes.annotate(
             labels[place],

@@ -79,8 +79,8 @@ def waterfall(
     Raises
     ------
     InputError
-        No row has this key (the message names neighbouring keys); the row is not explained; or the
-        reasons of `beeswarm`.
+        No row has this key (the message names neighbouring keys); the row is not explained; or one
+        of the causes listed at `beeswarm`.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def name_ends(axes: Any, row: SingleRow, ymin: float = 0.0) -> int:
     """Mark the base value and the prediction by lines, and name them above the axes.
 
     The lines begin at `ymin`, a part of the height of the axes.  Returns the number of lines of
-    text above the axes: two where the names would overlap.
+    text above the axes: two if the names would overlap.
     """
     decimals = decimals_of([row.base_value, row.prediction])
     low, high = axes.get_xlim()

@@ -81,7 +81,7 @@ class Heat:
     image: FloatArray
     """(height, width), or (height, width, 3): brightness from 0 to 1."""
     attribution: FloatArray
-    """(height, width): the attribution of each pixel's player; NaN where it has none."""
+    """(height, width): the attribution of each pixel's player; NaN if it has none."""
 
 
 def sentence(

@@ -1,1 +1,1 @@
-"""Models that the script of a page computes, so that a reader can change the values of a row."""
+"""What-if: models that the script of a page computes when a reader changes a row's values."""

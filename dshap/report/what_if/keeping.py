@@ -1,4 +1,4 @@
-"""The record of a what-if beside the states of a cube: made once, read by its page."""
+"""The record of a what-if, stored next to the states of a cube, from which a page reads it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dshap.run.explanation import Explanation
 from dshap.run.session import Session
 
 WHAT_IF = "what-if"
-"""The name of the record beside the states."""
+"""The name of the record among the states."""
 FORMAT = 1
 """The version of the record."""
 
@@ -30,7 +30,7 @@ def keep_what_if(explanation: Explanation, session: Session) -> str:
     Returns
     -------
     str
-        The reason where the model is not computed on a page, which is stored too; else empty.
+        The reason if the model is not computed on a page, which is stored too; else empty.
     """
     content = _content_of(explanation, session)
     text = json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
@@ -39,7 +39,7 @@ def keep_what_if(explanation: Explanation, session: Session) -> str:
 
 
 def stored_what_if(cube: Place) -> dict[str, Any] | None:
-    """The record of a cube: a model, or the reason why there is none; None where none was stored.
+    """The record of a cube: a model, or the reason why there is none; None if none was stored.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def what_if_lines(cubes: Mapping[str, Place]) -> list[str]:
 
 
 def reason_of_none(content: Mapping[str, Any] | None) -> str:
-    """The reason why a record gives no what-if; empty where it does."""
+    """The reason why a record contains no model; empty if it contains one."""
     if content is None:
         return "its model was not stored"
     return str(content.get("why_not", ""))

@@ -1,6 +1,6 @@
 """Kernel models on a page: product games by quadrature, or all coalitions by their table.
 
-Both give the interventional values over the cube's own background.  Quadrature uses the rows of
+Both compute the interventional values over the cube's own background.  Quadrature uses the rows of
 the background, the table of subsets their mean factors: it serves backgrounds of any number of
 rows.
 """
@@ -29,11 +29,11 @@ MAX_COLUMNS = 20
 MAX_BACKGROUND = 100
 """The largest model and background by quadrature: an update takes about a tenth of a second."""
 MAX_SUBSET_COLUMNS = 10
-"""The most players whose coalitions are a table."""
+"""The most players for which a table of all coalitions is stored."""
 
 
 def refuse_kernel(method: Method, n_data: int) -> None:
-    """Raise a `NoWhatIf` where a method of kernel values is not computed on a page."""
+    """Raise a `NoWhatIf` if a method of kernel values is not computed on a page."""
     value = method.value
     expansion = value.expansion
     if not all(isinstance(part.kernel, ProductKernel) for part in expansion.parts) or (
@@ -93,7 +93,7 @@ def _terms(part: Any) -> dict[str, FloatArray]:
 
 
 def _background(learned: LearnedParts) -> FloatArray | None:
-    """The rows (b, columns) of the background; None where they are many, or not at hand."""
+    """The rows (b, columns) of the background; None if they are many, or not at hand."""
     first = learned.states[0] if learned.states else State({})
     if "background" in first.arrays:
         return first["background"]
@@ -113,7 +113,7 @@ def _mean_factors(states: Sequence[State], value: Any) -> FloatArray:
     largest = np.abs(weights).argmax(axis=1)
     weight = weights[np.arange(len(weights)), largest]
     means = np.ones((1 << len(value.players), len(weights)))
-    # all columns of a player are present together, so that its first one stands for it
+    # all columns of a player are present together, so one column of each player is enough
     first_column = value.players.members.argmax(axis=1)
     bits = 1 << np.arange(len(value.players))
     for state in states:

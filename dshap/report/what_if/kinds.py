@@ -22,12 +22,12 @@ from dshap.values.trees import Trees
 
 
 def _no_facts(value: Any) -> dict[str, Any]:
-    """A kind that needs no facts beside its arrays."""
+    """For kinds that need no facts in addition to their arrays."""
     return {}
 
 
 def _all_columns(value: Any) -> Iterable[int]:
-    """A kind whose models read every column."""
+    """For kinds whose models read every column."""
     return range(value.model.n_columns)
 
 
@@ -36,14 +36,14 @@ class WhatIfKind:
     """One kind of model that is computed on a page."""
 
     name: str
-    """Its name in the record, by which the script finds its function."""
+    """The name in the record, with which the script finds the function of the kind."""
     refuse: Callable[[Method, int], None]
     """Raises a `NoWhatIf` for methods that are not computed, before anything is learned; the number
     is that of the rows that are learned from."""
     arrays_of: Callable[[LearnedParts], dict[str, Any]]
-    """The arrays of a finished explanation; a `NoWhatIf` where they are too large."""
+    """The arrays of a finished explanation; a `NoWhatIf` if they are too large."""
     facts_of: Callable[[Any], dict[str, Any]] = _no_facts
-    """Plain facts about a value function, beside its arrays."""
+    """Plain facts about a value function, in addition to its arrays."""
     reads: Callable[[Any], Iterable[int]] = _all_columns
     """The positions of the columns that the model reads: the others have no control."""
 

@@ -9,7 +9,7 @@ from dshap.report.what_if.model_record import LearnedParts, packed_within
 
 
 def refuse_linear(method: Method, n_data: int) -> None:
-    """Every linear model is computed, as far as its matrix finds room."""
+    """Refuse no linear model here; `packed_within` refuses matrices that are too large."""
 
 
 def arrays_of_linear(learned: LearnedParts) -> dict[str, Any]:

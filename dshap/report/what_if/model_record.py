@@ -1,4 +1,4 @@
-"""The record of a model that a page's script computes, and the sentence where there is none."""
+"""The record of a model that a page's script computes, and the sentence if there is none."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dshap.report.what_if.packing import packed, packed_bytes
 MAX_BYTES = 300_000
 """The most characters of base64 text on a page: models and rows together."""
 MAX_MODEL_BYTES = 240_000
-"""The most of one model, so that rows find room beside it."""
+"""The most characters of one model, so that there is room for rows."""
 
 
 class NoWhatIf(Exception):
@@ -25,16 +25,16 @@ class NoWhatIf(Exception):
 
 @dataclass(frozen=True, eq=False)
 class LearnedParts:
-    """The learned parts of a finished explanation that a kind of what-if is made of."""
+    """The learned parts of a finished explanation, from which a what-if is made."""
 
     value: Any
     """The value function, over the active players."""
     base: FloatArray
     """(k,): the base value of each output."""
     states: tuple[State, ...]
-    """The state of a closed form, or those of the coalition tiles in their order."""
+    """The state of a closed form, or the states of the coalition tiles in their order."""
     data: RowReader | None
-    """The background rows; None where they are not at hand any more."""
+    """The background rows; None if they are not at hand any more."""
 
 
 def packed_within(arrays: Mapping[str, Any], what: str) -> dict[str, Any]:
@@ -65,13 +65,13 @@ def _packed_all(content: Any) -> Any:
 
 
 def refuse_more(count: int, limit: int, what: str, remedy: str = "") -> None:
-    """Raise a `NoWhatIf` where there are more than `limit` of something."""
+    """Raise a `NoWhatIf` if there are more than `limit` of something."""
     if count > limit:
         raise NoWhatIf(f"{count:,} {what} are more than {limit:,}{remedy}")
 
 
 def player_of_columns(value: Explained) -> list[int]:
-    """Position of each column's player among those of the value function; −1 for none."""
+    """Position of each column's player in the value function; −1 without a player."""
     members = value.players.members
     owner = np.where(members.any(axis=0), members.argmax(axis=0), -1)
     return [int(player) for player in owner]

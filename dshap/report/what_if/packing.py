@@ -1,4 +1,4 @@
-"""Arrays as base64 text of typed arrays, each in the smallest type that is exact."""
+"""Arrays as base64 text of JavaScript's typed arrays, each in the smallest exact type."""
 
 from __future__ import annotations
 

@@ -26,15 +26,15 @@ from dshap.report.what_if.packing import packed, packed_bytes
 TAIL = 0.005
 """The share of rows beyond each end of a slider, where the tails of a column are long."""
 FORMAT = re.compile(r"(,?)(?:\.(\d\d?))?([f%])")
-"""The formats of Python's that the script writes numbers in."""
+"""The formats of Python in which the script can write numbers."""
 DECIMALS = 6
-"""The decimals of a format that names none, as Python has it."""
+"""The decimals of a format without a number of decimals, as in Python."""
 LONGEST_ABOUT = 300
 """The most characters of a description."""
 MOST_NAMED = 50
-"""The most values of a column of numbers that are chosen from by their names."""
+"""The most named values of a number column for which the control is a list of names."""
 LONG = 3.0
-"""A tail is long where the range is so many times that of the other rows."""
+"""A tail is long if the range is so many times the range of all other rows."""
 STEPS = 200
 """About the steps of a slider."""
 SCRIPTS = ("games.js", "what_if.js")
@@ -49,12 +49,12 @@ def what_if_scripts() -> list[str]:
 
 @dataclass(frozen=True)
 class WhatIfPart:
-    """The part of a page, in the form for its template; all empty where none was asked for."""
+    """The part of a page, in the form for its template; all empty if none was asked for."""
 
     content: Mapping[str, Any] = MappingProxyType({})
-    """Plain values that the script reads; empty where no explanation has a model."""
+    """Plain values that the script reads; empty if no explanation has a model."""
     sentences: tuple[str, ...] = ()
-    """Sentences for the page: the models that it contains, and reasons where there is none."""
+    """Sentences for the page: the models that it contains, and reasons if there is none."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class PageColumn:
     kind: str
     """"number", "boolean" or "category"."""
     values: FloatArray
-    """(n,): numbers, 0 and 1, or positions among the texts; NaN where missing."""
+    """(n,): numbers, 0 and 1, or positions among the texts; NaN if missing."""
     texts: tuple[str, ...] = ()
     """The categories, as they are shown."""
     numbers: tuple[float, ...] = ()
-    """The number that the model gets for each text; empty where it gets the text's position."""
+    """The number that the model gets for each text; empty if it gets the text's position."""
 
 
 def what_if_part(
@@ -87,7 +87,7 @@ def what_if_part(
     keys : the key of each row of the page, as texts
     features : the players, in the order of the page
     part_of : (explanation, output) -> the position of a waterfall on the page
-    first_rows : rows of the page that are chosen where not all fit
+    first_rows : rows of the page that are chosen if not all fit
 
     Raises
     ------
@@ -125,7 +125,7 @@ def what_if_part(
 
 
 def _beside_others(models: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """The reason of each explanation whose model finds no room beside those before it."""
+    """Explanation -> reason, for each model that does not fit after the models before it."""
     used = 0
     refused = {}
     for name, model in models.items():
@@ -147,7 +147,7 @@ def _with_models(
     first_rows: Sequence[int],
     reasons: Sequence[str],
 ) -> WhatIfPart:
-    """The part with these models, and as many rows of the page as find room beside them."""
+    """The part with these models, and as many rows of the page as fit."""
     arrays = cubes[next(iter(models))]
     places = _places_of(arrays, keys)
     categories = {
@@ -316,7 +316,7 @@ def _rows_within(
 
 
 def _player_of(column: str, models: Mapping[str, Mapping[str, Any]]) -> str:
-    """The name of the player of a column where it has other columns too; else empty."""
+    """The name of the player of a column if it has other columns too; else empty."""
     for model in models.values():
         if column in model["columns"]:
             player = model["player"][model["columns"].index(column)]
@@ -359,7 +359,7 @@ def _control(column: PageColumn, player: str, words: ColumnTexts) -> dict[str, A
 
 
 def _control_name(column: str, words: ColumnTexts) -> str:
-    """The label of a control: that of the column with its unit, or the percent sign of its format."""
+    """The label of a control: the column's label, with its unit or the percent sign of its format."""
     name = words.axis_of(column)
     form = FORMAT.fullmatch(words.entry(column).format)
     if form and form.group(3) == "%" and not words.unit_of(column):
@@ -368,7 +368,7 @@ def _control_name(column: str, words: ColumnTexts) -> str:
 
 
 def _ends(values: FloatArray) -> tuple[float, float]:
-    """The ends of a slider: those of the values, without long tails."""
+    """The ends of a slider: the range of the values without long tails."""
     inner = np.quantile(values, [TAIL, 1.0 - TAIL], method="nearest").tolist()
     outer = [float(values.min()), float(values.max())]
     if outer[1] - outer[0] > LONG * (inner[1] - inner[0]) > 0.0:
@@ -377,7 +377,7 @@ def _ends(values: FloatArray) -> tuple[float, float]:
 
 
 def _step_of(span: float, is_whole: bool) -> float:
-    """A step of 1, 2 or 5 times a power of ten that gives about `STEPS` steps; whole for whole numbers."""
+    """A step of 1, 2 or 5 times a power of ten for about `STEPS` steps; whole for whole numbers."""
     if not span > 0.0:
         return 1.0
     power = 10.0 ** np.floor(np.log10(span / STEPS))

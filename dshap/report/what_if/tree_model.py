@@ -40,7 +40,7 @@ def arrays_of_trees(learned: LearnedParts) -> dict[str, Any]:
     own = trees.decisions
     columns = own.columns
     is_leaf = trees.column < 0
-    # leaves have no column, and what −1 reads is not used
+    # leaves have no column: the player that column −1 reads is not used
     player = np.where(is_leaf, -1, np.array(player_of_columns(learned.value))[trees.column])
     arrays = {
         "first": trees.first,

@@ -100,7 +100,7 @@ class RowDigests:
         return sum(int(np.count_nonzero(batch.is_erased)) for batch in self.batches())
 
     def read_through(self) -> None:
-        """Read all batches, and raise one of `UNREADABLE` where one cannot be read."""
+        """Read all batches, and raise one of `UNREADABLE` if one cannot be read."""
         for _ in self.batches():
             pass
 
@@ -174,7 +174,7 @@ def _key_names(schema: pa.Schema) -> list[str]:
 
 
 def shared_kind(one: RowDigests, other: RowDigests) -> str:
-    """The newest kind of digests that two files have; where they share none, each its own.
+    """The newest kind of digests that two files have; if they share none, each its own.
 
     No row is found unchanged then.
     """
@@ -238,7 +238,7 @@ def _digested(keys: Mapping[str, NDArray[Any]], digests: Mapping[str, Digests]) 
 
 
 def _batches_of(part: Place, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of a part, a batch at a time; an `InputError` where it cannot be read."""
+    """The rows of a part, a batch at a time; an `InputError` if it cannot be read."""
     try:
         with open_parquet(opened_part(part), pre_buffer=False) as file:
             yield from file.iter_batches(BATCH_ROWS, columns=names)
@@ -256,7 +256,7 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
 def _keys_of(
     table: pa.Table | pa.RecordBatch, key: Sequence[str], *, may_be_null: bool = False
 ) -> dict[str, NDArray[Any]]:
-    """key column -> values (n,); an `InputError` where one is null that may not be."""
+    """key column -> values (n,); an `InputError` if one is null that may not be."""
     found: dict[str, NDArray[Any]] = {}
     for name in key:
         column = table[name]

@@ -152,7 +152,7 @@ class NumberedKeys:
 
     @cached_property
     def first_old(self) -> NDArray[np.int64]:
-        """(keys,): the first row that has each key; -1 where none has."""
+        """(keys,): the first row that has each key; -1 if none has."""
         return self._first(self.old)
 
     @cached_property

@@ -38,7 +38,7 @@ COMPARED_HASHES = 8
 Among N different keys N^2 / 2^65 pairs share a hash, 0.03 at a billion.
 """
 COMPARED_ROWS = 64
-"""Number of rows of one hash that are compared by their keys; all where these have several keys."""
+"""Number of rows of one hash that are compared by their keys; all if these have several keys."""
 KeyAt = Callable[[int], Hashable]
 """The key of the row at a position."""
 
@@ -76,7 +76,7 @@ def repeated_keys(folder: Path, key_at: KeyAt, together: int = KEYS_TOGETHER) ->
     Parameters
     ----------
     folder : the files of `leave_hashes`
-    key_at : the key of the row at a position; asked for few rows, and only where hashes are equal
+    key_at : the key of the row at a position; asked for few rows, and only if hashes are equal
     together : the number of rows in memory at once
     """
     files = sorted_files(folder)
@@ -119,7 +119,7 @@ class _Comparison:
     def different(self, rows: Iterable[int], n_rows: int) -> list[int]:
         """The rows, of those with one hash, whose key no earlier of them has; but for the first.
 
-        Where the first `COMPARED_ROWS` have one key, the others have it too.
+        If the first `COMPARED_ROWS` have one key, the others have it too.
         """
         self._n_hashes += 1
         first: dict[Hashable, int] = {}
@@ -142,7 +142,7 @@ def _of_few_rows(
     """The number of repeated rows in a range, and the first positions."""
     if part.n_rows < 2:
         return 0, []
-    # positions are read only where two hashes are equal, which most ranges do not have
+    # positions are read only if two hashes are equal, which most ranges do not have
     (hashes,) = rows_between(files, part.low, part.high, [0])
     hashes.sort()
     if not (hashes[1:] == hashes[:-1]).any():

@@ -85,7 +85,7 @@ class RowCensus:
         return codes
 
     def _added(self, name: str, values: FloatArray) -> BoolArray:
-        """Add the values (n,) of a feature; gives those that are not finite."""
+        """Add the values (n,) of a feature; returns those that are not finite."""
         is_finite = np.isfinite(values)
         finite = values
         if not is_finite.all():
@@ -159,7 +159,7 @@ def _columns_of(reader: RowReader) -> dict[str, Any]:
 
 
 def census_in(facts: Mapping[str, Any], reader: RowReader) -> Census | None:
-    """The census from `RowCensus.to_dict`; None where it is of other columns, or not there."""
+    """The census from `RowCensus.to_dict`; None if it is of other columns, or not there."""
     content = dict(facts)
     if content.pop("columns", None) != _columns_of(reader):
         return None
