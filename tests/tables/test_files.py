@@ -185,7 +185,7 @@ def nested(*places: str):
     ("make", "said"),
     [
         (nested("year=1/month=2", "year=3"), r"has the partitions year, and .*part\.parquet has .* year, month"),
-        (nested("year=1", "."), r"part\.parquet in no partition: give files below the same keys"),
+        (nested("year=1", "."), r"part\.parquet has no partition: give files below the same keys"),
         (nested("a=1/b=2", "b=2/a=1"), "below the same keys, in the same order"),
         (nested("a=1/a=2"), "below the key 'a' twice"),
         (nested("a=1", "b=1"), "partitions b, and"),

@@ -534,7 +534,7 @@ class MyRidge(KernelRidge):
         ),
         (process(ConstantKernel(2.0) + WhiteKernel()), Y, "depends on no column"),
         (SVR(epsilon=100.0), Y, "depends on no column"),  # no support vectors
-        (process(MyRBF()), Y, "MyRBF is a kernel of one's own"),
+        (process(MyRBF()), Y, "MyRBF is a user-defined kernel"),
         (process(RBF() * DotProduct()), Y, "DotProduct is a sum over the columns"),
         (
             SVC(),
