@@ -199,7 +199,7 @@ class KeyDifference:
         if is_whole:
             seen = ""
         else:
-            seen = f"of the {self.n_before:,} of {n_store:,} keys that are finished "
+            seen = f"of {self.n_before:,} finished keys ({n_store:,} in all), "
         # new keys may belong to rows that are not finished
         new = self.new if is_whole else Some()
         if not (new.count or self.gone.count or self.changed.count):

@@ -106,9 +106,9 @@ def test_of_an_unfinished_run_the_keys_that_are_there(keyed_table, tmp_path):
     store = tmp_path / "c.zarr"
     explained(keyed_table, store)
     (store / "state/receipts/block-00000003.json").unlink()
-    seen = "of the 336 of 400 keys that are finished"
+    seen = "of 336 finished keys (400 in all),"
     said = refusal(keyed_table.iloc[::-1], store)
-    assert said.startswith(f"rows: {seen} all in another order (")
+    assert said.startswith(f"rows: {seen} all in a different order (")
     said = refusal(changed(keyed_table), store)
     assert (
         said
