@@ -691,7 +691,7 @@ def test_what_is_damaged_is_repaired_to_the_same_files(folder, with_job):
     options = ("--repair", "--job", "job.toml", "-q") if with_job else ("--repair",)
     mended = dshap_("verify", "out.zarr", *options)
     assert (
-        "observational: mended: block 0 (rows 0 to 99): stored values changed (prediction)"
+        "observational: repaired: block 0 (rows 0 to 99): stored values changed (prediction)"
         in mended.stdout
     )
     if with_job:
