@@ -1063,9 +1063,9 @@ def test_a_block_that_the_queue_interrupts_at_the_walltime_is_no_interrupt(numbe
         try:
             signal.raise_signal(number)
         except KeyboardInterrupt:
-            raise WalltimeError("nothing of block 0 has ended") from None
+            raise WalltimeError("no part of block 0 has ended") from None
 
     monkeypatch.setattr("dshap.cube.named_cubes", interrupt)
     done = CliRunner().invoke(cli, ["status", "any"])
     assert done.exit_code == 3
-    assert "nothing of block 0 has ended" in done.stderr
+    assert "no part of block 0 has ended" in done.stderr

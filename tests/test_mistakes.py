@@ -433,7 +433,7 @@ FIRST_STEPS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a column twice": (
         lambda: values.Marginal(predict, pd.DataFrame(X, columns=["a", "a", "c"])),
-        "column 'a' stands 2 times among the names: rename all but one",
+        "column 'a' occurs 2 times among the names: rename all but one",
     ),
     "less memory than a worker takes": (
         lambda: dshap.explain(MARGINAL, X, memory_limit="1MB"),

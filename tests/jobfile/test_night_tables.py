@@ -55,7 +55,7 @@ def test_freshness_takes_the_same_spans():
         ({"incremental": {"deletes": "mark"}}, "give strategy"),
         ({"incremental": {"strategy": "clock"}}, "strategy"),
         ({"incremental": {"strategy": "digest"}, "source.key": None}, r"\[source\] key is missing"),
-        ({"source.key": ["id", "id"]}, r"\[source\] key = .*'id' stands 2 times"),
+        ({"source.key": ["id", "id"]}, r"\[source\] key = .*'id' occurs 2 times"),
     ],
 )
 def test_refused(tables, said):

@@ -109,7 +109,7 @@ def test_tables_and_files_at_the_place_of_before_are_named(folder):
     small_table().to_parquet("table.parquet")
     with pytest.raises(
         InputError,
-        match=r'path = "table.parquet": .* and a table stands at .*here/table.parquet, not',
+        match=r'path = "table.parquet": .* and a table is at .*here/table.parquet, not',
     ):
         load_job(write_job(folder, JOB))
     with pytest.raises(InputError, match=r"write path = \"\.\./here/\*\.parquet\""):
@@ -117,7 +117,7 @@ def test_tables_and_files_at_the_place_of_before_are_named(folder):
     small_table().to_parquet(folder / "table.parquet")
     assert plan_job(load_job(write_job(folder, JOB))).explanations
     Path("own.py").write_text("")
-    with pytest.raises(InputError, match=r'\[cluster\] file = "own.py": .* and a file stands at'):
+    with pytest.raises(InputError, match=r'\[cluster\] file = "own.py": .* and a file is at'):
         load_job(write_job(folder, changed(*ALL)))
 
 

@@ -168,7 +168,7 @@ def test_ids_methods_and_rows_agree(shop):
         a_key_twice: f"keys/{run_id}/rows.parquet: repeats the key of another row in 1 of 150",
         other_content: f"keys/{run_id}/rows.parquet: cannot be read (rows.parquet: its content is",
         said(keys / "reasons.json", method="x"): "reasons.json: has the method x, and its cube",
-        said(keys / "reasons.json", carried=7): "reasons.json: counts 7 carried rows, and 149 are",
+        said(keys / "reasons.json", carried=7): "reasons.json: counts 7 carried rows, but 149 are",
         said(keys / "reasons.json", runs=[run_id]): "names runs that reasons.json does not list",
         lambda: np.save(keys / "reasons.positions.npy", np.zeros(3)): "has files beside it that",
         plain(keys / "reasons.json", method="x"): "reasons.json: is damaged (its content is not",

@@ -361,10 +361,10 @@ def test_objects_by_which_killed_processes_tried_a_bucket_are_removed(s3):
 @pytest.mark.parametrize(
     ("name", "given", "said"),
     [
-        ("AWS_CONDITIONAL_PUT", "nonsense", "does not take AWS_CONDITIONAL_PUT of the environment"),
+        ("AWS_CONDITIONAL_PUT", "nonsense", "does not accept AWS_CONDITIONAL_PUT of the environment"),
         ("AWS_CONDITIONAL_PUT", "disabled", "take AWS_CONDITIONAL_PUT out of the environment, or"),
-        ("AWS_SKIP_SIGNATURE", "nonsense", "does not take AWS_SKIP_SIGNATURE of the environment"),
-        ("AWS_CHECKSUM_ALGORITHM", "x y", "does not take AWS_CHECKSUM_ALGORITHM of the environm"),
+        ("AWS_SKIP_SIGNATURE", "nonsense", "does not accept AWS_SKIP_SIGNATURE of the environment"),
+        ("AWS_CHECKSUM_ALGORITHM", "x y", "does not accept AWS_CHECKSUM_ALGORITHM of the environm"),
         ("AWS_ENDPOINT_URL", "nonsense", "AWS_ENDPOINT_URL of the environment is not the address"),
         ("AWS_ENDPOINT_URL", "http://127.0.0.1:900000", "of the environment is not the address"),
         ("AWS_REGION", "eu west 1", "AWS_REGION of the environment contains a space, the end of a"),

@@ -323,7 +323,7 @@ def shared(library, table):
     [
         (
             lambda m, r: dshap.explain(Trees(m), r.assign(job=1.0)),
-            "column 'job' contains double here, and text where",
+            "column 'job' contains double here, and text in",
         ),
         (
             lambda m, r: dshap.explain(Trees(m), r.assign(ward="ten")),
