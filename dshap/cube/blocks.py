@@ -55,7 +55,7 @@ class CubeArrays:
 
     @cached_property
     def n_rows(self) -> int:
-        """The number of rows, of which those of unfinished blocks are pending."""
+        """The number of rows, including pending rows of unfinished blocks."""
         return int(self._array("status").shape[0])
 
     @cached_property
