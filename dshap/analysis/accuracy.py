@@ -35,7 +35,8 @@ def accuracy(cubes: CubesLike) -> dict[str, dict[str, JSON]]:
     Raises
     ------
     InputError
-        `cubes` is none of these, there is no such store, or a Dataset is not as its store has it.
+        `cubes` is none of these, there is no such store, or the attributions of a Dataset are not
+        exactly those of its store.
 
     Examples
     --------
@@ -115,7 +116,7 @@ def error_sizes(path: CubeLike) -> ErrorSizes | None:
     Raises
     ------
     InputError
-        It is neither, or a Dataset that is not as its store has it.
+        `path` is neither, or the attributions of the Dataset are not exactly those of its store.
 
     Examples
     --------

@@ -132,7 +132,7 @@ def student_reach(degrees: int) -> float:
 def rankings(cubes: CubesLike) -> list[Ranking]:
     """Rank the features of each explanation and output over its finished blocks.
 
-    This takes milliseconds, because the summaries of the blocks are read and no attributions.
+    This takes milliseconds, because it reads the summaries of the blocks instead of attributions.
 
     Parameters
     ----------
@@ -148,7 +148,8 @@ def rankings(cubes: CubesLike) -> list[Ranking]:
     Raises
     ------
     InputError
-        `cubes` is none of these, there is no such store, or a Dataset is not as its store has it.
+        `cubes` is none of these, there is no such store, or the attributions of a Dataset are not
+        exactly those of its store.
 
     Examples
     --------

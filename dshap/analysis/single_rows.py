@@ -78,8 +78,8 @@ def breakdown(
     Raises
     ------
     InputError
-        `cubes` is none of these, there is no such store, a Dataset is not as its store has it, or
-        there is no such row.
+        `cubes` is none of these, there is no such store, there is no such row, or the attributions
+        of a Dataset are not exactly those of its store.
 
     Examples
     --------

@@ -17,9 +17,10 @@ from dshap.values.base import Predicted
 class BaseAttributor(Predicted):
     """The base class to subclass for attributions of your own, in place of dshap's methods.
 
-    A subclass defines ``attribute(rows (n, columns)) -> Attribution``, which checks and returns its
-    result by `attribution`.  It also defines `cost` if the cost is known, and `fingerprint` if the
-    attributions depend on more than the model and the players.
+    A subclass defines ``attribute(rows (n, columns)) -> Attribution``.  This method returns
+    ``self.attribution(...)``, which checks the numbers and builds the `Attribution`.  The subclass
+    also defines `cost` if the cost is known, and `fingerprint` if the attributions depend on more
+    than the model and the players.
 
     The object is sent to the workers with all its attributes except `data`, from which only the
     names and kinds of the columns are used.  No link is applied to its attributions.

@@ -246,8 +246,9 @@ def linear_transform(
         The covariance Σ of the columns.
     players, feature_names : as in `Marginal`
     n_permutations : int, optional
-        Number of random orders, each with its reversal, such as 2_000; even.  By default all
-        coalitions are evaluated up to 16 players, and 1,000 orders with more players.
+        Number of random orders, such as 2_000.  It is even, because it counts each order and its
+        reversal.  By default all coalitions are evaluated if there are at most 16 players; with
+        more players, 1,000 orders are used.
     ridge : float
         Number added to the diagonal of the correlation matrix, such as 1e-4, if columns determine
         one another.
@@ -268,9 +269,9 @@ def linear_transform(
     Notes
     -----
     E[x | x_S] = μ + G_S (x − μ), where G_S is the identity in the rows of present columns and Σ_CS
-    Σ_SS⁻¹ in the rows of absent columns C.  T[i] = Σ_S operator[S, i] G_S, with the operator of the
-    design.  Source: the notes on LinearExplainer with correlated features of the shap package, whose
-    transform averages over permutations too.
+    Σ_SS⁻¹ in the rows of absent columns C.  The result contains T[i] = Σ_S operator[S, i] G_S for
+    each player i, with the operator of the design.  Source: the notes on LinearExplainer with
+    correlated features of the shap package, whose transform averages over permutations too.
 
     Cost: one factorisation for each of m coalitions, m·columns³/3 operations.
 

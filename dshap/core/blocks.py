@@ -107,7 +107,7 @@ def _is_alike(before: GroupParts, after: GroupParts) -> bool:
 
 
 class CoalitionBlock(NamedTuple):
-    """Coalitions start..stop of a design.
+    """The coalitions of a design at the positions start to stop − 1, with their scores.
 
     Examples
     --------

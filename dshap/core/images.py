@@ -29,7 +29,7 @@ def image_players(
     Parameters
     ----------
     height, width, channels : int
-        The size of the images, whose rows (n, height · width · channels) `image_rows` makes.
+        The size of the images.  `image_rows` turns images into rows (n, height · width · channels).
     patch : int
         The side, in pixels, of the squares that are a player each; those at the right and lower
         border may be smaller.

@@ -72,8 +72,8 @@ class Design(Protocol):
 class RowReader(Protocol):
     """A table that tasks on workers read in spans of rows: the protocol of all sources.
 
-    A reader is small and can be pickled, except that arrays in memory go with it.  A worker opens
-    the table again.
+    A reader can be pickled.  It is small, unless it contains arrays in memory; a worker opens any
+    other table again.
     """
 
     @property

@@ -212,12 +212,13 @@ class DaskExecutor:
     wait_s : float, default 120
         How many seconds it waits for a worker while the cluster has none, before it gives up.
     say : callable, optional
-        Receives each line about workers that are awaited or lost, and facts about a lost worker, as
-        in `Events.say`.
+        A function that is called as `Events.say`: with a line of text if the executor waits for
+        workers or has lost one, and with facts about a lost worker as keywords.
     lifetime_s : float, optional
         Seconds after which a worker ends itself.  None: workers have no walltime.
     seen : mapping, optional
-        Noun -> a folder or bucket that every worker must be able to open, such as the store.
+        Folders or buckets that every worker must be able to open: a noun for messages, such as
+        "store", -> the path.
     grows : bool, default False
         Whether the cluster starts workers when tasks wait.  This is assumed in any case if its
         client has called `adapt`, or if it has no worker yet.

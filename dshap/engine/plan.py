@@ -79,9 +79,10 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Tiling):
-    """How a run is divided into tiles and stages, with the bytes and the work of each task.
+    """The division of a run into tiles and stages, with the bytes and the work of each task.
 
-    Print it for a table of the stages and the reason of each choice.  It follows from shapes,
+    A tile is a part of the rows or of the coalitions, which one task computes.  Print the plan for
+    a table of the stages and the reason of each choice.  The plan follows from shapes,
     options and seed alone, so that every machine makes the same plan and the same numbers.
 
     Examples

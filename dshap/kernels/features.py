@@ -176,8 +176,8 @@ Normal, Cauchy or Student.
 class Fourier:
     """Random Fourier features: approximate a kernel by cosines and sines of random frequencies.
 
-    k(x, z) = E cos ω·(x − z), with frequencies ω from the spectral distribution of the kernel.  A
-    subset of the columns uses the same frequencies, on these columns alone.
+    k(x, z) = E cos ω·(x − z), with frequencies ω from the spectral distribution of the kernel.  For
+    a subset of the columns, the same frequencies are restricted to these columns.
 
     Parameters
     ----------

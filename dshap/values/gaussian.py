@@ -84,7 +84,8 @@ class Gaussian(Shifted, PredictedValue):
         the object is made: on the first rows of an array or a pandas data frame, or on one row of
         zeros if reading `data` would be expensive.
     InputError
-        Bad options; or, when coalitions are prepared, present columns that determine one another.
+        An option is not allowed; or, when the draws of a coalition are prepared, some of its
+        columns determine one another.
 
     Notes
     -----
@@ -117,7 +118,8 @@ class Gaussian(Shifted, PredictedValue):
     is absent.
 
     Cost: n·m·n_samples model evaluations for n rows and m coalitions; 2·columns² operations for
-    each row of data and tile of coalitions; an eigendecomposition for each coalition.
+    each row of data and each tile (a part of the coalitions); an eigendecomposition for each
+    coalition.
 
     Examples
     --------

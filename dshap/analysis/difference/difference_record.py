@@ -162,7 +162,7 @@ class OutputDifference:
 
 @dataclass(frozen=True)
 class SideRows:
-    """The rows of one of two cubes.
+    """The numbers of rows of one of the two cubes that `dshap.diff` compares.
 
     Examples
     --------

@@ -76,8 +76,9 @@ def bar(
         One cube; or several side by side, such as ``{"old": old_cube, "new": new_cube}``, which
         must have the same features, units and scale.
     by : str, optional
-        A column of segments, "plan", or "age:5" for 5 bins of about equally many rows: each of the
-        six segments with most rows has a bar.
+        The column whose values are the segments, such as "plan"; "age:5" divides a column of
+        numbers into 5 bins of about equally many rows.  Each of the six segments with most rows has
+        a bar.
     rows : data frame, table or array, optional
         The explained rows, in the order of the cube, for `by`.  None: the rows in the cube or its
         store.
@@ -91,8 +92,8 @@ def bar(
     Raises
     ------
     InputError
-        The reasons of `beeswarm`; an empty mapping; several cubes with `by`; or cubes that differ
-        in features, units or scale (the message says in which).
+        The mapping is empty; `by` is given with several cubes; the cubes differ in features, units
+        or scale (the message says in which); or one of the causes listed at `beeswarm`.
 
     Examples
     --------

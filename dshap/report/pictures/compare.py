@@ -94,8 +94,8 @@ def compare(
     Raises
     ------
     InputError
-        The reasons of `beeswarm`; there are not two cubes; or they differ in features, rows, keys,
-        outputs or units (the message says in which).
+        There are not two cubes; they differ in features, rows, keys, outputs or units (the message
+        says in which); or one of the causes listed at `beeswarm`.
 
     Examples
     --------

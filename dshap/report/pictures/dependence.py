@@ -113,8 +113,8 @@ def dependence(
     Raises
     ------
     InputError
-        The reasons of `beeswarm`; a column whose values were not stored; or both `colour` and
-        `color`.
+        The values of a column were not stored; both `colour` and `color` are given; or one of the
+        causes listed at `beeswarm`.
 
     Examples
     --------

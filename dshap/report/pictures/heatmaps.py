@@ -98,7 +98,8 @@ def heatmap(
     Raises
     ------
     InputError
-        The reasons of `beeswarm`; or a column that was not stored, or has more than 200 values.
+        The column was not stored, or has more than 200 values; or one of the causes listed at
+        `beeswarm`.
 
     Examples
     --------

@@ -61,7 +61,7 @@ def interactions(
     Raises
     ------
     InputError
-        The cube has no interactions, or the reasons of `beeswarm`.
+        The cube has no interactions; or one of the causes listed at `beeswarm`.
 
     Examples
     --------

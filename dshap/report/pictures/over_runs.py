@@ -82,7 +82,7 @@ def over_runs(
     ------
     InputError
         The store has no cube for each run; no run is finished; the explanation does not exist; or
-        the reasons of `beeswarm`.
+        one of the causes listed at `beeswarm`.
 
     Examples
     --------

@@ -79,8 +79,8 @@ def waterfall(
     Raises
     ------
     InputError
-        No row has this key (the message names neighbouring keys); the row is not explained; or the
-        reasons of `beeswarm`.
+        No row has this key (the message names neighbouring keys); the row is not explained; or one
+        of the causes listed at `beeswarm`.
 
     Examples
     --------
