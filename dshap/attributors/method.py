@@ -166,7 +166,7 @@ class Method(ABC):
 
     @property
     def why_errors(self) -> str:
-        """Why `std_error` is NaN, or which errors it includes beside the coalitions'; else empty."""
+        """Why `std_error` is NaN, or which other errors it includes; else empty."""
         why = self.why_no_errors
         return f"NaN: {why}" if why else ""
 

@@ -233,7 +233,7 @@ class Link(Protocol):
         ...
 
     def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Names of the k' outputs that are attributed, from the names of the k predicted outputs."""
+        """Names of the k' attributed outputs, from the names of the k predicted outputs."""
         ...
 
     def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:

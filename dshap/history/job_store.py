@@ -19,7 +19,7 @@ from dshap.storage.workspace import workspace_of
 from dshap.tables import Census
 
 NIGHTS = {"cubes": "one each night"}
-"""The fingerprint of the store of a job with [incremental]: each of its cubes has a different one."""
+"""The fingerprint of the store of a job with [incremental]; its cubes have different ones."""
 LATER_KEYS = ("classes", "max_iter", "shapley", "standardize", "tol", "unseen")
 """Keys of [model] that were added after stores were written without them."""
 

@@ -23,7 +23,7 @@ from dshap.designs.kriging.tuning import DEFAULT_VARIATION
 
 @dataclass(frozen=True)
 class KrigingDesign(BaseDesign):
-    """Coalitions, and a Gaussian process that predicts the values of all others from theirs.
+    """Coalitions, and a Gaussian process that predicts the values of all remaining coalitions.
 
     The function `dshap.designs.kriging` makes it, and has the formulas.
 
