@@ -85,8 +85,10 @@ class KrigingDesign(BaseDesign):
         check_fields(self, "variation", "n_players", "seed")
         object.__setattr__(self, "budgets", checked_budgets(self.n_players, self.budgets))
         pairs = self.pair_list
+        # a design with a decay has no pilot, which would choose the rest of the list
         if pairs.is_open and self._as_given().decay is not None:
             object.__setattr__(self, "shells", pairs.least_shells)
+        # with a single choice, the pilot need not run on the first part of the list
         elif pairs.is_open and len(pairs.choices) == 1:
             object.__setattr__(self, "findings", self._with_least_shells)
 
