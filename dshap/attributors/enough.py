@@ -174,7 +174,7 @@ class JudgedTile:
     rows: FloatArray
     """(n, columns): the rows whose values are computed."""
     ends: tuple[int, ...]
-    """If each part of the rows ends."""
+    """The ends of the parts of the rows."""
     wants: ClassVar[tuple[str, ...]] = ()
 
     def partial(self, block: RowBlock) -> PartSums:
@@ -206,7 +206,7 @@ def _without(total: Moments, part: Moments) -> Moments:
 
 
 def part_ends(n_rows: int) -> list[int]:
-    """If each part of so many rows ends."""
+    """The ends of the parts of a number of rows."""
     return [n_rows * part // PARTS for part in range(1, PARTS + 1)]
 
 

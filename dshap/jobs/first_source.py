@@ -37,7 +37,7 @@ MARKED_BYTES = 16
 
 @dataclass(frozen=True)
 class FirstSource:
-    """If the rows of a first job are."""
+    """The source of the rows of a first job."""
 
     kind: str
     """"sql", "parquet", "csv" or "delta"."""
