@@ -25,5 +25,5 @@ def test_the_line_of_the_documentation():
     (line,) = (status.line for status in EXIT_STATUSES if status.number == 10)
     assert (
         line
-        == "| 10 | the cubes are done, and a sink is not loaded | retry: only the sink is left |"
+        == "| 10 | the cubes are done, but a sink is not loaded | retry: only the sink is left |"
     )

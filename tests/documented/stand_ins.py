@@ -54,12 +54,12 @@ def _real(program: str) -> str | None:
     own = str(_state().parent / "programs")
     rest = os.pathsep.join(each for each in os.environ["PATH"].split(os.pathsep) if each != own)
     found = shutil.which(program, path=rest)
-    if found is None or subprocess.run([found, "--help"], capture_output=True).returncode not in (
-        0,
-        255,
-    ):
+    if found is None:
         return None
-    return found
+    # without the stand-ins: a launcher such as pyenv's tries all programs of this name on the PATH
+    alone = {**os.environ, "PATH": rest}
+    helped = subprocess.run([found, "--help"], env=alone, capture_output=True)
+    return found if helped.returncode in (0, 255) else None
 
 
 def in_pod(

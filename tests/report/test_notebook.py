@@ -51,15 +51,17 @@ def test_a_cell_that_fails_is_named_and_the_others_are_run_once(notebooks, tmp_p
     assert capsys.readouterr().out == ""
 
 
-def test_an_interrupt_ends_the_run_and_its_kernel(notebooks, tmp_path):
-    """As Ctrl-C does; the cell sends it to the process that started its kernel."""
-    path = tmp_path / "long.py"
-    later = tmp_path / "later.py"
-    interrupt = "import os, signal, time\nos.kill(os.getppid(), signal.SIGINT)\ntime.sleep(60)\n"
-    path.write_text(f"{HEAD}\n# %%\n{interrupt}")
+def test_an_interrupt_ends_the_run_and_its_kernels(notebooks, tmp_path):
+    """As Ctrl-C does; a cell sends it to the process that started its kernel, once: the other kernel
+    sleeps meanwhile, and the third notebook does not begin."""
+    interrupting, sleeping, later = (tmp_path / f"{name}.py" for name in ("a", "b", "later"))
+    interrupting.write_text(
+        f"{HEAD}\n# %%\nimport os, signal, time\nos.kill(os.getppid(), signal.SIGINT)\ntime.sleep(60)\n"
+    )
+    sleeping.write_text(f"{HEAD}\n# %%\nimport time\ntime.sleep(60)\n")
     later.write_text(GOOD)
     with pytest.raises(KeyboardInterrupt):
-        notebooks.executed([path, path, later])
+        notebooks.executed([interrupting, sleeping, later])
     assert not notebooks.CACHE.joinpath("later.ipynb").exists()
 
 

@@ -515,7 +515,7 @@ def test_a_new_category_is_no_other_method(tmp_path):
 def test_what_depends_on_the_rows_is_refused(tmp_path):
     with pytest.raises(InputError, match="has a player for each token of the longest text"):
         fix(Case(lambda: Tokens(lambda texts: np.zeros(len(texts)), 9)), tmp_path)
-    with pytest.raises(InputError, match="stochastic=True asks it again"):
+    with pytest.raises(InputError, match="stochastic=True needs several: explain the value"):
         fix(Case(marginal, options={"stochastic": True}), tmp_path)
     with pytest.raises(InputError, match='missing = "pass" is for black boxes'):
         fix(Case(regression, options={"missing": "pass"}), tmp_path)
