@@ -60,7 +60,7 @@ class CubeArrays:
 
     @cached_property
     def block_rows(self) -> int:
-        """The rows of a block, which are read at once."""
+        """The number of rows of a block, which are read together."""
         with reading(self.path):
             return block_rows(self.path)
 
