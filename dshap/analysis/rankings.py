@@ -59,7 +59,7 @@ class Ranking:
     magnitude_spread: Mapping[str, float] = field(default_factory=dict)
     """Feature -> standard error of mean |attribution| over rows, as a sample of more rows like them."""
     mean_spread: Mapping[str, float] = field(default_factory=dict)
-    """Feature -> that of the mean attribution."""
+    """Feature -> standard error of the mean attribution over rows, as in `magnitude_spread`."""
 
     @property
     def has_too_few_rows(self) -> bool:

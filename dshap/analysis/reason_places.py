@@ -66,7 +66,7 @@ def reason_places(
     rounding: FloatArray,
     takes_part: BoolArray,
 ) -> Places:
-    """The places of codes among those of a row that are compared.
+    """The places of codes among the compared codes of a row.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ def _sums(view: View, rows: slice, places: NDArray[np.int64], n_groups: int) -> 
 
 
 def _parted(groups: Sequence[RowGroups], total: Moments) -> Iterator[Moments]:
-    """The sums of the groups of each column by themselves."""
+    """The sums of the groups of each column, separately."""
     start = 0
     for each in groups:
         own = slice(start, start + each.column.n_bins)

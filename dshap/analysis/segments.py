@@ -53,7 +53,7 @@ class Segments:
     """Half the width of the 95 % interval of the mean |attribution|; NaN of a segment of one row.
     See `segments_of`."""
     mean_half_width: FloatArray
-    """Half the width of that of the mean attribution."""
+    """Half the width of the 95 % interval of the mean attribution."""
     rows: int
     """The number of rows that are explained."""
     output: str

@@ -157,7 +157,7 @@ def value_places(bins: Record | None) -> FloatArray:
 
 
 def ordered_places(bins: Record | None) -> FloatArray:
-    """The places as `value_places`, but those of named categories in the order of their names."""
+    """The places of `value_places`, with named categories in the order of their names."""
     if bins is None:
         return np.full(1, np.nan)
     n_bins = number_of_bins(bins)

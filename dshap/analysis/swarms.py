@@ -28,7 +28,7 @@ from dshap.analysis.view import View, view_of
 from dshap.core.records import FloatArray, Moments, Record
 
 SUM = "\0 sum"
-"""The name of the sum of other features among those of features, none of which has it."""
+"""The key for the sum of all other features, which no feature can have as its name."""
 
 
 @dataclass(frozen=True)

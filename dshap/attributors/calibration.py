@@ -1,4 +1,4 @@
-"""Weights of drawn background rows by which their means are those of the whole background."""
+"""Weights of drawn background rows, with which their means equal the whole background's means."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Calibration(NamedTuple):
     """
 
     weights: FloatArray
-    """(k, 1 + R, P): weights of the pairs, 0 for those of the group that is left out."""
+    """(k, 1 + R, P): weights of the pairs; pairs of the group that is left out have weight 0."""
     rest: FloatArray
     """(1 + R, k): Σ_p w_p f(b_p) − E f, which is 0 unless the weights were bounded."""
 

@@ -1,4 +1,4 @@
-"""The contraction of designs that compare each row with those of their pilot."""
+"""The contraction of designs that compare each row with the rows of their pilot."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class ClosedForm(ABC):
         """Raise InputError if the value of a single coalition is not known."""
 
     def dependence(self, state: State, rows: FloatArray, player: int) -> FloatArray:
-        """v({j}) (n, k): the mean prediction if one player j is that of each row (n, columns).
+        """v({j}) (n, k): the mean prediction if player j has the value of each row (n, columns).
 
         Raises
         ------

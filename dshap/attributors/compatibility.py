@@ -209,7 +209,7 @@ def not_together(ask: str, kind: str, **facts: Any) -> InputError:
 
 
 def printed() -> str:
-    """The table as docs/designs.md shows it: a number in a cell is that of a sentence below."""
+    """The table as docs/designs.md shows it: a number in a cell refers to a sentence below."""
     numbers: dict[str, int] = {}
     lines = [f"| | {' | '.join(ASKS.values())} |", f"|---{'|---' * len(ASKS)}|"]
     for kind, title in KINDS.items():

@@ -133,7 +133,7 @@ class DrawnValues:
     def added_to(self, found: Found, sums: FloatArray, started: RowsLeft) -> Found:
         """The attributions with the error of the draws in their replicates.
 
-        `sums` (g, n, d, k) are those of the moves of all proper coalitions.
+        `sums` (g, n, d, k) are the sums of the moves of all proper coalitions.
         """
         ends = self.moves_of_ends(started.prediction)
         score = self.score(EMPTY, N_ENDS)

@@ -177,7 +177,7 @@ class JudgedTile:
     rows: FloatArray
     """(n, columns): the rows whose values are computed."""
     ends: tuple[int, ...]
-    """If each part of the rows ends."""
+    """The ends of the parts of the rows."""
     wants: ClassVar[tuple[str, ...]] = ()
 
     def partial(self, block: RowBlock) -> PartSums:
@@ -209,12 +209,12 @@ def _without(total: Moments, part: Moments) -> Moments:
 
 
 def part_ends(n_rows: int) -> list[int]:
-    """If each part of so many rows ends."""
+    """The ends of the parts of a number of rows."""
     return [n_rows * part // PARTS for part in range(1, PARTS + 1)]
 
 
 def judged_tile(coalition_tile: int) -> int:
-    """The number of coalitions that are judged together, by that of a tile of the run."""
+    """The number of coalitions that are judged together, from the number in a tile of the run."""
     return max(1, coalition_tile // JUDGED_SHARE)
 
 
@@ -236,7 +236,7 @@ class Judgement:
     """(n, columns): the rows whose attributions are judged."""
 
     def tiles(self, size: int, ends: Sequence[int]) -> list[JudgedTile]:
-        """The passes over the rows, of `size` coalitions each; `ends` are those of the parts."""
+        """The passes over the rows, of `size` coalitions each; `ends` are the ends of the parts."""
         n_coalitions = self.design.info.n_coalitions
         cuts = [*range(N_ENDS, n_coalitions, size), n_coalitions]
         return [
@@ -252,7 +252,7 @@ class Judgement:
         Parameters
         ----------
         found : the results of `tiles`
-        predictions : those of each part of the rows (n of the part, k)
+        predictions : the predictions of each part of the rows (n of the part, k)
         """
         values = np.concatenate([each["values"] for each in found], axis=2)
         means = _means(predictions)
@@ -272,7 +272,7 @@ class Judgement:
 def jackknife(attributions: FloatArray) -> FloatArray:
     """Standard errors (d, k) of attributions (1 + parts, n, d, k), root mean squares over the rows.
 
-    The first attributions are those of all rows, the others lack one part each.
+    The first attributions use all rows; each of the next ones leaves out one part.
     """
     n_parts = len(attributions) - 1
     squares = np.square(attributions[1:] - attributions[0]).sum(axis=0)

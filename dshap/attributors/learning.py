@@ -224,7 +224,7 @@ class PilotPass:
         values = np.concatenate(
             [ends, *(game.values(game.state([tile]), rows) for tile in tiles)], axis=1
         )
-        # each output of a row is a game of its own
+        # each output of a row is a separate game
         return values.swapaxes(1, 2).reshape(-1, values.shape[1])
 
 

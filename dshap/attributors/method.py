@@ -166,7 +166,7 @@ class Method(ABC):
 
     @property
     def why_errors(self) -> str:
-        """Why `std_error` is NaN, or its errors beside that of the coalitions; else empty."""
+        """Why `std_error` is NaN, or which other errors it includes; else empty."""
         why = self.why_no_errors
         return f"NaN: {why}" if why else ""
 
@@ -274,7 +274,7 @@ class Method(ABC):
         return self
 
     def checking(self) -> Self:
-        """A copy that compares each row with those of its design's pilot, if it has one."""
+        """A copy that compares each row with the rows of its design's pilot, if it has a pilot."""
         return self
 
     def tuned(self, choice: Record) -> Self:
@@ -698,7 +698,7 @@ def attributor_of(
         return WholeContraction(game, shares, has_pairs)
     if is_noisy:
         return NoisyContraction(game, shares, has_pairs)
-    # interactions have scores of their own, for the single values
+    # interactions have separate scores, for the single values
     if sums_directly(value) and not has_pairs:
         return DirectContraction(game, shares, has_pairs, value.scored)
     return Contraction(game, shares, has_pairs)
@@ -884,7 +884,7 @@ class Closed(Method):
 
     @property
     def _more_masks(self) -> Sequence[BoolArray]:
-        """The coalitions without a code: of one state, or each of a state of its own."""
+        """The coalitions without a code: of one state, or each of a separate state."""
         masks = self.undone.proper_masks
         if self.form.coalitions is None:
             return tuple(masks[:, None])

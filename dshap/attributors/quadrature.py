@@ -291,7 +291,7 @@ class Quadrature(ClosedForm):
             distance = np.sqrt(np.mean(np.square(prediction - state["base"]), axis=0))
         else:
             distance = np.zeros(1)
-        # never 0, as errors are divided by it: those of a model that is constant here are rounding
+        # never 0, because errors are divided by it; if a model is constant here, they are rounding
         least = 1e-9 * self._weight
         return np.maximum(np.maximum(state["unit"], distance), np.where(least > 0.0, least, 1.0))
 

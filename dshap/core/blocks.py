@@ -331,7 +331,7 @@ class Attribution:
 
     @staticmethod
     def joined(parts: Sequence[Attribution]) -> Attribution:
-        """The attributions of all rows, from those of consecutive rows."""
+        """Join the attributions of consecutive rows."""
         first = parts[0]
         if len(parts) == 1:
             return first

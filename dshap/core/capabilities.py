@@ -118,22 +118,22 @@ class ValuesAtOnce(Design, Protocol):
     def game_seconds(self) -> float:
         """Estimated seconds of one core that `of_values` needs per game.
 
-        It is 0 if no pilot may still choose a model for each game by itself.
+        It is 0 if no pilot may still choose a separate model for each game.
         """
         ...
 
 
 @runtime_checkable
 class ChecksRows(ValuesAtOnce, Protocol):
-    """A design that can compare each row with those of its pilot, and estimate others apart."""
+    """A design that can compare each row with its pilot's rows, and estimate others separately."""
 
     @property
     def checks_rows(self) -> bool:
-        """Whether rows are compared with those of the pilot."""
+        """Whether rows are compared with the rows of the pilot."""
         ...
 
     def checking(self) -> Design:
-        """Return this design, where rows are compared with those of its pilot."""
+        """Return this design with a comparison of rows with the rows of its pilot."""
         ...
 
     def of_checked_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
@@ -248,8 +248,8 @@ class EstimatedBase(LearnsFromData, Protocol):
 class MeanOfDraws(ValueFunction, Protocol):
     """A value function whose values may be means over few random draws.
 
-    All coalitions share the draws, so that no design sees their error.  A subclass with an
-    `evaluate` of its own needs an `evaluate_without` of its own too: without one it has no draws.
+    All coalitions share the draws, so that no design sees their error.  A subclass that overrides
+    `evaluate` must override `evaluate_without` too: otherwise it has no draws.
     """
 
     @property
@@ -271,7 +271,7 @@ class MeanOfDraws(ValueFunction, Protocol):
 
 @runtime_checkable
 class ScaledModel(Predictor, Protocol):
-    """A model that predicts on a scale of its own, such as log-odds for probabilities."""
+    """A model that can also predict on a different scale, such as log-odds for probabilities."""
 
     def check_own(self, rows: FloatArray) -> None:
         """Raise an `InputError` if its predictions disagree with those of the original model.
@@ -377,14 +377,14 @@ def linear(design: Design) -> Design:
 
 
 def checking(design: Design) -> Design:
-    """The design, where each row is compared with those of its pilot, if it has one."""
+    """The design with a comparison of each row with its pilot's rows, if it has a pilot."""
     if isinstance(design, ChecksRows):
         return design.checking()
     return design
 
 
 def checks_rows(design: Design) -> TypeGuard[ChecksRows]:
-    """Whether a design compares each row with those of its pilot."""
+    """Whether a design compares each row with the rows of its pilot."""
     return isinstance(design, ChecksRows) and design.checks_rows
 
 
@@ -470,7 +470,7 @@ def is_of_texts(value: object) -> TypeGuard[OfTexts]:
 
 
 DRAW_REPLICATES = 20
-"""The number of groups of draws if the design has no jackknife groups of its own."""
+"""The number of groups of draws if the design has no jackknife groups."""
 
 
 def draws_of(value: object) -> Draws | None:
@@ -551,7 +551,7 @@ class Work:
     draw_replicates: int = 0
     """The number of replicates for the error of the draws behind the values; 0: no such error."""
     sums_predictions: bool = True
-    """Whether a pass of its own sums the model's predictions of the data, where there are any."""
+    """Whether a separate pass sums the model's predictions of the data, if there are any."""
     micro_rows: int = MICRO_ROWS
     """The most rows that are evaluated at once."""
     micro_bytes: int = MICRO_BYTES

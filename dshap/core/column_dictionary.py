@@ -160,8 +160,8 @@ class ColumnDictionary(Mapping[str, ColumnEntry]):
     def refuse_mistyped(self, known: Collection[str], place: str = COLUMNS) -> None:
         """Raise an `InputError` if a column seems to be one of those that are known, mistyped.
 
-        It is near one that has no entry.  Other unknown columns are those of other jobs, which share
-        the dictionary.
+        Such a name is similar to a column without an entry.  All other unknown columns belong to
+        jobs that share the dictionary.
         """
         bare = [name for name in known if name not in self.entries]
         for column in self.entries:
@@ -307,7 +307,7 @@ def _check_format(text: str, place: str) -> None:
 
 
 def is_year_format(text: str) -> bool:
-    """Whether a format is that of years."""
+    """Whether a format is "year"."""
     return text == YEAR
 
 

@@ -1,4 +1,4 @@
-"""The cores that this process may use: those of its affinity, and no more than its quota."""
+"""The cores that this process may use: the cores of its affinity, limited by its quota."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def quota_cores(root: Path) -> float | None:
 def _groups(root: Path, controllers: str, mount: Path) -> Iterator[Path]:
     """The folders of the group of this process for these controllers, and of all groups above it.
 
-    A container sees its own group as the topmost one, though its path is that of the machine.
+    A container sees its own group as the topmost group, although `proc/self/cgroup` may contain the
+    path of the group on the machine.  So all folders above the path are tried.
     """
     group = _group_of(root, controllers)
     if group is None:

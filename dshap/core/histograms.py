@@ -22,17 +22,17 @@ DROPPED_BITS = 49
 SIGN_BINS = 1 << 14
 """Number of bins of one sign."""
 MAX_VALUE_BINS = 64
-"""The most bins of the values of a column, that of missing ones left aside."""
+"""The most bins of the values of a column, without the bin of missing values."""
 CELLS = 8_192
 """Number of even cells by which values are put into bins; 2^12 and 2^14 were slower."""
 FINITE = "finite"
 """The name of the mark of bins that are of finite numbers only."""
 OTHERS = "others"
-"""The name of the bin of the categories that have no bin of their own."""
+"""The name of the bin of all categories without a separate bin."""
 
 
 def attribution_bins(values: FloatArray) -> CodeArray:
-    """The bin of each value, rising with it: 0 is that of +0, −1 that of −0.
+    """The bin of each value, which rises with it: +0 is in bin 0, and −0 in bin −1.
 
     NaN has no bin: leave it out before.
     """
@@ -105,7 +105,7 @@ def category_bins(
 
 
 def number_of_bins(bins: Record) -> int:
-    """The number of bins of column values, without that of missing values."""
+    """The number of bins of column values, without the bin of missing values."""
     if "categories" in bins.arrays:
         return len(bins["categories"])
     return len(bins["edges"]) + 1

@@ -151,7 +151,7 @@ def player_map(players: dict[str, list[int]], height: int, width: int) -> NDArra
     Raises
     ------
     InputError
-        Players whose columns are not those of whole pixels of such images.
+        Players whose columns are not whole pixels of such images.
     """
     n_pixels = height * width
     columns = [column for held in players.values() for column in held]

@@ -180,7 +180,7 @@ class RunOptions:
     """The number of parts that the coalitions of one instance tile are cut into, each a task of its
     own."""
     micro_rows: int | None = None
-    """The rows that `evaluate` processes at once."""
+    """The number of rows that `evaluate` processes together."""
     row_span: int | None = None
     """The rows of one task of the sums over the data."""
     memory_limit: int | None = None

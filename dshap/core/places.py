@@ -41,7 +41,7 @@ class BucketPath:
 
     @property
     def parent(self) -> BucketPath:
-        """The place above; that of the bucket is the bucket."""
+        """The place above; the place above a bucket is the bucket."""
         return BucketPath(self.scheme, self.bucket, self.key.rpartition("/")[0])
 
     @property

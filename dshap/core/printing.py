@@ -48,7 +48,7 @@ LEVELS = {
     "worker_lost": "warning",
     "no_workers": "warning",
 }
-"""Event of a line for machines -> its level; that of all others is "info"."""
+"""Event of a line for machines -> its level; all other events have the level "info"."""
 
 
 def dated(line: str) -> str:

@@ -141,5 +141,5 @@ def read_columns(reader: RowReader) -> Mapping[str, NDArray[Any]]:
 
 
 def column_bytes(reader: RowReader) -> int:
-    """The bytes of these columns in memory; those of a text itself are not counted."""
+    """The bytes of these columns in memory, without the characters of texts."""
     return reader.n_rows * sum(dtype.itemsize for dtype in reader.column_dtypes.values())

@@ -36,7 +36,7 @@ MAX_NAME_BYTES = 237
 """The most bytes in the name of a store or an explanation: file systems allow 255, and a run adds
 18 while it makes a folder."""
 OF_STORES = ("keys", "parts", "prepared", "rows", "runs", "state", "zarr.json")
-"""Names with a meaning of their own inside a store."""
+"""Names with a fixed meaning inside a store."""
 
 
 class Rule(Protocol):
@@ -260,7 +260,7 @@ class PerColumn:
 
 
 def _labelled(given: Any) -> list[tuple[Any, Any]]:
-    """List (label, value) pairs of a mapping, or of a Series with labels of its own; else none."""
+    """List (label, value) pairs of a mapping, or of a Series with an explicit index; else none."""
     if isinstance(given, Mapping):
         return list(given.items())
     if np.ndim(given) == 1 and is_pandas(given):
@@ -365,7 +365,7 @@ def as_path(name: str, given: Any, noun: str = "store", folder: Path | None = No
 def as_place(name: str, given: Any, noun: str = "store", folder: Path | None = None) -> Place:
     """The place that a text names: an absolute path, or an address such as s3://bucket/name.
 
-    Parameters are those of `as_path`.
+    The parameters are described in `as_path`.
     """
     match given:
         case BucketPath():

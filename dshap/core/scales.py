@@ -50,7 +50,7 @@ OF_CLASSES = frozenset((LOG_ODDS, SCORE, MARGIN))
 
 
 def scale_of(value: Explained) -> str:
-    """The scale of the attributions of a value function: that of its link, else of its model.
+    """The scale of the attributions of a value function: its link's scale, else its model's scale.
 
     Raises
     ------

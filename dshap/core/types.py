@@ -224,7 +224,7 @@ class Link(Protocol):
     def scale(self) -> str:
         """The scale of the link values, a name of `core.scales.MEANINGS`.
 
-        The identity has that of the predictions.
+        With the identity it is the scale of the predictions.
         """
         ...
 
@@ -233,7 +233,7 @@ class Link(Protocol):
         ...
 
     def outputs(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Names of the k' outputs that are attributed, from those of the k that are predicted."""
+        """Names of the k' attributed outputs, from the names of the k predicted outputs."""
         ...
 
     def classes(self, prediction: FloatArray) -> NDArray[np.int16] | None:

@@ -1,4 +1,4 @@
-"""The groups that the arrays of a cube are created in: those of Zarr, and those in memory."""
+"""The groups in which the arrays of a cube are created: groups of Zarr, and groups in memory."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class ZarrGroup:
 
 @dataclass
 class GroupInMemory:
-    """A group of arrays in memory; those of inner groups have names such as "blocks/count"."""
+    """A group of arrays in memory; arrays of inner groups have names such as "blocks/count"."""
 
     attributes: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, NewArray] = field(default_factory=dict)

@@ -519,7 +519,7 @@ def lost_its_metadata(path: Place) -> bool:
 
 
 def _was_job_store(path: Place) -> bool:
-    """Whether the rest of a store without its own metadata is that of a job."""
+    """Whether the rest of a store without its metadata belongs to a job."""
     names = set(Folder(path).list())
     if not names & {CONTAINER, "runs"}:
         return False
@@ -535,7 +535,7 @@ def _was_job_store(path: Place) -> bool:
 
 
 def _names_a_job(metadata: bytes) -> bool:
-    """Whether the metadata of a group are those of a job's store."""
+    """Whether the metadata of a group belong to a job's store."""
     try:
         return JOB in json.loads(metadata)["attributes"]
     except (ValueError, KeyError, TypeError):

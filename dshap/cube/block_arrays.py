@@ -72,7 +72,7 @@ def residual_of(attribution: Attribution) -> FloatArray:
 
 
 def _in_place(block: RowBlock, values: np.ndarray, fill: float = np.nan) -> np.ndarray:
-    """Values (n, …) of the whole block from those of its good rows; `fill` elsewhere."""
+    """Values (n, …) of the whole block from the values of its good rows; `fill` elsewhere."""
     if block.is_ok.all():
         return values
     out = np.full((len(block.x), *values.shape[1:]), fill, values.dtype)

@@ -55,12 +55,12 @@ class CubeArrays:
 
     @cached_property
     def n_rows(self) -> int:
-        """The number of rows, of which those of unfinished blocks are pending."""
+        """The number of rows, including pending rows of unfinished blocks."""
         return int(self._array("status").shape[0])
 
     @cached_property
     def block_rows(self) -> int:
-        """The rows of a block, which are read at once."""
+        """The number of rows of a block, which are read together."""
         with reading(self.path):
             return block_rows(self.path)
 

@@ -153,7 +153,7 @@ def _canonical(content: bytes) -> bytes:
 
 
 def _is_array(content: bytes) -> bool:
-    """Whether a document is that of an array."""
+    """Whether a document describes an array."""
     try:
         return bool(json.loads(content).get("node_type") == "array")
     except (ValueError, AttributeError):

@@ -153,7 +153,7 @@ def difference_of(
 
 
 def _is_other(then: NDArray[Any], now: NDArray[Any]) -> BoolArray:
-    """If two arrays differ in a bit; NaN is NaN, and −0 is not 0."""
+    """The positions at which two arrays differ in a bit; NaN is NaN, and −0 is not 0."""
     if then.dtype.kind != "f":
         return np.array(then != now)
     bits = f"u{then.dtype.itemsize}"

@@ -15,7 +15,7 @@ from dshap.storage.folder import Folder
 from dshap.storage.running import alone, refuse_running
 
 AT_ONCE = 8
-"""The files that are copied at once."""
+"""The number of files that are copied at the same time."""
 ROOTS = ("zarr.json", PREPARED)
 """The document that makes a folder a store, which is copied last."""
 

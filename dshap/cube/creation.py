@@ -1,4 +1,4 @@
-"""If a store can be made, how it appears whole, and its removal: on a disk and in a bucket.
+"""Places for a new store, its creation in one step, and its removal, on a disk and in a bucket.
 
 On a disk a store is made in a private folder and renamed.  In a bucket a mark is put first and the
 root document last; without that document there is no store, and with the mark alone there is one

@@ -17,7 +17,7 @@ from dshap.storage.folder import Folder
 
 CURRENT = "current"
 RUN_ID = re.compile(r"[\w-][\w.-]*")
-"""The names that a run may have: those of a folder, not hidden."""
+"""The names that a run may have: names of folders that are not hidden."""
 SHOWN_RUNS = 5
 
 

@@ -335,7 +335,7 @@ def same_rows(cube: xr.Dataset, arrays: CubeArrays) -> bool:
 
 
 def _has_same_keys(cube: xr.Dataset, arrays: CubeArrays) -> bool:
-    """Whether the keys that a Dataset still has are those of its store, row by row."""
+    """Whether the keys of a Dataset are still equal to the keys in its store, row by row."""
     held = {key_column(cube[name]): name for name in key_coordinates(cube)}
     known = {column: array for column, array in arrays.keys.items() if column in held}
     for rows in row_slices(cube):

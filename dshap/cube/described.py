@@ -45,7 +45,7 @@ class Description:
 
 
 NOT_DESCRIBED = Description()
-"""The description of a run that leaves that of its cube."""
+"""The description of a run that does not change the description of its cube."""
 
 
 def wording_in(attributes: Mapping[str, Any]) -> Wording:

@@ -25,7 +25,7 @@ from dshap.cube.reference_copy import histograms_of, is_finished, receipts_of
 LEAST_ROWS = 100_000
 """The rows from which histograms are stored; a pass over fewer needs a tenth of a second or two."""
 SHARE = 0.1
-"""The largest size of all histograms together, as a part of that of the stored attributions."""
+"""The largest size of all histograms together, as a part of the size of the attributions."""
 FORM = 2
 """The version of the histograms: part of their names, to be raised when their numbers change."""
 

@@ -1,7 +1,7 @@
 """A finished cube in few files: blocks are packed into large ones, and unpacked before they change.
 
-Packed files are written beside those of the blocks, chunk by chunk, byte for byte, each chunk checked
-by its checksum; the receipts of a pack go into one file.  Then the documents of the arrays are put
+Packed files are written beside the files of the blocks, chunk by chunk, byte for byte, each chunk
+checked by its checksum; the receipts of a pack go into one file.  Then the documents of the arrays are put
 one by one, and only then the old files are removed: after a crash at any time each array can be
 read in the form that its document names.
 
@@ -216,7 +216,7 @@ class _Forms:
 
 
 def _pack_files(one: Shards, many: Shards, file: str, sizes: Mapping[str, int]) -> int:
-    """Write one file of an array from those of its blocks (name -> bytes); return its bytes.
+    """Write one file of an array from the files of its blocks (name -> bytes); return its bytes.
 
     They are 0, and there is no file, where all of the values are fill values.
     """

@@ -91,7 +91,7 @@ def _status(path: Place) -> CubeStatus:
 
 
 def _records(marks: ReceiptFolder, is_sealed: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(name, record) of the marks of a folder; those of earlier versions have no seal."""
+    """(name, record) of the marks of a folder; marks of earlier versions have no seal."""
     for name in marks.names():
         record, fault = marks.looked_at(name)
         if record is not None and not (fault and is_sealed):

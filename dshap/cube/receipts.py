@@ -103,7 +103,7 @@ class BlockReceipts(ReceiptFolder):
         yield from (name for name in self.single_names() if self.pack_of(name) is None)
 
     def single_names(self) -> Iterator[str]:
-        """The names of the receipts that have a file of their own."""
+        """The names of the receipts that are separate files."""
         return super().names()
 
     def has(self, name: str) -> bool:

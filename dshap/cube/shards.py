@@ -47,7 +47,7 @@ class Shards:
     """The folder of the array."""
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    """The type of the values in a shard: of text that of Python's objects."""
+    """The type of the values in a shard; texts are Python objects."""
     fill: Any
     """The value of chunks that are not stored."""
     shard_rows: int

@@ -58,7 +58,7 @@ class StoredRows:
 
     @cached_property
     def chunk_rows(self) -> int:
-        """The rows that are decoded at once."""
+        """The number of rows that are decoded together."""
         if self._shards is not None:
             return self._shards.chunk_rows
         return int(self._array.chunks[0])

@@ -16,7 +16,7 @@ LANE_WORDS = 64
 """The words of 64 bits of a lane: lanes are hashed side by side, at a fifth of the time of blake2b."""
 LANE_BYTES = 8 * LANE_WORDS
 IN_LANES = "lanes:"
-"""The first letters of the digests of `block_digests`; those of earlier versions have none."""
+"""The first letters of digests of `block_digests`; earlier versions wrote none."""
 
 
 def block_digests(stored: Mapping[str, NDArray[Any]]) -> dict[str, str]:

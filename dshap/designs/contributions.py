@@ -1,4 +1,4 @@
-"""The Shapley value of one player from its contributions to coalitions of the others."""
+"""The Shapley value of one player from its contributions to coalitions of all other players."""
 
 from __future__ import annotations
 

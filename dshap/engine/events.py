@@ -28,7 +28,7 @@ class Count:
 
     @property
     def rate(self) -> float:
-        """Units per second in this run; those of an earlier run do not count."""
+        """Units per second in this run; units of an earlier run do not count."""
         return (self.done - self.kept) / max(self.seconds, 1e-9)
 
     @property

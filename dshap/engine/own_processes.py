@@ -226,7 +226,7 @@ def _as_of(
 
 
 def _n_leaves(reduction: Reduction) -> int:
-    """The leaves of a reduction, with those of the reductions among them."""
+    """The leaves of a reduction, and the leaves of reductions inside it."""
     inner = [leaf for leaf in reduction.leaves if isinstance(leaf, Reduction)]
     return len(reduction.leaves) - len(inner) + sum(map(_n_leaves, inner))
 

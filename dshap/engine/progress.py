@@ -42,7 +42,7 @@ class LineProgress:
     Parameters
     ----------
     stream : text file, optional
-        If the lines are written.  None: standard error.
+        The stream to which the lines are written.  None: standard error.
     interval : float, default 10
         Seconds between two lines if the stream is no terminal.
 
@@ -109,7 +109,7 @@ class JsonProgress(LineProgress):
     Parameters
     ----------
     stream : text file
-        If the lines are written, such as `sys.stderr`.
+        The stream to which the lines are written, such as `sys.stderr`.
     interval : float, default 60
         Seconds between two lines of progress in the same stage.
 

@@ -19,7 +19,7 @@ from dshap.storage.workspace import workspace_of
 from dshap.tables import Census
 
 NIGHTS = {"cubes": "one each night"}
-"""The fingerprint of the store of a job with [incremental]: each of its cubes has one of its own."""
+"""The fingerprint of the store of a job with [incremental]; its cubes have different ones."""
 LATER_KEYS = ("classes", "max_iter", "shapley", "standardize", "tol", "unseen")
 """Keys of [model] that were added after stores were written without them."""
 
@@ -27,7 +27,7 @@ LATER_KEYS = ("classes", "max_iter", "shapley", "standardize", "tol", "unseen")
 def fingerprint_of_job(job: Job, reader: RowReader, census: Census) -> dict[str, Any]:
     """The fingerprint that all explanations of a store share, and that decides the fit.
 
-    Each cube has a fingerprint of its own besides.
+    Each cube has a different fingerprint too.
     """
     shared = {
         "numerics": numerics(),

@@ -109,7 +109,7 @@ class ExplanationFacts(PartFacts):
     cost: Mapping[str, Any] = field(default_factory=dict)
     """Planned and used: operations, tasks, bytes of a task; seconds, peaks of memory."""
     cluster: Mapping[str, Any] = field(default_factory=dict)
-    """If it ran: kind, workers, threads, memory_limit."""
+    """The executor of the run: kind, workers, threads, memory_limit."""
     ranking: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Output -> feature -> mean |attribution| over the rows of the cube."""
 

@@ -478,7 +478,7 @@ def _no_distances(table: SourceRows) -> str:
 def _sample_of(given: Any, context: Context) -> int | None:
     """The number of rows of the table that a background drawn at random is a sample of.
 
-    None if the background is the whole table, and where it knows its table.
+    None if the background is the whole table, or if it knows its table.
     """
     n_rows = context.table.n_rows
     is_all = given.background == "all" or given.background >= n_rows

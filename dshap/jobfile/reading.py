@@ -101,7 +101,7 @@ def _of_target(written: Mapping[str, Any], target: str, said: str) -> dict[str, 
 
 @contextlib.contextmanager
 def _naming_file(path: str | Path) -> Iterator[None]:
-    """Name the job file where it cannot be read, or is no TOML."""
+    """Name the job file in the error if it cannot be read, or is no TOML."""
     said = f"job file {masked(str(path))}"
     try:
         yield

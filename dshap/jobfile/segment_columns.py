@@ -19,9 +19,9 @@ class ColumnRequest:
     is_made: bool
     """Whether the job has it."""
     of_texts: str
-    """The message where the rows are texts, which have no columns."""
+    """The message if the rows are texts, which have no columns."""
     of_bare_cubes: str = ""
-    """The message where the cubes store no columns; empty if it needs none in them."""
+    """The message if the cubes store no columns; empty if the key does not need stored columns."""
 
 
 def column_requests(

@@ -37,7 +37,7 @@ MARKED_BYTES = 16
 
 @dataclass(frozen=True)
 class FirstSource:
-    """If the rows of a first job are."""
+    """The source of the rows of a first job."""
 
     kind: str
     """"sql", "parquet", "csv" or "delta"."""
@@ -199,7 +199,7 @@ def address_written(uri: str, folder: Path) -> str:
 
 
 def proposed_key(columns: Mapping[str, Any], features: Collection[str], table: str) -> str:
-    """The column to propose as key: one that no feature is and whose name is that of a key.
+    """The column to propose as key: it is no feature, and its name looks like a key.
 
     Empty if there is none.
 

@@ -46,7 +46,7 @@ NOT_CHECKED = "not checked"
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check of `dshap check`, such as that of the model or of a sink."""
+    """The result of one check of `dshap check`, such as the check of the model or of a sink."""
 
     thing: str
     """"model", "source", "contract", "columns", "store" or "sink"."""
@@ -162,7 +162,7 @@ class _Checking:
         return f"it opens, {len(self.look.types)} columns"
 
     def contract(self) -> str:
-        """Compare the columns of the source with those of the run before."""
+        """Compare the columns of the source with the columns of the previous run."""
         if self.look is None:
             return f"{NOT_CHECKED}, because the columns of the source are unknown"
         before = source_types_before(place_of(self.job.job.store))

@@ -154,7 +154,7 @@ def _job_of_run(
 
 
 def _refuse_other_model(job: Job, materials: Sequence[Resource]) -> None:
-    """Raise an error if the file of the job's model differs from that of the run."""
+    """Raise an error if the file of the job's model differs from the file in the run."""
     match job.model:
         case ModelFileTable(path=path) as table:
             now = sha256_of_given(table)
@@ -367,7 +367,7 @@ class _ReplayOfOne:
     def _block(
         self, found: ReplayedCube, cube: Replayed, run_id: str, tile: int, chosen: BoolArray
     ) -> None:
-        """Compute the chosen rows of a block again: by themselves, then as the run has done."""
+        """Compute the chosen rows of a block again: first alone, then grouped as in the run."""
         session = self.runs.session
         carried = cube.is_carried(tile)
         found.n_carried += int((chosen & carried).sum())
@@ -451,7 +451,7 @@ class _ReplayOfOne:
         pairs: Sequence[tuple[int, int]],
         own_tile: int,
     ) -> BlockDifference | None:
-        """Compare rows (row here, row there) with those of a block of an earlier night."""
+        """Compare rows (row here, row there) with rows of a block of an earlier night."""
         start, stop = there.span_of(tile)
         compared = np.zeros(stop - start, bool)
         compared[[row - start for _, row in pairs]] = True
@@ -495,7 +495,7 @@ def sampled_rows(n_rows: int, block_rows: int, size: int, seed: int) -> NDArray[
     Parameters
     ----------
     n_rows : the rows of the table
-    block_rows : those of a block
+    block_rows : the number of rows in a block
     size : how many rows are wanted; all if the table has no more
     seed : of the sample
     """

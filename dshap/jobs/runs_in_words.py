@@ -248,7 +248,7 @@ def _count(number: int | None) -> str:
 
 
 def _keys_of(record: RunRecord) -> KeyCounts:
-    """The keys of the table against those of the night before, which all explanations share."""
+    """The changes of keys since the night before, which all explanations share."""
     for result in record.named("explanation"):
         counts = KeyCounts(**result["adapter_response"]["keys"])
         if counts.new is not None:

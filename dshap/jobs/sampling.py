@@ -161,7 +161,7 @@ def _begin(folder: Place, about: _About) -> None:
 def _read(
     job: Job, n_rows: int, day: date, made: Path, room: Place, say: Callable[[str], None]
 ) -> tuple[Any, int, int]:
-    """The table [source] of the sample, its number of rows, and that of the whole table."""
+    """The table [source] of the sample, the number of its rows, and of rows of the whole table."""
     source = job.source
     if source.kind == "synthetic":  # made up where it is read
         n_sample = min(n_rows, source.rows)

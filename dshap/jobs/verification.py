@@ -309,7 +309,7 @@ def _rows_in(path: Place) -> int | None:
 
 
 def _unlike(cube: tuple[int | None, str | None], n_rows: int, method: str | None) -> Iterator[str]:
-    """Describe in words how rows and method of a run differ from those of its cube."""
+    """Describe in words how rows and method of a run differ from its cube."""
     n_there, known = cube
     if n_there is None:
         return

@@ -1,4 +1,4 @@
-"""Sums over coalitions for every term by itself: Σ_S w[S, r] Π_{j in S} factors_jr (n, r)."""
+"""Sums over coalitions, separately for each term: Σ_S w[S, r] Π_{j in S} factors_jr (n, r)."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class EnoughRows:
     method: Method
     """With its landmarks."""
     plan: Plan
-    """Its `data_rows` are those of the whole table."""
+    """Its `data_rows` are the rows of the whole table."""
     states: States
 
     @property

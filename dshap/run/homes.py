@@ -162,12 +162,12 @@ class MemoryHome:
 
 
 def _states(path: Place, prepared: LearnedMethod | None) -> StateFolder:
-    """The states in files at a place, and those of a prepared method."""
+    """The states in files at a place, and the states of a prepared method."""
     if prepared is None:
         return states_of(path)
     return states_of(path, prepared.path)
 
 
 def first_rows_of_all(inputs: Inputs) -> FloatArray:
-    """The first rows to explain, and those of the data."""
+    """The first rows to explain, and the first rows of the data."""
     return np.concatenate(list(map(first_rows, inputs.readers)))

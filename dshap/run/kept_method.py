@@ -55,7 +55,7 @@ class Wanted:
     value: Explained
     """The value function; its data are the rows that everything is learned from."""
     session: Session
-    """Its options are those of the runs to come."""
+    """Its options are the options of later runs."""
     design: Any
     seed: int
     model_sha256: str

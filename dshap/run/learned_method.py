@@ -134,7 +134,7 @@ class LearnedMethod:
         return States(store, self.follows_from, is_active, data, self.digest, False, loaded)
 
     def learn(self, session: Session, plan: Plan, data: RowReader) -> tuple[str, ...]:
-        """Learn the missing states; return the names of those of coalition tiles."""
+        """Learn the missing states; return the names of the states of coalition tiles."""
         session.check(plan)
         states = self.states_in(self.states, data)
         run, _ = learn_states(session, Run(self.method.without_data(), plan, data, states))

@@ -32,7 +32,7 @@ def curves_of(
     prepared : Prepared
         Of `Trees`.
     feature : str
-        A column that is a player by itself.
+        A column that is a player on its own.
     values : (v,)
         Of the column; positions in the list of categories for one of categories.
     output : str

@@ -108,7 +108,7 @@ def plan_explanation(
 
 
 def _check_own_scale(inputs: Inputs) -> None:
-    """Check a model that predicts on a scale of its own on the first rows."""
+    """Check the predictions of a `ScaledModel` on the first rows."""
     model = inputs.value.model
     if is_scaled(model):
         model.check_own(first_rows_of_all(inputs))

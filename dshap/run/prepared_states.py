@@ -213,7 +213,7 @@ class PreparedAttributor:
         return not (is_of_texts(self.method.value) or model.categories or times_of(model))
 
     def dependence(self, rows: FloatArray, player: int) -> tuple[FloatArray, FloatArray]:
-        """The mean prediction (n, k) if one player is that of each row (n, columns); base (k,).
+        """The mean prediction (n, k) if one player has the value of each row (n, columns); base (k,).
 
         Raises
         ------

@@ -85,7 +85,7 @@ def _gaps(before: FloatArray, now: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Probes:
-    """The predictions of a model for the first rows of a run, and for those of its background."""
+    """The predictions of a model for the first rows of a run, and of its background."""
 
     rows: FloatArray
     """(n, k): for the first rows to explain."""

@@ -1,4 +1,4 @@
-"""Compare the rows of a table with those of a store by their keys, in bounded memory.
+"""Compare the rows of a table with the rows of a store by their keys, in bounded memory.
 
 For the store and for the table, files have a hash of each row's key and a mark of its content; they
 are joined on disk (`tables/keys/joining.py`).  The mark is a hash of the columns that the cube

@@ -90,12 +90,12 @@ class Writer:
 
     @property
     def is_other(self) -> bool:
-        """Whether its numbers are not those of this process."""
+        """Whether its numbers differ from the numbers of this process."""
         return self.numerics != numerics()
 
     @property
     def changes(self) -> str:
-        """The numbers that differ between its numerics and those of this process, in words."""
+        """The numbers that differ between its numerics and this process, in words."""
         now = numerics()
         if self.numerics > now:
             return "its numerics are those of a later version"
@@ -103,7 +103,7 @@ class Writer:
         return f"changed since: {'; '.join(told)}"
 
     def refuse_other(self, made: str, remedy: str = "") -> None:
-        """Raise a StoreMismatchError if its numbers are not those of this process.
+        """Raise a StoreMismatchError if its numbers differ from the numbers of this process.
 
         `made` are the words for what it wrote, such as "PATH was prepared".
         """

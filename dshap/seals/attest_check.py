@@ -411,7 +411,7 @@ class _OneRun:
                 self._add(attestation_file(self.run_id), f"{part} is not what {name} says")
 
     def _check_material(self, material: Resource) -> None:
-        """Compare a material in the store; those of the newest run must be there."""
+        """Compare a material in the store; the materials of the newest run must exist."""
         if not material.uri.startswith(OF_STORE) or not material.sha256:
             return
         folder = Folder(self.store)

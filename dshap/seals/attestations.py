@@ -31,7 +31,7 @@ class MadeByRun:
     cubes: Mapping[str, str]
     """Explanation -> the name of its cube in the store."""
     unchanged: frozenset[str] = frozenset()
-    """The explanations whose cubes are those of an earlier run."""
+    """The explanations whose cubes were written by an earlier run."""
     loads: tuple[Resource, ...] = ()
     """The subjects of its loads of sinks."""
 

@@ -89,6 +89,7 @@ def _source(job: Job, store: Place, run_id: str, cubes: Mapping[str, str]) -> Re
     """The rows that were explained: parts in the store, or a table that stays in place."""
     about = {"kind": job.source.kind}
     parts = RunFolders(store, run_id).parts
+    # rows that were read once have a record with the digest of each part
     content = Folder(parts).get(SNAPSHOT)
     if content is not None:
         return Resource(

@@ -49,6 +49,7 @@ class StoredJob:
             tables = with_target(tomllib.loads(file.read_text(encoding="utf-8")), target)
         except (OSError, ValueError):
             tables = job.model_dump(mode="json", exclude_unset=True)
+        # dates of TOML become texts, because JSON has no dates
         plain = json.loads(json.dumps(_safe(tables), default=str))
         return cls(str(file.absolute().parent), plain, tuple(map(shown_setting, settings)))
 

@@ -33,7 +33,7 @@ from dshap.storage.folder import Folder
 PACKAGES = "packages.txt"
 """The file of the installed packages in the folder of a run."""
 FILES = (ABOUT, LOOK, JOB, PACKAGES)
-"""The files in the folder of a run that are subjects of their own, where they are there."""
+"""The files in the folder of a run that are separate subjects, if they exist."""
 CUBE = "cube"
 LOAD = "sink"
 FILE = "file"

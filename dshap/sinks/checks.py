@@ -172,7 +172,7 @@ def refuse_other_columns(
     table: str,
     is_known: bool,
 ) -> None:
-    """Check the columns of the target, name -> type, against those of the sink.
+    """Check the columns of the target, name -> type, against the columns of the sink.
 
     `is_known`: the ledger has a load into the table.  Statements that mend a table are
     offered for such tables only: in another one they would alter the data of other users.

@@ -281,7 +281,7 @@ def _as_float(values: NDArray[Any]) -> FloatArray:
 
 
 def _as_plain(values: NDArray[Any]) -> NDArray[Any]:
-    """The values of a column of objects in a dtype of their own, or as text."""
+    """The values of a column; objects become texts, except missing values."""
     if values.dtype.kind != "O":
         return values
     given = pd.Series(values, dtype=object)

@@ -168,7 +168,7 @@ def keys_in_table(sink: Sink, database: Database, keys: Mapping[str, NDArray[Any
 
 @contextmanager
 def _opened(sink: Sink, database: Database) -> Iterator[LoadSession]:
-    """A session with the database of a sink, whose errors are those of the sink."""
+    """A session with the database of a sink, whose errors name the sink."""
     try:
         with masking(database), database.connect() as connection:
             session = LoadSession(connection, dialect_of(database.kind))

@@ -208,12 +208,12 @@ def _batches_in(folder: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _alteration(folder: Path, last: LoadLine | None) -> str:
-    """Compare the lines of the files with those of the last load; return the difference, or ""."""
+    """Compare the lines of the files with the last load; return the difference in words, or ""."""
     if last is None:
         return ""
     try:
         n_lines = count_rows_in(folder / CURRENT)
-    except (OSError, ValueError):  # those of Arrow are ValueErrors
+    except (OSError, ValueError):  # errors of Arrow are ValueErrors
         return f"a file cannot be read, and run {last.run_id} left {last.n_lines:,} lines"
     if n_lines == last.n_lines:
         return ""

@@ -94,7 +94,7 @@ class Sink(ABC):
     rows: Rows = "changed"
     """Which rows of the cube are written: those computed since the last load, or all."""
     write: Write = "delete_insert"
-    """How lines are written: replacing those of the same keys, added, or replacing the table."""
+    """How lines are written: replace lines of the same keys, add lines, or replace the table."""
     deletes: Deletes = "remove"
     """The treatment of the lines of keys that are no longer in the cube."""
     nul: Nul = "escape"
@@ -258,7 +258,7 @@ class Sink(ABC):
         return ""
 
     def refuse_other_shape(self, target: Target, facts: CubeFacts) -> None:
-        """Raise an `InputError` if the columns of the target are not those of the cube's lines."""
+        """Raise an `InputError` if the columns of the target differ from the cube's lines."""
         return
 
     @property
@@ -358,7 +358,7 @@ class Target:
     """A remark, such as the number of free bytes; empty for none."""
 
     def refuse_other_shape(self, facts: CubeFacts) -> None:
-        """Raise an `InputError` if the columns of the table are not those of the cube's lines."""
+        """Raise an `InputError` if the columns of the table differ from the cube's lines."""
         self.sink.refuse_other_shape(self, facts)
 
 

@@ -86,7 +86,7 @@ def _names(load: TableLoad) -> set[str]:
 
 @dataclass(frozen=True)
 class _Lines:
-    """The lines of a load that is staged, and those of the table, by the columns that name a line."""
+    """The lines of a staged load, and the lines of the table, by the columns that name a line."""
 
     load: TableLoad
     names: Sequence[str]

@@ -101,7 +101,7 @@ def executor_of(
 
 
 def cores_of(job: Job, say: Callable[[str], None]) -> int:
-    """The cores for a job without a cluster: those of [worker], at most those of the machine."""
+    """The cores for a job without a cluster: `cores` of [worker], at most the machine's cores."""
     there = n_cores()
     if "cores" not in job.worker.model_fields_set:
         return there

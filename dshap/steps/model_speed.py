@@ -163,7 +163,7 @@ class ModelSpeed:
         return f" of {self.texts}" if self.texts else ""
 
     def _times(self, n_predictions: float) -> str:
-        """The time of so many predictions, on one core and on those of the job."""
+        """The time of so many predictions, on one core and on the cores of the job."""
         seconds = n_predictions * self.seconds_per_prediction
         if self.n_cores == 1:
             return f"{in_time(seconds)} on one core"
@@ -275,7 +275,7 @@ def measured_speed(
     Parameters
     ----------
     explain : the table of the explanation
-    value : its value function; for texts that of the longest of them
+    value : its value function; for texts the value function of the longest text
     reader : the rows
     plan : its plan
     n_rows : the number of rows that the model is asked for

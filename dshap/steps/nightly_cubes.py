@@ -206,7 +206,7 @@ class NightlyCubes(JobCubes):
 
 @dataclass
 class Night:
-    """A run that writes cubes of its own, with the histories that its steps share."""
+    """A run that writes new cubes, with the histories that its steps share."""
 
     run: RunUnderWay
     source: RowSource
@@ -251,7 +251,7 @@ class Night:
             )
 
     def has_cube(self, explain: ExplainTable) -> bool:
-        """Whether the run's cube is finished, and is the current one or that of a backfill.
+        """Whether the run's cube is finished, and is the current cube or the cube of a backfill.
 
         It is then not changed any more.
         """

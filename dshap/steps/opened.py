@@ -64,7 +64,7 @@ class OpenedJob:
                 executor.start()
 
     def census(self) -> Census:
-        """The census of the rows: that of an earlier command, or a new one."""
+        """The census of the rows: the census of an earlier command, or a new one."""
         census = self.table.kept_census()
         if census is None:
             census = self._counted()

@@ -313,7 +313,7 @@ def _check_columns(job: Job, model: Model, table: JobRows) -> None:
 
 
 def value_of(explain: ExplainTable, context: Context) -> Any:
-    """Build the value function; for texts that of the longest of them."""
+    """Build the value function; for texts the value function of the longest text."""
     value = explain.made(context)
     if explain.value == "tokens":
         return value.of_length(len(context.table.reader.feature_names))

@@ -1,4 +1,4 @@
-"""If the rows of a run come from: a table read in place, or a table copied into parts.
+"""The sources of the rows of a run: a table read in place, or a table copied into parts.
 
 Parts are Parquet files in the store of the job.  A run that copies its rows first records its
 description, so that the same command can finish it from its parts.

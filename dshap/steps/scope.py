@@ -202,7 +202,7 @@ class BesideOthers(Scope):
 
 @dataclass(frozen=True)
 class ShareScope(BesideOthers):
-    """One of several shares, each of which a process of its own does."""
+    """One of several shares, each of which a separate process computes."""
 
     share: Shard = field(kw_only=True)
 

@@ -84,11 +84,11 @@ class RunUnderWay:
     progress: StageRecorder
     command: Command
     joins: KeyJoins
-    """The comparisons of its rows with those of earlier runs."""
+    """The comparisons of its rows with the rows of earlier runs."""
     facts: RunFacts
     """The facts of its record, as far as they are known."""
     rows: Job
-    """The job whose table is that of the rows: of parts, or of one version of a table."""
+    """The job with its table replaced: by parts, or by one version of a table."""
     snapshot: Snapshot | None = None
     """The record of the rows that were read; None if the table is read in place, without a contract
     or limits of its age."""

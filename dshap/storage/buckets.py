@@ -192,7 +192,7 @@ def told(place: BucketPath) -> Iterator[None]:
 
 
 def _error(place: BucketPath, error: Exception) -> Exception:
-    """The error of a place in words of its own: those of obstore may show contents."""
+    """The error of a place in dshap's words, because obstore's words may show contents."""
     text = _words_of(error)
     _, variables = SETTINGS[place.scheme]
     kind = type(error).__name__

@@ -221,7 +221,7 @@ class DiskFiles:
         return 0
 
     def sizes(self, n_files: int) -> Callable[[str], int]:
-        """A function that returns the bytes of a file: it is asked for."""
+        """A function that returns the bytes of a file, which it reads for each call."""
         return self.size
 
     def version(self, name: str) -> str | None:

@@ -45,7 +45,7 @@ DELETED_AT_ONCE = 1_000
 PROBE = "probe."
 """The beginning of the name of an object by which a bucket is tried."""
 PUT_ATTEMPTS = 3
-"""Tries of a put that ran out of time, which obstore does not repeat by itself."""
+"""How often a put that ran out of time is tried, because obstore does not repeat it."""
 
 
 def refuse_unusable(place: BucketPath, content: bytes) -> None:

@@ -15,7 +15,7 @@ SEAL = "seal"
 SEAL_BYTES = 16
 """Bytes of a seal and of the digest of a file: two files share one by chance in 1 of 10^38 cases."""
 PIECE_BYTES = 1 << 20
-"""Bytes of a file that are read at once."""
+"""Number of bytes of a file that are read together."""
 ALTERED = "its content is not what was written under this name"
 
 

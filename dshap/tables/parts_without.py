@@ -17,7 +17,7 @@ from dshap.tables.keys.wanted import NO_KEY, WantedKeys
 from dshap.tables.stored_parts import opened_part
 
 BATCH_ROWS = 65_536
-"""Rows that are filtered at once."""
+"""Number of rows that are filtered together."""
 
 
 @dataclass

@@ -41,7 +41,7 @@ from dshap.tables.sources import kind_of
 EXACT_IN_FLOAT32 = 1 << 24
 """Token ids below this are exact in float32 and stored in four bytes."""
 BATCH_TEXTS = 1_024
-"""Number of texts decoded at once."""
+"""Number of texts that are decoded together."""
 ANY_IDS = Vocabulary(padding=-1)
 """The vocabulary of texts that are as long as their lists, for any ids."""
 TOKENS = "dshap tokens "

@@ -40,7 +40,7 @@ class TreePart(Protocol):
         ...
 
     def add_dependence(self, codes: NDArray[Any], player: int, out: FloatArray) -> None:
-        """out (k, lanes) += the mean margin of these trees if one player is that of a row."""
+        """out (k, lanes) += the mean margin of these trees if one player has its value in a row."""
         ...
 
 

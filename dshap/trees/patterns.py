@@ -135,7 +135,7 @@ class PatternTables:
         )
 
     def add_dependence(self, codes: NDArray[Any], player: int, out: FloatArray) -> None:
-        """out (k, lanes) += the mean margin of these trees if one player is that of a row."""
+        """out (k, lanes) += the mean margin of these trees if one player has its value in a row."""
         leaves = self.groups.leaves[1]
         if self.counts is None:
             self.shape.add_weighted(self.ensemble, codes, leaves, player, out)

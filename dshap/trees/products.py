@@ -29,7 +29,7 @@ class TreeProducts:
     """The trees whose values are integrated."""
     shape: tuple[NDArray[Any], ...]
     rules: tuple[FloatArray, FloatArray, Whole, Whole]
-    """Points and masses of all rules; where that of each tree begins and ends."""
+    """Points and masses of all rules, and the positions at which the rule of each tree begins and ends."""
     n_players: int
     pairs: bool
     """Whether values are of pairs of players."""
@@ -82,7 +82,7 @@ class TreeProducts:
         return 8 * LANES * MAX_NODES * deepest * (2 + ensemble.values.shape[1])
 
     def add_dependence(self, codes: NDArray[Any], player: int, out: FloatArray) -> None:
-        """out (k, lanes) += the mean margin of these trees if one player is that of a row."""
+        """out (k, lanes) += the mean margin of these trees if one player has its value in a row."""
         first = self.ensemble.first
         for tree in self.trees:
             is_leaf = self.ensemble.column[first[tree] : first[tree + 1]] < 0

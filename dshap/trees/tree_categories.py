@@ -18,7 +18,7 @@ import numpy as np
 from dshap.core.errors import InputError
 
 STORED = '"cats":{'
-"""If the categories begin in the JSON of a booster, the last such text in it."""
+"""The text before the categories in the JSON of a booster; the last such text counts."""
 WHOLE_FROM = (3, 4)
 """The version of XGBoost from which names with letters beyond ASCII are stored whole."""
 CHECKED_ROWS = 4_096

@@ -15,7 +15,7 @@ BOOSTERS = {"xgboost": XGBoostTrees, "lightgbm": LightGBMTrees, "catboost": CatB
 OF_SKLEARN = ("tree_", "estimators_", "_predictors")
 """Attributes of scikit-learn's fitted trees, forests and gradient boosting.
 
-The last is that of histogram gradient boosting.
+The last one is histogram gradient boosting.
 """
 INSIDE = {
     "best_estimator_": ".best_estimator_",  # GridSearchCV and its like

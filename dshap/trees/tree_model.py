@@ -206,7 +206,7 @@ def model_of_trees(
 def _classes(
     link: MarginLink, n_outputs: int, given: Sequence[Any] | None, known: Sequence[Any] | None
 ) -> tuple[str, ...]:
-    """The names of the classes that are given, else those of the model; empty if it has none.
+    """The given names of classes, else the names in the model; empty if it has none.
 
     Raises InputError if another number of classes is given than the model has.
     """

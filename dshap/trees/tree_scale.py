@@ -112,7 +112,7 @@ def link_of_margins(margins: FloatArray, own: Any, how: str) -> MarginLink:
     Raises
     ------
     InputError
-        No known link gives these predictions from these margins.
+        No known link turns these margins into these predictions.
     """
     own = _aligned(own, margins.shape[1])
     for link in LINKS_OF_MARGINS:

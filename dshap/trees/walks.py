@@ -35,7 +35,7 @@ class TreeWalks:
     """Whether values are of pairs of players."""
 
     def add_dependence(self, codes: NDArray[Any], player: int, out: FloatArray) -> None:
-        """out (k, lanes) += the mean margin of these trees if one player is that of a row."""
+        """out (k, lanes) += the mean margin of these trees if one player has its value in a row."""
         # all codes of the player's columns: a column that is read in several ways has several
         own = np.unique(self.ensemble.decisions.code[self.shape.player == player])
         for lane in range(codes.shape[1]):

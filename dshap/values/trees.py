@@ -230,7 +230,7 @@ class Trees(TableValue):
 
 
 def _data_of(background: Any) -> Any:
-    """The background rows, or those of the explained table if it is a word or a number."""
+    """The background rows; if a word or a number is given, rows of the explained table."""
     if isinstance(background, str) and background == ALL:
         return OfTable()
     if isinstance(background, int | np.integer):

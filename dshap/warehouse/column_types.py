@@ -59,7 +59,7 @@ def is_number_type(kind: str) -> bool:
 
 
 def _is_listed(kind: str) -> bool:
-    """Whether a type is that of values in a dictionary."""
+    """Whether values of this type are stored in a dictionary."""
     return _DICTIONARY.fullmatch(kind) is not None
 
 

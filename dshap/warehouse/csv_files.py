@@ -38,7 +38,7 @@ class CsvFiles(RowsReadOnce):
     """A file, a folder or a glob."""
     delimiter: str = ","
     null_values: tuple[str, ...] | None = None
-    """The texts that are missing values; those of Arrow if None."""
+    """The texts that are missing values; None: Arrow's defaults."""
     text: tuple[str, ...] = ()
     """Columns that stay text, such as codes that begin with 0."""
 

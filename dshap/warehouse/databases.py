@@ -328,7 +328,7 @@ def _words(error: Exception, database: Database) -> str:
 
 
 def _no_connection(words: str, elapsed_s: float) -> str:
-    """The words of a driver that got no connection; libpq repeats those of its second attempt."""
+    """The words of a driver that got no connection, once, although libpq repeats its last attempt."""
     lines = [line.strip() for line in _STATUS.sub("", words).splitlines()]
     said = "no connection"
     if elapsed_s >= WORTH_NAMING_S:

@@ -1,4 +1,4 @@
-"""How old a source is, by the newest time in a column; limits are those of dbt's sources."""
+"""How old a source is, by the newest time in a column; its limits work as for sources of dbt."""
 
 from __future__ import annotations
 

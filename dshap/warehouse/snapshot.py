@@ -124,7 +124,7 @@ def _faults_of_old(room: Place, n_rows: int) -> Iterator[tuple[str, str]]:
         n_there = count_rows_in(room)
     except UnreachableError:
         raise
-    except (OSError, ValueError) as error:  # those of Arrow are ValueErrors
+    except (OSError, ValueError) as error:  # errors of Arrow are ValueErrors
         yield SNAPSHOT, f"has parts that cannot be read ({error})"
         return
     if n_there != n_rows:

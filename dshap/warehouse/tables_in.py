@@ -19,7 +19,7 @@ _STATEMENTS = {
 OWN_SCHEMAS = ("", "main", "public")
 """The schemas of tables that are named without one."""
 OWN_TABLES = "_dshap"
-"""The beginning of the names of dshap's own tables beside those of sinks."""
+"""The beginning of the names of dshap's own tables, which stand next to the tables of sinks."""
 
 
 def tables_in(database: Database) -> list[str]:

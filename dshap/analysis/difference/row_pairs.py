@@ -290,6 +290,7 @@ class Spill:
     def part(self, number: int) -> Rows:
         """The rows of a part, whose file is removed."""
         packed = np.empty(0, self._dtype)
+        # a part without rows has no file
         if self._file(number).exists():
             packed = np.fromfile(self._file(number), self._dtype)
             self._file(number).unlink()
@@ -366,6 +367,7 @@ def refuse_little_space(n_bytes: int) -> None:
 
 def no_pairs(old: CubeRows, new: CubeRows, seen: Seen) -> Iterator[Pair]:
     """Read all rows of two cubes without a common key; no row is a pair."""
+    # the sums over each cube need all of its rows, even if none can be matched
     for cube, see in zip((old, new), seen, strict=True):
         for rows in cube.slices():
             see(cube.readable(rows))

@@ -73,6 +73,7 @@ def weighted_priors(
     families = list(product(AVERAGED_DECAYS, AVERAGED_VARIATIONS, powers))
     choices = np.array([(*family, slope) for family, slope in product(families, SLOPES)])
     deviances = [process.deviances(odd.T) for process in _processes(pairs, families, sizes)]
+    # games of one model are alike, so they count as few independent ones (`COUNTED_GAMES`)
     counted = min(1.0, COUNTED_GAMES / len(odd))
     log_weights = -0.5 * counted * np.concatenate(deviances)
     if before is not None:
@@ -188,6 +189,7 @@ class Sloped:
             left = np.maximum(left, np.finfo(float).eps * squares)
             volume = 2 * np.log(np.diag(process.factor)).sum() + 2 * np.log(np.diag(factor)).sum()
             volume += np.log(self.relevance).sum() - (d - 1) * np.log(d / (slope - LEAST_SLOPE))
+            # p − 1: the flat prior along r takes one of the p values
             out.append(float(((p - 1) * np.log(left) + volume).sum()))
         return out
 
@@ -226,6 +228,7 @@ class Sloped:
         """Cholesky factor (d, d), lower, of H⁻¹."""
         d = len(self.gram)
         ridge = np.diag(1 / self.relevance) - 1 / d
+        # minus `LEAST_SLOPE`, because the covariance of the process contains this part
         return np.asarray(
             scipy.linalg.cholesky(self.gram + d / (slope - LEAST_SLOPE) * ridge, lower=True)
         )

@@ -1,4 +1,4 @@
-"""Cross-validation: which choices of a kriging pilot predict held-out values best?"""
+"""Cross-validation: compare the choices of a kriging pilot by errors on held-out values."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from dshap.designs.kriging.tuning import DEFAULT_VARIATION
 
 @dataclass(frozen=True)
 class KrigingDesign(BaseDesign):
-    """Coalitions, and a Gaussian process that predicts the values of all others from theirs.
+    """Coalitions, and a Gaussian process that predicts the values of all remaining coalitions.
 
     The function `dshap.designs.kriging` makes it, and has the formulas.
 
@@ -85,8 +85,10 @@ class KrigingDesign(BaseDesign):
         check_fields(self, "variation", "n_players", "seed")
         object.__setattr__(self, "budgets", checked_budgets(self.n_players, self.budgets))
         pairs = self.pair_list
+        # a design with a decay has no pilot, which would choose the rest of the list
         if pairs.is_open and self._as_given().decay is not None:
             object.__setattr__(self, "shells", pairs.least_shells)
+        # with a single choice, the pilot need not run on the first part of the list
         elif pairs.is_open and len(pairs.choices) == 1:
             object.__setattr__(self, "findings", self._with_least_shells)
 

@@ -44,6 +44,7 @@ def checked_budgets(d: int, asked: tuple[int, ...]) -> tuple[int, ...]:
             "n_coalitions)"
         )
     least = min(2 * d + 2, 1 << d)
+    # even numbers, because every coalition is listed with its complement
     budgets = tuple(min(*checked(n_coalitions=given), 1 << d) // 2 * 2 for given in asked)
     for given, budget in zip(asked, budgets, strict=True):
         if not least <= budget <= MAX_KRIGED:
@@ -218,7 +219,7 @@ def _listed(pairs: PairList) -> NDArray[np.uint8]:
     """The first coalition of each pair, packed (p, ⌈d/8⌉)."""
     d = pairs.n_players
     units = np.zeros((0, pairs.n_players), dtype=bool)
-    if d > 1:
+    if d > 1:  # a single player has only the pair (N, ∅)
         units = draw_by_leverage(
             strata_of(d, paired=True), pairs._steps[0], pairs.seed, pairs._steps[1]
         ).units

@@ -234,6 +234,7 @@ def krawtchouk(d: int) -> FloatArray:
     far = slice(half + 1, d + 1)
     out[: half + 1, far] = sign[: half + 1, None] * out[: half + 1, d - np.arange(d + 1)[far]]
     out[far] = sign * out[d - np.arange(d + 1)[far]]
+    # cached: a caller that wrote into it would change later results
     out.setflags(write=False)
     return out
 

@@ -150,6 +150,7 @@ class TermBase:
         """
         phi = odd @ self.weights
         moves = np.zeros((signs.shape[1], *odd.shape[:1], self.weights.shape[1]))
+        # so that the squares of R moves sum to the squared error
         signs = signs / np.sqrt(max(len(moves), 1))
         fits = fit_terms(
             self.screen, self.precision, odd.T, self.of_triple, TERM_ROUNDS if has_terms else 0

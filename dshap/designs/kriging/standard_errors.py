@@ -73,6 +73,7 @@ def error_contrasts(
     # (p, p): column j are the weights of the values in the leave-one-out error of pair j
     left_out = precision / diagonal / np.sqrt(n_groups)
     by_scale = np.sqrt(scale_weights(pairs) * diagonal)
+    # a contrast for each of many players would be slow (`MAX_CONTRASTED_PLAYERS`)
     if not is_by_player:
         of_all = left_out @ (signs * by_scale[:, None])
         return of_all[:, :, None], np.sqrt(variance)

@@ -180,6 +180,7 @@ def _words(graph: Graph, order: int | None) -> Words | None:
             found = connected.members
     if found is None:
         return None
+    # N is one of the two ends
     return np.concatenate([two_ends(d), found[sizes(found) < d]])
 
 

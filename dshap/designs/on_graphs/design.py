@@ -227,7 +227,7 @@ class ScoreTerms(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[ScoreTerms]) -> ScoreTerms:
-        """The entries of several lists, one after the other."""
+        """Concatenate the entries of several lists."""
         rows = [part.row for part in parts]
         players = [part.player for part in parts]
         return cls(

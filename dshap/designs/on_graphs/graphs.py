@@ -207,6 +207,7 @@ def _near(graph: Graph, order: int | None) -> BoolArray:
                 adjacency, indices=np.arange(start, stop), unweighted=True, limit=order
             )
             near[start:stop] = np.isfinite(paths)
+    # cached: a caller that wrote into it would change later results
     near.setflags(write=False)
     return near
 

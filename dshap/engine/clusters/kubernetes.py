@@ -165,7 +165,7 @@ class Pods:
         return objects
 
     def _indexed(self, part: str, count: int) -> dict[str, Any]:
-        """The keys of an Indexed Job of so many pods, each of which is tried again by itself."""
+        """The keys of an Indexed Job of so many pods, each of which is tried again separately."""
         return {**self._indexes(count), "podFailurePolicy": _policy(part, "FailIndex")}
 
     def nights(self, job: JobInPods, schedule: str, time_zone: str) -> list[Manifest]:

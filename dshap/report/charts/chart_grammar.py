@@ -189,7 +189,7 @@ def short_text(text: str) -> str | float:
 TEXT_OF_SHORT = (
     f"isNumber(datum.{{field}}) ? format(datum.{{field}}, '{NUMBERS}') : datum.{{field}}"
 )
-"""The expression for the text of a field of such texts."""
+"""A Vega expression that turns a field with results of `short_text` into texts."""
 
 
 def _written(number: float) -> str:

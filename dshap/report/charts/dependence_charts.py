@@ -60,6 +60,7 @@ def dependence_chart(shown: Dependence, looks: Looks, curves: PartialCurves | No
     if curves is not None:
         low = min(low, float(curves.mean.min()))
         high = max(high, float(curves.mean.max()))
+    # room for the histogram below the smallest attribution
     floor = low - HISTOGRAM_SHARE * (high - low) / (1.0 - HISTOGRAM_SHARE)
     x = _values_axis(shown, looks)
     y = numbers_axis("y", "attribution", shown.words, (floor, high))
@@ -108,6 +109,7 @@ def _values_axis(shown: Dependence, looks: Looks) -> Any:
         places = np.flatnonzero(shown.counts[:-1]).astype(np.float64).tolist()
         named = [shown.names_of_bins[int(at)] for at in places]
         names = labels_of(category_texts(looks.texts, shown.feature, named), CATEGORY_WIDTH)
+        # the last bin has all other categories; without such rows the axis ends before it
         if not shown.counts[-2]:
             ends[1] = float(shown.ends[-2])
     else:

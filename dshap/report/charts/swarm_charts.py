@@ -87,6 +87,7 @@ def _points_chart(swarms: Swarms, plain: str) -> Any:
     rows = [name for name, there in zip(swarms.row_names, is_there, strict=True) if there]
     chart = points_chart(lines, ("attribution", "short", "spot"))
     chart = chart.transform_window(count="row_number()", groupby=["line"])
+    # the names of rows and colours are in the chart once: points refer to them by number
     return chart.transform_calculate(
         y=f"datum.line - 1 + floor(datum.spot / {len(palette)}) / {OFFSETS}",
         value=TEXT_OF_SHORT.format(field="short"),
@@ -128,6 +129,7 @@ def _points(
         "line": line,
         "attribution": four_digits(phi[is_there]),
         "short": [short_text(text) for text in points["texts"][is_there].tolist()],
+        # height and colour as one number, which `_points_chart` splits again
         "spot": [
             height * len(palette) + shade[colour]
             for height, colour in zip(

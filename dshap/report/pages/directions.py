@@ -1,4 +1,4 @@
-"""In which direction do the values of a column move the prediction, in words?"""
+"""The direction in which the values of a column move the prediction, in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dshap.report.pages.page_texts import PageTexts
 CLEAR = 0.8
 """From this correlation of mean attributions with the order of values on, a direction is clear."""
 N_GROUPS = 6
-"""The groups of neighbouring values whose means are compared if there is no such direction."""
+"""Number of groups of neighbouring values whose means are compared if no direction is clear."""
 LEAST_RANGE = 0.5
 """If these means differ by less than this, in units of mean |attribution|, nothing is described."""
 

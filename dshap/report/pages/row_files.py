@@ -38,7 +38,7 @@ def write_row_files(table: RowTable, folder: Path) -> RowFiles:
         It cannot be written.
     """
     refuse_others(folder)
-    # the rows of the page before stay as they are until all new files are written
+    # the rows of the previous page do not change until all new files are written
     private = private_folder(folder)
     private.mkdir(parents=True)
     try:

@@ -1,1 +1,1 @@
-"""What-if: models that the script of a page computes when a reader changes a row's values."""
+"""Models that the script of a page computes when a reader changes the values of a row (what-if)."""

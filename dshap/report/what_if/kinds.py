@@ -45,7 +45,7 @@ class WhatIfKind:
     facts_of: Callable[[Any], dict[str, Any]] = _no_facts
     """Plain facts about a value function, in addition to its arrays."""
     reads: Callable[[Any], Iterable[int]] = _all_columns
-    """The positions of the columns that the model reads: the others have no control."""
+    """The positions of the columns that the model reads; only these have controls."""
 
 
 KINDS: Mapping[type, WhatIfKind] = {

@@ -192,7 +192,7 @@ class KeyJoin:
         return cls(folder, n_rows, n_before, n_known, n_unchanged, aligned)
 
     def spans(self) -> Iterator[tuple[int, int]]:
-        """Spans of rows that are read at once."""
+        """Spans of rows that are read together."""
         yield from spans(0, self.n_rows, ROWS_TOGETHER)
 
     def read(self, start: int, stop: int) -> tuple[NDArray[np.int64], BoolArray]:

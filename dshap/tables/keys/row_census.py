@@ -1,4 +1,4 @@
-"""The census of rows that pass by in Arrow batches while they are digested: no pass of its own.
+"""The census of rows, made while their Arrow batches are digested: it needs no separate pass.
 
 It counts as `dshap.tables.census.CensusPass` does.  Its fingerprint is of another kind: that of the
 digests of the rows, in their order, with their keys and targets.
