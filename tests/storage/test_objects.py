@@ -361,7 +361,11 @@ def test_objects_by_which_killed_processes_tried_a_bucket_are_removed(s3):
 @pytest.mark.parametrize(
     ("name", "given", "said"),
     [
-        ("AWS_CONDITIONAL_PUT", "nonsense", "does not accept AWS_CONDITIONAL_PUT of the environment"),
+        (
+            "AWS_CONDITIONAL_PUT",
+            "nonsense",
+            "does not accept AWS_CONDITIONAL_PUT of the environment",
+        ),
         ("AWS_CONDITIONAL_PUT", "disabled", "take AWS_CONDITIONAL_PUT out of the environment, or"),
         ("AWS_SKIP_SIGNATURE", "nonsense", "does not accept AWS_SKIP_SIGNATURE of the environment"),
         ("AWS_CHECKSUM_ALGORITHM", "x y", "does not accept AWS_CHECKSUM_ALGORITHM of the environm"),
