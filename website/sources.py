@@ -120,7 +120,9 @@ def words_page() -> str:
         where = re.sub(r"`([^`]+)`", r"``dshap.\1``", places)
         entries.append(f"{terms}\n      {meaning.replace('`', '``')}; in code: {where}")
     lead = "The terms of the source code, each with its meaning and its place in the code."
-    return "\n\n".join([titled("Words of the source code, by the alphabet"), lead, ".. glossary::", *entries, ""])
+    return "\n\n".join(
+        [titled("Words of the source code, by the alphabet"), lead, ".. glossary::", *entries, ""]
+    )
 
 
 def commands_page() -> str:
