@@ -405,7 +405,7 @@ def _forecast_line(plan: Plan, forecast: float, seconds: float | None) -> str:
     The cost is that of one core at the pilot's rate, where the pilot ran just now.
     """
     wanted = min(forecast, plan.n_coalitions)
-    text = f"pilot: std_error / range {plan.tol:g} takes about {forecast:,.0f} coalitions a row"
+    text = f"pilot: std_error / range {plan.tol:g} takes about {forecast:,.0f} coalitions per row"
     if forecast > plan.n_coalitions:
         text += f", more than the {plan.n_coalitions:,} that are allowed"
     values = wanted * plan.n_rows * plan.n_outputs

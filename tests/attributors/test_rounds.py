@@ -155,12 +155,12 @@ def test_the_pilot_forecasts_and_says_so(rows, tmp_path, capsys):
         value(rows), rows, design=kernelshap(D, 120), tol=0.02, max_coalitions=481, progress=True
     )
     (line,) = (own for own in capsys.readouterr().err.splitlines() if "pilot: std_error" in own)
-    assert f" pilot: std_error / range 0.02 takes about {wanted:,.0f} coalitions a row" in line
+    assert f" pilot: std_error / range 0.02 takes about {wanted:,.0f} coalitions per row" in line
     values = min(wanted, 400) * 48 * cube.sizes["output"]
     assert f": {values:,.0f} values of 48 rows, at the pilot's rate" in line
     assert ("more than the 480 that are allowed" in line) == (wanted > 480)
     (shown,) = (own for own in accuracy_lines(accuracy({"own": store})) if "pilot" in own)
-    assert shown.endswith(f"expected {wanted:,.0f} coalitions a row")
+    assert shown.endswith(f"expects {wanted:,.0f} coalitions per row")
 
 
 @pytest.mark.slow

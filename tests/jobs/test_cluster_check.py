@@ -135,7 +135,7 @@ def test_a_store_in_a_bucket_is_looked_at(places, s3):
     assert done.exit_code == 2
     assert "the store: not seen by the worker" in done.stdout
     assert "the store is not seen by the worker: s3://" in done.stderr
-    assert "AWS_ENDPOINT_URL of the environment is no address" in done.stderr
+    assert "AWS_ENDPOINT_URL of the environment is not the address of a service" in done.stderr
     ran = dshap_("run", "job.toml", "--cluster", "local", "-q")
     assert ran.exit_code == 2
     assert "the store is not seen by tls://127.0.0.1:" in ran.stderr

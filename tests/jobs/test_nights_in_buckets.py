@@ -182,7 +182,7 @@ def test_commands_about_nights(shop, tmp_path):
     for arguments, said in (
         (["status", store], "150 rows: 150 ok"),
         (["show", store], "143 of 150 rows carried"),
-        (["runs", store], f"      7        0       0  {today}  reasons"),
+        (["runs", store], f"          7       0  {today}  reasons"),
         (["verify", store], "verified: 5 of 5 blocks finished"),
         (["verify", store, "--repair", "--job", str(job)], "verified: 5 of 5 blocks finished"),
         (["diff", store], change),
