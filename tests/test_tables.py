@@ -163,7 +163,7 @@ def test_what_is_no_parquet_file_says_what_to_do(
         ({"tol": 0.1}, r"tol belongs to designs .*: leave tol out, or explain Marginal"),
         (
             {"design": "exact"},
-            r"Trees is a closed form .*, or explain Marginal\(predict, background\)",
+            r"Trees is a closed form, .*, or explain Marginal\(predict, background\)",
         ),
     ],
 )

@@ -197,7 +197,7 @@ def test_rows_that_a_run_explains_one_by_one_are_all_counted(clock):
         (
             101.0,
             False,
-            "nothing of block 0 (rows 0 to 999) has ended in the 100 s that the walltime",
+            "no part of block 0 (rows 0 to 999) has ended in the 100 s that the walltime",
         ),
         (99.0, False, ""),  # preempted before: started again, it may end
         (101.0, True, ""),  # each attempt goes on where the last one ended
@@ -257,6 +257,6 @@ def test_a_row_that_takes_longer_than_the_walltime(clock):
         clock.seconds += 101.0
         raise KeyboardInterrupt
 
-    assert "nothing of block 0 " in refused(Work(clock, takes), 100.0)
+    assert "no part of block 0 " in refused(Work(clock, takes), 100.0)
     with pytest.raises(KeyboardInterrupt):  # preempted before
         refused(Work(clock, takes), 400.0)

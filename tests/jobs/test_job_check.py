@@ -95,7 +95,7 @@ def test_all_failures_are_told_and_the_first_decides_the_status(shop):
     assert "model.json" in said["model"]
     assert "'neu'" in said["contract"]
     assert "it lacks 'status'" in checks_of(ended)[4]["message"]
-    assert "contains something else" in said["sink"]
+    assert "contains other files" in said["sink"]
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_a_job_of_trees(features, table, tmp_path):
         (
             (("design", {"kind": "exact"}),),
             (TREES,),
-            "Trees is a closed form and lists no coalition",
+            "Trees is a closed form, which uses no coalitions",
         ),
         (
             (

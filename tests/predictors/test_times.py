@@ -146,12 +146,12 @@ def test_nanoseconds_that_are_no_whole_microsecond_are_refused():
     assert np.isnan(microseconds(times[:2], "when")[1])
     with pytest.raises(
         InputError,
-        match=r"column 'when' contains the time 2024.*001001, and whole microseconds.*round",
+        match=r"column 'when' contains the time 2024.*001001, and only whole microseconds.*round",
     ):
         microseconds(times, "when")
     frame = pd.DataFrame({"when": times, "x": 1.0})
     value = Marginal(lambda f: f["when"].dt.hour + f["x"], frame[:1])
-    with pytest.raises(InputError, match=r"001001, and whole microseconds"):
+    with pytest.raises(InputError, match=r"001001, and only whole microseconds"):
         dshap.explain(value, frame)
 
 

@@ -69,7 +69,7 @@ def test_shards_and_what_nobody_has(tmp_path, s3, is_in_bucket):
         "c: shard 2 of 4: 0 of 3 blocks ended, missing: blocks 2-4; no block has ended since the "
         "start; time left unknown"
     )
-    assert lines[5] == "c: no running process has blocks 5-8"
+    assert lines[5] == "c: no running process works on blocks 5-8"
     assert "Z: evaluation of c, 8 of 16 rows; workers: 3, lost since the start: 1" in lines[6]
     content = json.loads(json.dumps(found.content))
     cube = content["cubes"]["c"]

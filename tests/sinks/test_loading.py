@@ -577,7 +577,7 @@ def test_what_is_refused_before_anything_is_read(facts, change, said):
 def test_names_that_differ_in_case_alone():
     facts = replace(FACTS, features=("Age", "age"))
     check_sink(Sink("reasons", Database("postgresql://user@nowhere/db"), table="t"), facts)
-    with pytest.raises(InputError, match="'phi_Age', 'phi_age' have one name"):
+    with pytest.raises(InputError, match="'phi_Age', 'phi_age' have the same name"):
         check_sink(Sink("reasons", Database("duckdb:///w.duckdb"), table="t"), facts)
 
 

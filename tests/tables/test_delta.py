@@ -170,7 +170,7 @@ def test_a_log_with_a_checkpoint_and_without_its_older_entries(table):
     for file in (table / "_delta_log").glob("*.json"):
         file.unlink()
     assert len(check_as_deltalake(table)) == 320
-    with pytest.raises(InputError, match=r"has no version 0 to read .* up to 2"):
+    with pytest.raises(InputError, match=r"has no version 0 to read .* at most 2"):
         DeltaSource(table, version=0, features=["x"])
 
 
@@ -235,7 +235,7 @@ def test_small_tables(tmp_path):
 def test_what_is_no_delta_table(tmp_path, table):
     with pytest.raises(InputError, match=r"there is no Delta table at .*nothing .*_delta_log"):
         DeltaSource(tmp_path / "nothing", features=["x"])
-    with pytest.raises(InputError, match=r"no version 9 to read .* up to 1"):
+    with pytest.raises(InputError, match=r"no version 9 to read .* at most 1"):
         DeltaSource(table, version=9, features=["x"])
     with pytest.raises(InputError, match="version = 0 was given with a DeltaTable"):
         DeltaSource(deltalake.DeltaTable(table), version=0, features=["x"])

@@ -91,7 +91,7 @@ def test_columns_that_are_missing_or_twice_are_named():
     with pytest.raises(InputError, match=r"gives 'id' more than once: .* AS in a query"):
         StreamColumns(twice)
     spans = pa.schema([("span", pa.month_day_nano_interval())])
-    with pytest.raises(InputError, match=r"Parquet does not hold: write CAST\(span AS VARCHAR\)"):
+    with pytest.raises(InputError, match=r"Parquet cannot store: write CAST\(span AS VARCHAR\)"):
         _ = StreamColumns(spans, ("span",)).schema
 
 

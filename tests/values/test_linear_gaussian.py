@@ -414,7 +414,7 @@ MEAN, COVARIANCE = np.zeros(3), np.eye(3)
             lambda: dshap.explain(
                 LinearGaussian(np.ones(3), 0.0, MEAN, COVARIANCE), np.ones((2, 3)), design=exact(3)
             ),
-            "LinearGaussian is a closed form and lists no coalition",
+            "LinearGaussian is a closed form, which uses no coalitions",
         ),
         (
             lambda: dshap.explain(

@@ -379,7 +379,7 @@ def test_explain_takes_the_ensemble_itself(library, table):
             lambda x, y: dshap.explain(
                 Trees(tree.DecisionTreeRegressor().fit(x, y)), x, design="exact"
             ),
-            "Trees is a closed form and lists no coalition",
+            "Trees is a closed form, which uses no coalitions",
         ),
     ],
 )
