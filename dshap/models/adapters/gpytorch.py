@@ -93,7 +93,7 @@ def from_gpytorch(
     kinds = _class_names(model)
     kind = next((name for name in MODELS if name in kinds), None)
     if kind is None:
-        raise refusal(kinds[0], f"is not a {' or '.join(MODELS)} of gpytorch")
+        raise refusal(kinds[0], f"is not an {' or '.join(MODELS)} of gpytorch")
     for name in ("input_transform", "outcome_transform"):  # attributes of BoTorch's models
         if getattr(model, name, None) is not None:
             raise refusal(

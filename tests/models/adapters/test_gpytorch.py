@@ -222,7 +222,7 @@ OwnRBF = type("RBFKernel", (kernels.RBFKernel,), {"__module__": "mine"})
         ),
         (lambda: exact(kernels.RBFKernel(batch_shape=torch.Size([2]))), "belong to a batch"),
         (lambda: approximate("CiqVariationalStrategy"), "CiqVariationalStrategy is none of"),
-        (lambda: kernels.RBFKernel(), "RBFKernel is no ExactGP or ApproximateGP"),
+        (lambda: kernels.RBFKernel(), "RBFKernel is not an ExactGP or ApproximateGP"),
     ],
 )
 def test_what_cannot_be_reduced_is_refused_with_reasons(model, words):
