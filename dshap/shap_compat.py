@@ -249,7 +249,16 @@ class Explainer:
         InputError
             Interactions were asked for: only a call of the explainer returns them.
         DshapError
-            As in `dshap.explain`.
+            The errors of `dshap.explain`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import dshap
+        >>> rows = np.random.default_rng(0).normal(size=(100, 3))
+        >>> explainer = dshap.Explainer(lambda x: x[:, 0] - 2 * x[:, 1], rows)
+        >>> explainer.shap_values(rows[:5], progress=False).shape
+        (5, 3)
         """
         given: Mapping[str, object] = options
         if given.get("interactions"):

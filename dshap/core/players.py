@@ -60,6 +60,12 @@ class Players:
         InputError
             A column is unknown or belongs to two groups, a group has no column or the name of a
             column outside it, or names repeat.
+
+        Examples
+        --------
+        >>> from dshap.values import Players
+        >>> Players.of(3, ["lat", "lon", "rooms"], {"location": ["lat", "lon"]}).names
+        ('location', 'rooms')
         """
         if column_names:
             columns = [str(name) for name in column_names]
